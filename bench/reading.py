@@ -19,8 +19,8 @@ from pathlib import Path
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_FETCH_MESSAGES, MIB
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.wire.pack import encode_columns, read_columns
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.wire.batch.record_batch import encode_columns, read_columns
 
 TOPIC = "bench"
 START_MS = 1_790_000_000_000

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
-from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.wire.pack import encode_columns, read_columns
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.wire.batch.record_batch import encode_columns, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.storage.staging import Staging
+    from pytubemq.storage.journal.staging import Staging
 
 TOPIC = "bench"
 BLOCK_BYTES = 4 * MIB
@@ -123,7 +123,7 @@ class Applying:
         self._wake.set()
         self._thread.join()
 
-    def written(self) -> None:
+    def record_write(self) -> None:
         """A block was written; waits while too much is in memory."""
         if self._store.worth_applying:
             self._wake.set()
@@ -156,7 +156,7 @@ def drive(store: BrokerStore, stage: Callable[[Staging, int], int], *, seconds: 
             store.write(prepared)
             writes.append(time.perf_counter() - written)
             store.publish(prepared)
-            applying.written()
+            applying.record_write()
         elapsed = time.perf_counter() - started
     writes.sort()
     return {

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fast import FastRun
 from tests.properties import choose_profile
+from tests.soaking import parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A shell that starts this in the background makes it ignore Ctrl-C, and every process it starts; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -15,12 +23,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long versions of the crash tests")
+    parser.addoption(
+        "--fast", action="store_true", help="leave out tests that start a process, Spark or a JVM, or are slow"
+    )
     parser.addoption("--interop-matrix", metavar="FILE", help="write the results of the interop tests there, as JSON")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis's own plugin, which reads the seed
 def pytest_configure(config: pytest.Config) -> None:
     choose_profile(config)
+    if config.getoption("--fast"):
+        config.pluginmanager.register(FastRun())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "part" in metafunc.fixturenames:
+        metafunc.parametrize("part", parts(soak=bool(metafunc.config.getoption("--soak"))), ids=str)
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +51,11 @@ def soak(request: pytest.FixtureRequest) -> bool:
 def anyio_backend() -> str:
     """Async tests (`pytest.mark.anyio`) run on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """A directory in memory if the machine has such: for files that are written often and meet no power cut."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as directory:
+        yield Path(directory)

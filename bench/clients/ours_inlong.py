@@ -4,8 +4,8 @@ import random
 
 import pytubemq
 from bench.clients.window import report, spec
+from pytubemq.decode.inlong.encode import encode_inlong
 from pytubemq.server.run import run_loop
-from pytubemq.spark.decode.inlong.encode import encode_inlong
 
 AT_ONCE = 32
 MADE = 200

@@ -87,8 +87,8 @@ def part(given):
     options = dict(given["options"])
     if given["format"] == "kafka":
         topic = options["subscribe"]
-        ends = ", ".join(f'"{number}": {rows}' for number in range(4))
-        return options | {"endingOffsets": f'{{"{topic}": {{{ends}}}}}'}
+        counts = ", ".join(f'"{number}": {rows}' for number in range(4))
+        return options | {"endingOffsets": f'{{"{topic}": {{{counts}}}}}'}
     import pytubemq.sync
 
     with pytubemq.sync.connect(options["master"]) as tube:

@@ -12,10 +12,16 @@ from pytubemq._version import __version__
 
 if TYPE_CHECKING:
     from pytubemq import errors, sync
-    from pytubemq.client.balance.consumer import BalanceConsumer, PartitionOffset
-    from pytubemq.client.batch import Batch, ReadBatch
-    from pytubemq.client.consumer import Consumer
-    from pytubemq.client.events import (
+    from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer, PartitionOffset
+    from pytubemq.client.consumer.consumer import Consumer
+    from pytubemq.client.consumer.consumer_base import ConsumerStats
+    from pytubemq.client.consumer.push_consumer import PushConsumer, PushStats
+    from pytubemq.client.options import Bound, Start
+    from pytubemq.client.producer.producer import Producer, ProducerStats
+    from pytubemq.client.producer.receipts import Receipts
+    from pytubemq.client.reader.reader import Reader
+    from pytubemq.client.received.batch import Batch, ReadBatch
+    from pytubemq.client.session.events import (
         ConfirmFailed,
         Connected,
         Event,
@@ -27,12 +33,6 @@ if TYPE_CHECKING:
         SlowConsumer,
         Throttled,
     )
-    from pytubemq.client.keeper import ConsumerStats
-    from pytubemq.client.options import Bound, Start
-    from pytubemq.client.producer import Producer, ProducerStats
-    from pytubemq.client.push import PushConsumer, PushStats
-    from pytubemq.client.reader import Reader
-    from pytubemq.client.receipts import Receipts
     from pytubemq.client.tube import Tube, connect
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
@@ -75,10 +75,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "client.balance.consumer": ("BalanceConsumer", "PartitionOffset"),
-    "client.batch": ("Batch", "ReadBatch"),
-    "client.consumer": ("Consumer",),
-    "client.events": (
+    "client.consumer.client_balance.consumer": ("BalanceConsumer", "PartitionOffset"),
+    "client.received.batch": ("Batch", "ReadBatch"),
+    "client.consumer.consumer": ("Consumer",),
+    "client.session.events": (
         "ConfirmFailed",
         "Connected",
         "Event",
@@ -90,12 +90,12 @@ _HOMES = {
         "SlowConsumer",
         "Throttled",
     ),
-    "client.keeper": ("ConsumerStats",),
+    "client.consumer.consumer_base": ("ConsumerStats",),
     "client.options": ("Bound", "Start"),
-    "client.producer": ("Producer", "ProducerStats"),
-    "client.push": ("PushConsumer", "PushStats"),
-    "client.reader": ("Reader",),
-    "client.receipts": ("Receipts",),
+    "client.producer.producer": ("Producer", "ProducerStats"),
+    "client.consumer.push_consumer": ("PushConsumer", "PushStats"),
+    "client.reader.reader": ("Reader",),
+    "client.producer.receipts": ("Receipts",),
     "client.tube": ("Tube", "connect"),
     "model.ids": ("Address", "BrokerInfo", "Partition"),
     "model.message": ("Message", "Receipt"),

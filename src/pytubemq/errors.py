@@ -242,7 +242,7 @@ class NotFoundError(RefusedError):
 
 
 class OffsetMovedError(RefusedError):
-    """301: the offset lies below what is kept."""
+    """301: the offset is below the first message that is kept."""
 
 
 class OccupiedError(RefusedError):
@@ -333,13 +333,13 @@ class StorageError(TubeError):
 
 
 class DiskFullError(StorageError):
-    """No space left; service returns by itself when there is some."""
+    """No space left; service resumes automatically when there is some."""
 
     retriable = True
 
 
 class OutOfResourcesError(StorageError):
-    """The system has no handle or memory for one more file; nothing was changed, and service returns by itself."""
+    """The system has no handle or memory for one more file; nothing was changed, and service resumes automatically."""
 
     retriable = True
 

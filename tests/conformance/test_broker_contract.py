@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import Code
-from pytubemq.net.connection import RpcConnection
+from pytubemq.net.client.connection import RpcConnection
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.broker.support import Peer, connected, item, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pytubemq.wire.stored import StoredMessage
+    from pytubemq.wire.batch.stored import StoredMessage
 
 pytestmark = pytest.mark.anyio
 

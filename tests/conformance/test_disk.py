@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import DirectoryLockedError
-from pytubemq.storage.disk import MAX_BUFFERS, Disk, OsDisk, read_exactly, write_all
+from pytubemq.storage.disk.disk import MAX_BUFFERS, Disk, OsDisk, read_exactly, write_all
 from pytubemq.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytubemq import Tube
-    from pytubemq.client.batch import Batch
+    from pytubemq.client.received.batch import Batch
 
     from .driver import Driver
     from .system import Column, System

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from .rows import ROWS
 from .runner import Result, Runner
@@ -16,6 +17,8 @@ from .system import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MATRIX = ("test_matrix.py", "::test_a_java_masters_visit_token_is_shown_and_fetched_anew")
+"""They use the one run of the matrix, so they share a process."""
 RESULTS = pytest.StashKey[dict[tuple[str, str], Result]]()
 
 
@@ -34,6 +37,36 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield running
     finally:
         running.close()
+
+
+class MatrixScheduling(LoadFileScheduling):
+    """A file's tests in one process, all that use the matrix in another."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if any(part in nodeid for part in MATRIX):
+            return "matrix"
+        scope: str = super()._split_scope(nodeid)
+        return scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> MatrixScheduling | None:
+    """Divide the tests for `--dist loadfile`."""
+    return MatrixScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the results to the process that prints them, if this is one of several."""
+    results = session.config.stash.get(RESULTS, None)
+    if results and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["interop"] = [(*cell, asdict(found)) for cell, found in results.items()]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the results of a process that has ended."""
+    for row, column, found in getattr(node, "workeroutput", {}).get("interop", ()):
+        node.config.stash.setdefault(RESULTS, {})[row, column] = Result(**found)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -42,7 +42,7 @@ TIMES = {
 HEAD = """\
 # What clients can do
 
-<!-- written by scripts/write_features_page.py -->
+<!-- written by scripts/docs/write -->
 
 The rows are those by which TubeMQ clients are compared. A ✔ stands only where a test of this repository shows the
 feature; "in part" says what is missing; "no" is what the client lacks; {unknown} is what no test here shows, whatever
@@ -74,11 +74,11 @@ REFRESH = """\
 ## How this page is made
 
 `tests/interop/features.toml` names what shows each feature, and `interop-results.json` beside this page is one run of
-the matrix. After a change of the first, `scripts/write_features_page.py` writes the page. A new run, and its page:
+the matrix. After a change of the first, `scripts/docs/write` writes the page. A new run, and its page:
 
 ```
 scripts/test --only interop
-.venv/bin/python scripts/write_features_page.py --results .pytest_cache/interop-matrix.json
+scripts/docs/write --results .pytest_cache/interop-matrix.json
 ```
 """
 

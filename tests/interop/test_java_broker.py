@@ -62,8 +62,8 @@ async def test_a_java_broker_is_looked_after(master: tuple[MasterService, WebApi
 
         shown = await ours.topic("kept")
         assert (shown.messages, shown.unreachable) == (None, []), "it answers, but not this"
-        assert "broker 1 at 127.0.0.1" in shown.cannot_tell[0]
-        assert "is not a pytubemq Broker" in shown.cannot_tell[0]
+        assert "broker 1 at 127.0.0.1" in shown.unsupported[0]
+        assert "is not a pytubemq Broker" in shown.unsupported[0]
 
         where: dict[str, Any] = {"brokerId": 1, "topicName": "gone"}
         await api.modify("admin_modify_topic_info", **where, acceptPublish=False, acceptSubscribe=False)

@@ -153,7 +153,7 @@ class Traffic:
                 await asyncio.sleep(0.02)
 
     async def _consume(self) -> None:
-        # a group that begins at the latest passes over what a Broker took before it came there
+        # a group that begins at the latest skips what a Broker took before it came there
         async with connect(self.master) as tube, tube.consumer("billing", "orders", start=Start.LATEST) as consumer:
             while True:
                 if len(consumer.assignment) >= PARTITIONS:

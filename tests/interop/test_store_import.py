@@ -20,7 +20,7 @@ from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
-from pytubemq.storage.tools.java_import import import_java
+from pytubemq.storage.java.java_import import import_java
 from pytubemq.storage.tools.verify import verify
 from tests.waiting import until
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.wire.messages.broker import (
+from pytubemq.wire.protocol.messages.broker import (
     AuthorizedInfo,
     RegisterRequestC2B,
     RegisterResponseB2C,
     SendMessageRequestP2B,
     SendMessageResponseB2P,
 )
-from pytubemq.wire.messages.master import RegisterRequestP2M, RegisterResponseM2P
+from pytubemq.wire.protocol.messages.master import RegisterRequestP2M, RegisterResponseM2P
 from tests.scenario.peers.foreign import Foreign, Ways
 from tests.scenario.peers.session import broker_addresses
 

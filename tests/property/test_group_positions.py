@@ -15,21 +15,21 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pytubemq.broker.fetch import FetchHandlers
-from pytubemq.broker.register import RegisterHandlers
-from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.consume.fetch import FetchHandlers
+from pytubemq.broker.consume.registration import RegisterHandlers
+from pytubemq.broker.hold_key import HoldKey
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire import stored
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import OURS
-from pytubemq.wire.messages.broker import (
+from pytubemq.wire.batch import stored
+from pytubemq.wire.protocol.extensions import OURS
+from pytubemq.wire.protocol.messages.broker import (
     CommitOffsetRequestC2B,
     CommitOffsetResponseB2C,
     GetMessageRequestC2B,
     RegisterRequestC2B,
     RegisterResponseB2C,
 )
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.broker.support import connected, item, service
 from tests.waiting import until
 
@@ -49,6 +49,7 @@ class Connection:
     capabilities = OURS
     block_bytes = None
     backlogged = False
+    peer = "127.0.0.1:1"
 
     def __init__(self, server: Any) -> None:
         self.context: dict[Any, Any] = {}

@@ -6,15 +6,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import engine
 
-from tests.properties import CHECKS, SHRINKING_S, SOAK, SOAK_FACTOR, examples
+from tests.properties import CHECKS, FAST, FAST_SHARE, SHRINKING_S, SOAK, SOAK_FACTOR, examples
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 FAILING = """
 from hypothesis import settings, strategies as st
@@ -47,6 +47,7 @@ def run(file: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 def test_a_failure_prints_its_steps_as_code_and_is_found_again(tmp_path: Path) -> None:
     file = tmp_path / "test_counter.py"
     file.write_text(FAILING)
@@ -65,6 +66,8 @@ def test_the_search_for_the_shortest_steps_ends_before_the_time_out(request: pyt
     assert soak or engine.MAX_SHRINKING_SECONDS == SHRINKING_S
 
 
-def test_a_soak_tries_more(soak: bool) -> None:
-    assert settings.get_current_profile_name() == (SOAK if soak else CHECKS)
-    assert examples(7) == (7 * SOAK_FACTOR if soak else 7)
+def test_a_soak_tries_more_and_a_fast_run_less(request: pytest.FixtureRequest, soak: bool) -> None:
+    fast = bool(request.config.getoption("--fast")) and not soak
+    assert settings.get_current_profile_name() == (SOAK if soak else FAST if fast else CHECKS)
+    assert examples(70) == (70 * SOAK_FACTOR if soak else 70 // FAST_SHARE if fast else 70)
+    assert examples(1) >= 1

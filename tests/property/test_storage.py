@@ -12,7 +12,6 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,15 +19,16 @@ from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.staging import Appended
-from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.storage.journal.staging import Appended
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.properties import examples
+from tests.properties import examples, run_machine
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
-    from pytubemq.storage.staging import Outcome, Prepared
-    from pytubemq.wire.stored import StoredMessage
+    from pytubemq.storage.journal.staging import Outcome, Prepared
+    from pytubemq.wire.batch.stored import StoredMessage
+    from tests.soaking import Part
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]
@@ -333,8 +333,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.all_promised_is_there_and_nothing_else()
 
 
-TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=examples(60), stateful_step_count=40)
+def test_what_is_promised_survives_with_the_disk(part: Part) -> None:
+    run_machine(StoreMachine, part, max_examples=examples(60))
 
 
 class ProcessMachine(StoreMachine):
@@ -343,8 +343,8 @@ class ProcessMachine(StoreMachine):
     durability = Durability.PROCESS
 
 
-TestProcessStore = ProcessMachine.TestCase
-TestProcessStore.settings = settings(max_examples=examples(30), stateful_step_count=40)
+def test_what_is_promised_survives_with_the_process(part: Part) -> None:
+    run_machine(ProcessMachine, part, max_examples=examples(30))
 
 
 class WholeDiskMachine(StoreMachine):
@@ -353,5 +353,5 @@ class WholeDiskMachine(StoreMachine):
     whole_disk_from = 0
 
 
-TestWholeDiskStore = WholeDiskMachine.TestCase
-TestWholeDiskStore.settings = settings(max_examples=examples(30), stateful_step_count=40)
+def test_what_is_promised_survives_with_whole_disk_flushes(part: Part) -> None:
+    run_machine(WholeDiskMachine, part, max_examples=examples(30))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -23,14 +22,15 @@ from pytubemq.core.sequences import MAX_PLACES, NOWHERE, ProducerMark
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
-from pytubemq.storage.staging import AppendedRun
-from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.storage.journal.staging import AppendedRun
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.properties import examples
+from tests.properties import examples, run_machine
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
-    from pytubemq.storage.staging import Prepared, Staging
+    from pytubemq.storage.journal.staging import Prepared, Staging
+    from tests.soaking import Part
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]
@@ -441,7 +441,7 @@ class StoreModel(RuleBasedStateMachine):
             assert ids == sorted(set(ids))
         assert self.store.positions() == self.model.confirmed
         assert self.store.fences() == []
-        assert self.store.stats.mended_entries == 0
+        assert self.store.stats.repaired_entries == 0
 
     @rule(
         partition=st.sampled_from(PARTITIONS),
@@ -494,5 +494,5 @@ class StoreModel(RuleBasedStateMachine):
             self.all_promised_is_there_and_nothing_else()
 
 
-TestStoreModel = StoreModel.TestCase
-TestStoreModel.settings = settings(max_examples=examples(60), stateful_step_count=40)
+def test_the_store_agrees_with_its_model(part: Part) -> None:
+    run_machine(StoreModel, part, max_examples=examples(60))

@@ -19,12 +19,13 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(ended.stdout))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "statement",
     [
         "import pytubemq; pytubemq.connect",
         "import pytubemq.sync; pytubemq.sync.connect",
-        "from pytubemq.spark.source import arrow, batch, cluster, data_source, stream",
+        "import pytubemq.spark.source.stream, pytubemq.spark.source.data_source, pytubemq.spark.source.read.cluster",
     ],
 )
 def test_clients_and_executors_load_no_server_and_no_command_line(statement: str) -> None:
@@ -34,17 +35,20 @@ def test_clients_and_executors_load_no_server_and_no_command_line(statement: str
     assert not {name.split(".")[0] for name in modules} & HEAVY
 
 
+@pytest.mark.process
 def test_spark_finds_the_source_by_a_cheap_import() -> None:
     modules = loaded_by("import pyspark_tubemq")
     assert not {name.split(".")[0] for name in modules} & {"pytubemq", "pyspark", "pyarrow"}
 
 
+@pytest.mark.process
 def test_where_pyspark_is_missing_there_is_no_source_and_no_failure() -> None:
     hidden = "import sys; sys.modules['pyspark'] = None\n"
     modules = loaded_by(hidden + "import pyspark_tubemq\nassert not hasattr(pyspark_tubemq, 'DefaultSource')")
     assert "pyspark_tubemq" in modules
 
 
+@pytest.mark.process
 def test_spark_is_given_the_source() -> None:
     modules = loaded_by("import pyspark_tubemq\nassert pyspark_tubemq.DefaultSource.name() == 'tubemq'")
     assert "pytubemq.spark.source.data_source" in modules

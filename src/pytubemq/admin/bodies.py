@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from pytubemq.errors import BadRequestError, Code
-from pytubemq.master.topic_change import DEFAULT, TopicChange, topic_change
+from pytubemq.master.registry.topic_change import DEFAULT, TopicChange, topic_change
 from pytubemq.model.policy import policy_of_retention
 
 
 class ChangedDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for topics that say nothing else: sizes in bytes, `durability` disk, process or memory."""
+    """The cluster's defaults for topics: sizes in bytes, `durability` disk, process or memory."""
 
     max_message_bytes: int | None = None
     delete_policy: str | None = None

@@ -69,6 +69,12 @@ class HttpConnection(H11Protocol):
         elif self._deadline is None:
             self._expect()
 
+    def on_response_complete(self) -> None:
+        """Go on with what came behind the request that is answered now: of a request there may be a part only."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and self._deadline is None and not self.transport.is_closing():
+            self._expect()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         self._taken()

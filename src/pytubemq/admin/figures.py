@@ -1,6 +1,6 @@
-"""`/metrics` and `/health`: what monitors ask, on any server's HTTP.
+"""`/metrics` and `/health`, the routes for monitoring, on any server's HTTP.
 
-The invariant: figures are gathered on the event loop and read off it, so that a scrape of a thousand topics holds up
+The invariant: state is gathered on the event loop and read off it, so that a scrape of a thousand topics holds up
 nobody; a server that does not run yet answers 503.
 """
 
@@ -29,7 +29,7 @@ NOT_RUNNING = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def metrics_route(facts: Callable[[], Meter]) -> Route:
-    """`/metrics` in Prometheus's text format; `facts` gathers what the figures are read from."""
+    """Return the route `/metrics`; `facts` gathers the state that the metrics are read from."""
     turn = asyncio.Lock()  # one scrape at a time, however many ask
 
     def read(meter: Meter) -> tuple[bytes, str]:

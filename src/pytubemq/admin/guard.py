@@ -113,7 +113,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json tells the types") from error
+        raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json has the types") from error
 
 
 async def read_bounded(request: Request) -> bytes:

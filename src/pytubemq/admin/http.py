@@ -23,7 +23,7 @@ from pytubemq.model.limits import (
     MAX_HTTP_CONNECTIONS,
     MAX_HTTP_UNSENT_BYTES,
 )
-from pytubemq.net.listening import ListeningSocket, address_of, bind, open_port
+from pytubemq.net.server.listening import ListeningSocket, address_of, bind, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

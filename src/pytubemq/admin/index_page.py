@@ -1,25 +1,20 @@
-"""Pages for a person with a browser: what a server answers, and under which address.
+"""Pages for a browser that list a server's addresses.
 
-The invariants: a program gets none of them (it names a method, or does not ask for HTML), but at `/`, where there was
-nothing; all text is escaped, and a page neither loads nor runs anything.
+The invariant: all text is escaped, and a page neither loads nor runs anything.
 """
 
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from starlette.requests import Request
-
-    from pytubemq.admin.webapi.method import Table
-
-    Endpoint = Callable[[Request], Awaitable[Response]]
 
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -30,8 +25,7 @@ _STYLE: Final = (
     "body{font:15px/1.5 sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
     "td{padding:.15em 1em .15em 0;vertical-align:top}code{font-size:14px}"
 )
-_INSECURE: Final = "<p><strong>insecure = true</strong>: whoever reaches this server may use it.</p>"
-_CHANGES: Final = "a change: needs the token where there is one"
+_INSECURE: Final = "<p><strong>insecure = true</strong>: anyone who can reach this server may use it.</p>"
 
 
 class Entry(NamedTuple):
@@ -50,14 +44,14 @@ def link(path: str, about: str) -> Entry:
 MASTER_LINKS: Final = {
     "How it is": (
         link("/api/v1/health", "the verdict, with reasons"),
-        link("/metrics", "figures, for Prometheus"),
+        link("/metrics", "Prometheus metrics"),
     ),
     "What there is (JSON)": (
         link("/api/v1/cluster", "Masters, Brokers, versions"),
         link("/api/v1/topics", "topics"),
         link("/api/v1/brokers", "Brokers"),
         link("/api/v1/groups", "groups with their lag"),
-        link("/api/v1/cluster/defaults", "what holds for topics that say nothing else"),
+        link("/api/v1/cluster/defaults", "the cluster's defaults for topics"),
         link("/api/v1/openapi.json", "all of the API, described"),
     ),
     "The original's page": (link("/webapi.htm", "its methods"),),
@@ -65,7 +59,7 @@ MASTER_LINKS: Final = {
 BROKER_LINKS: Final = {
     "How it is": (
         link("/health", "what serves and what does not, with reasons"),
-        link("/metrics", "figures, for Prometheus"),
+        link("/metrics", "Prometheus metrics"),
     ),
     "The original's page": (link("/broker.htm", "its methods: offsets of groups, stores, messages"),),
 }
@@ -79,22 +73,6 @@ def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure
         return page_of(page)
 
     return Route("/", answer, methods=["GET"])
-
-
-def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint, *, insecure: bool = False) -> Endpoint:
-    """`endpoint`, but a browser that names no method is shown those there are; `path` is where they are called."""
-    page = render(title, {f"Methods of {path}": list(method_entries(path, table))}, insecure=insecure)
-
-    async def answer(request: Request) -> Response:
-        return page_of(page) if is_visit(request) else await endpoint(request)
-
-    return answer
-
-
-def is_visit(request: Request) -> bool:
-    """Whether somebody has typed an address into a browser, without any parameter."""
-    asks_for_html = "text/html" in request.headers.get("accept", "")
-    return request.method == "GET" and not request.scope["query_string"] and asks_for_html
 
 
 def render(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> str:
@@ -119,15 +97,3 @@ def _row(entry: Entry) -> str:
     if entry.href is not None:
         name = f'<a href="{escape(entry.href)}">{name}</a>'
     return f"<tr><td>{name}</td><td>{escape(entry.about)}</td></tr>"
-
-
-def method_entries(path: str, table: Table[Any]) -> Iterable[Entry]:
-    """A line for each method; one that changes nothing and needs no parameter is a link."""
-    for method in sorted(table.methods, key=lambda method: method.name):
-        needed = [param.name for param in method.params if param.required]
-        about = method.about
-        if needed:
-            about += f" Needs {', '.join(needed)}."
-        if method.modify:
-            about += f" ({_CHANGES})"
-        yield Entry(method.name, about, None if needed or method.modify else f"{path}?method={method.name}")

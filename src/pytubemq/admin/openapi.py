@@ -82,7 +82,7 @@ def describe(version: str) -> dict[str, Any]:
     topic = get("topic", "one topic with its partitions", parameters=name)
     alter = change("topic", "changed_topic", "change a topic; in force when this is answered", parameters=name)
     defaults = {
-        "get": get("defaults", "what holds for topics that say nothing else"),
+        "get": get("defaults", "the cluster's defaults for topics"),
         "patch": change("defaults", "changed_defaults", "change that"),
     }
     resets = {

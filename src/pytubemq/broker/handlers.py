@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.fetch import FetchHandlers
-from pytubemq.broker.packs import PackHandlers
-from pytubemq.broker.ranges import RangeHandlers
-from pytubemq.broker.register import RegisterHandlers
-from pytubemq.broker.resets import ResetHandlers
-from pytubemq.broker.send import SendHandlers
-from pytubemq.broker.send_batch import BatchHandlers
-from pytubemq.broker.send_run import RunHandlers
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.methods import Method, Service
+from pytubemq.broker.consume.fetch import FetchHandlers
+from pytubemq.broker.consume.range_reads import RangeHandlers
+from pytubemq.broker.consume.registration import RegisterHandlers
+from pytubemq.broker.offsets.resets import ResetHandlers
+from pytubemq.broker.produce.batch_sends import PackHandlers
+from pytubemq.broker.produce.send import SendHandlers
+from pytubemq.broker.produce.send_batch import BatchHandlers
+from pytubemq.broker.produce.send_run import RunHandlers
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.rpc.methods import Method, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.broker.intake import Intake
+    from pytubemq.broker.produce.send_checks import SendChecks
     from pytubemq.broker.state import BrokerState
-    from pytubemq.net.server import Handler, RunHandler
+    from pytubemq.net.server.call import Handler
+    from pytubemq.net.server.call_run import RunHandler
 
 OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.value})
 """The services a Broker answers for, both on its one port."""
@@ -31,14 +32,14 @@ CAPABILITIES: Final = (
 """What a Broker shows to those who show what they know."""
 
 
-def run_handlers(state: BrokerState, intake: Intake) -> Mapping[int, RunHandler]:
+def run_handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, RunHandler]:
     """Which methods take several requests at once."""
-    return {Method.SEND_MESSAGE_P2B: RunHandlers(state, intake).send_run}
+    return {Method.SEND_MESSAGE_P2B: RunHandlers(state, checks).send_run}
 
 
-def handlers(state: BrokerState, intake: Intake) -> Mapping[int, Handler]:
+def handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, Handler]:
     """The method table of a Broker."""
-    send, batches, packs = SendHandlers(state, intake), BatchHandlers(state, intake), PackHandlers(state, intake)
+    send, batches, packs = SendHandlers(state, checks), BatchHandlers(state, checks), PackHandlers(state, checks)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)
     return {

@@ -10,20 +10,22 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpacked
 from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, OffsetMovedError, UnavailableError
 from pytubemq.model.filters import filter_code
 from pytubemq.model.limits import MAX_ANSWER_BYTES, MAX_INSPECTED_PARTITIONS, MAX_SCAN_ENTRIES, MAX_SHOWN_MESSAGES
+from pytubemq.model.missing_topic import missing_text
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.payload import decode_payload
-from pytubemq.wire.stored import StoredMessage, decode_stored
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.batch.stored import StoredMessage, decode_stored
+from pytubemq.wire.text.attributes import parse_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytubemq.broker.flow import Meter
-    from pytubemq.broker.registry import Hold, HoldKey
+    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.members.consumer_registry import Hold
+    from pytubemq.broker.members.flow_control import Meter
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.topics import ServedTopic
 
@@ -162,7 +164,7 @@ class BrokerInspect:
                 hold.consumer_id,
                 wall_ms - max(0, int((now_s - hold.heard_s) * 1000)),
                 hold.codes is not None,
-                hold.host,
+                hold.origin.host,
                 hold.priority_id,
                 hold.meter,
                 self._partition_of(hold.key),
@@ -226,12 +228,12 @@ class BrokerInspect:
         return sorted(found, key=lambda served: served.config.name)
 
     def _served(self, topic: str) -> ServedTopic:
-        if not self._state.gate.started:
+        if not self._state.serving.started:
             raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
         served = self._state.topics.get(topic)
         if served is None:
             raise NotFoundError(
-                f"there is no topic {topic} at this Broker", hint="create it at the Master", code=Code.NOT_FOUND
+                f"{missing_text([topic])} at this Broker", hint="create it at the Master", code=Code.NOT_FOUND
             )
         return served
 
@@ -309,7 +311,7 @@ def _last_within(messages: list[ShownMessage], count: int) -> list[ShownMessage]
 def _check_count(count: int) -> None:
     if count > MAX_INSPECTED_PARTITIONS:
         raise BadRequestError(
-            f"the answer would tell of {count} partitions, {MAX_INSPECTED_PARTITIONS} are told at once",
+            f"the response would have {count} partitions, {MAX_INSPECTED_PARTITIONS} are allowed",
             hint="name topics or groups",
             code=Code.BAD_REQUEST,
         )

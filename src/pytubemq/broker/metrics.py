@@ -1,6 +1,6 @@
-"""The Broker's figures: how each is read off what the Broker keeps anyway.
+"""The Broker's metrics, each read from state that the Broker keeps anyway.
 
-The invariants: reading changes nothing; topics and groups that are told apart are bounded in number; what takes long
+The invariants: reading changes nothing; topics and groups with their own labels are bounded in number; what takes long
 (the ends of all partitions, the lag of all groups) is looked at off the event loop.
 """
 
@@ -19,17 +19,17 @@ from pytubemq.observe.metrics import MOST_LABELS, OTHER, Reading, Shown, Source,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pytubemq.broker.append.waiters import PartitionKey
     from pytubemq.broker.counters import Traffic
-    from pytubemq.broker.housekeeping import Housekeeping
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.waiters import PartitionKey
-    from pytubemq.net.server import ServerStats
-    from pytubemq.storage.partition_reads import Extent
+    from pytubemq.broker.upkeep.housekeeping import Housekeeping
+    from pytubemq.net.server.stats import ServerStats
+    from pytubemq.storage.log.partition_reads import Extent
 
 
 @dataclass(slots=True)
 class BrokerFacts:
-    """What is looked at once for all figures of one reading. Made on the event loop, read on any thread."""
+    """State collected once for all metrics of one scrape. Made on the event loop, read on any thread."""
 
     state: BrokerState
     server: ServerStats
@@ -52,7 +52,7 @@ class BrokerFacts:
     chosen: frozenset[str] = frozenset()
 
     def look(self) -> None:
-        """Look at every partition's ends; the rest is read from there."""
+        """Read every partition's extent, from which the others are computed."""
         store = self.state.store
         for topic, partition_ids in self.topics.items():
             for partition_id in partition_ids:
@@ -61,15 +61,15 @@ class BrokerFacts:
         self.chosen = self.shown.choose(self._sum(lambda extent: extent.max_position))
 
     def by_topic(self, read: Callable[[Extent], int]) -> Values:
-        """A figure of all partitions of each topic."""
+        """Return a sum over the partitions of each topic."""
         return grouped(self._sum(read), self.chosen)
 
     def out_by_topic(self, read: Callable[[Traffic], int]) -> Values:
-        """A figure of what was handed out of each topic."""
+        """Return a sum over each topic's delivered messages."""
         return grouped({topic: read(traffic) for topic, traffic in self.handed_out.items()}, self.chosen)
 
     def lags(self) -> Values:
-        """Messages between where a group is and the end, by group and topic."""
+        """Return the messages between a group's position and the end, by group and topic."""
         store = self.state.store
         if store.position_count > MAX_WATCHED_POSITIONS:
             return {}
@@ -92,17 +92,17 @@ class BrokerFacts:
         return {name: one.left_s for name, one in soonest}
 
     def free(self) -> Values:
-        """Free space; nothing if the disk does not tell."""
+        """Return the free space; nothing if the disk does not report it."""
         with contextlib.suppress(OSError):
             return {(): self.free_bytes()}
         return {}
 
     def kept(self, read: Callable[[Housekeeping], int]) -> float:
-        """A figure of retention."""
+        """Return a count of the retention passes, 0 without them."""
         return 0 if self.housekeeping is None else read(self.housekeeping)
 
     def readings(self) -> Iterable[Reading]:
-        """All figures of a Broker."""
+        """Return a reading of each metric of a Broker."""
         self.look()
         return [source.reading(self) for source in BROKER_METRICS]
 
@@ -130,182 +130,222 @@ _TOPIC: Final = ("topic",)
 _CODE: Final = ("code",)
 
 BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
-    gauge("broker_insecure", "1 where the settings have insecure = true", lambda f: f.insecure),
+    gauge("broker_insecure", "1 if the settings contain insecure = true", lambda f: f.insecure),
     gauge("broker_topics", "Topics served", lambda f: len(f.topics)),
     gauge("broker_partitions", "Partitions served", lambda f: len(f.extents)),
     counter(
         "broker_topic_messages_in_total",
-        "Messages appended to a topic since it was made, over restarts",
+        "Messages appended to a topic since its creation, across restarts",
         lambda f: f.by_topic(lambda extent: messages_between(0, extent.max_offset)),
         _TOPIC,
     ),
     counter(
         "broker_topic_bytes_in_total",
-        "Bytes that they take in its logs, heads included",
+        "Bytes appended to a topic's logs since its creation, record headers included",
         lambda f: f.by_topic(lambda extent: extent.max_position),
         _TOPIC,
     ),
     counter(
         "broker_topic_messages_out_total",
-        "Messages of a topic handed out to consumers and readers",
+        "Messages of a topic delivered to consumers and readers",
         lambda f: f.out_by_topic(lambda traffic: traffic.messages),
         _TOPIC,
     ),
     counter(
         "broker_topic_bytes_out_total",
-        "Bytes of these as they are stored",
+        "Bytes of a topic delivered to consumers and readers, as stored",
         lambda f: f.out_by_topic(lambda traffic: traffic.payload_bytes),
         _TOPIC,
     ),
     gauge(
         "broker_topic_messages",
-        "Messages of a topic that are kept now",
+        "Messages of a topic currently stored",
         lambda f: f.by_topic(lambda extent: messages_between(extent.min_offset, extent.max_offset)),
         _TOPIC,
     ),
     gauge(
         "broker_topic_bytes",
-        "Bytes that they take",
+        "Bytes of a topic currently stored",
         lambda f: f.by_topic(lambda extent: extent.max_position - extent.min_position),
         _TOPIC,
     ),
     counter(
         "broker_sends_refused_total",
-        "Sends answered with another code than 200; a batch with several codes counts as its first",
+        "Send requests answered with a code other than 200; a batch with several codes counts under its first",
         lambda f: _by_code(f.state.counters.refused_sends),
         _CODE,
     ),
-    counter("broker_fetches_total", "Fetches answered with what there was", lambda f: f.state.counters.fetches),
+    counter("broker_fetches_total", "Fetch requests answered with messages", lambda f: f.state.counters.fetches),
     counter(
         "broker_fetches_refused_total",
-        "Fetches answered with a code; 404 is the end of a partition",
+        "Fetch requests answered with an error code; 404 is the end of a partition",
         lambda f: _by_code(f.state.counters.refused_fetches),
         _CODE,
     ),
-    counter("broker_fetches_slowed_total", "Fetches refused by flow control", lambda f: f.state.flow.refusals),
-    gauge("broker_fetches_waiting", "Fetches held at the end of their partition", lambda f: len(f.state.waiters)),
-    gauge("broker_reads_pending", "Fetches that wait for the disk", lambda f: f.state.pending_reads),
-    counter("broker_journal_blocks_total", "Writes of the journal", lambda f: f.state.store.stats.blocks),
-    counter("broker_journal_bytes_total", "Bytes written to it", lambda f: f.state.store.stats.journal_bytes),
+    counter("broker_fetches_slowed_total", "Fetch requests throttled by flow control", lambda f: f.state.flow.refusals),
+    gauge(
+        "broker_fetches_waiting",
+        "Fetch requests waiting at the end of their partition (long poll)",
+        lambda f: len(f.state.waiters),
+    ),
+    gauge("broker_reads_pending", "Fetch requests waiting for the disk", lambda f: f.state.pending_reads),
+    counter("broker_journal_blocks_total", "Journal writes", lambda f: f.state.store.stats.blocks),
+    counter("broker_journal_bytes_total", "Bytes written to the journal", lambda f: f.state.store.stats.journal_bytes),
     times(
         "broker_journal_write_seconds",
-        "One write of the journal, with its flush where one was promised",
+        "Duration of a journal write, including its flush where durability requires one",
         lambda f: f.state.path.stats.write_s,
     ),
-    counter(
-        "broker_journal_failures_total", "Writes of the journal that failed", lambda f: f.state.path.stats.failed_writes
-    ),
+    counter("broker_journal_failures_total", "Journal writes that failed", lambda f: f.state.path.stats.failed_writes),
     counter(
         "broker_disk_full_refusals_total",
-        "Writes of the journal refused for want of space",
+        "Journal writes refused because the disk was full",
         lambda f: f.state.store.stats.full_refusals,
     ),
     counter(
-        "broker_appended_messages_total", "Messages written since the start", lambda f: f.state.store.stats.messages
+        "broker_appended_messages_total",
+        "Messages written to the journal since the start",
+        lambda f: f.state.store.stats.messages,
     ),
     counter(
-        "broker_sends_expired_total", "Sends dropped because their caller gave up", lambda f: f.state.path.stats.expired
+        "broker_sends_expired_total",
+        "Send requests dropped because their caller timed out",
+        lambda f: f.state.path.stats.expired,
     ),
     counter(
-        "broker_sends_overflown_total", "Sends refused because too much waited", lambda f: f.state.path.stats.overflows
+        "broker_sends_overflown_total",
+        "Send requests refused because the append queue was full",
+        lambda f: f.state.path.stats.overflows,
     ),
-    gauge("broker_staged_bytes", "Messages that wait for the journal", lambda f: f.state.path.staged_bytes),
+    gauge(
+        "broker_staged_bytes",
+        "Bytes of messages waiting to be written to the journal",
+        lambda f: f.state.path.staged_bytes,
+    ),
     gauge(
         "broker_unapplied_bytes",
-        "Messages in the journal that are not in their partition's log yet",
+        "Bytes of messages in the journal that are not yet in their partition's log",
         lambda f: f.state.store.unapplied_bytes,
     ),
-    counter("broker_applied_bytes_total", "Bytes moved into partitions' logs", lambda f: f.state.store.applied_bytes),
-    counter("broker_checkpoints_total", "Checkpoints made", lambda f: f.state.store.checkpoints),
-    gauge("broker_log_files_open", "Log and index files open", lambda f: f.state.store.open_files),
+    counter(
+        "broker_applied_bytes_total",
+        "Bytes moved from the journal to the partitions' logs",
+        lambda f: f.state.store.applied_bytes,
+    ),
+    counter("broker_checkpoints_total", "Checkpoints written", lambda f: f.state.store.checkpoints),
+    gauge("broker_log_files_open", "Open log and index files", lambda f: f.state.store.open_files),
     counter(
         "broker_skipped_messages_total",
-        "Messages lost to damage that readers were led past",
+        "Messages lost to damage that fetches skipped",
         lambda f: f.state.counters.skipped_messages,
     ),
     counter(
         "broker_fenced_messages_total",
-        "Messages found to be lost to damage, those known from before the start included",
+        "Messages known to be lost to damage, including those found before the start",
         lambda f: f.state.store.stats.fenced_messages,
     ),
     counter(
         "broker_repeats_dropped_total",
-        "Messages that producers sent again and that were not stored again",
+        "Duplicate messages from producers' retries, not stored again",
         lambda f: f.state.store.stats.repeats,
     ),
     counter(
         "broker_forgotten_producers_total",
-        "Producers that a partition let go of for want of room; it would not know a repeat of theirs",
+        "Producer ids that a partition evicted from its full table; it no longer detects their duplicates",
         lambda f: f.state.store.stats.forgotten_windows,
     ),
-    counter("broker_retention_passes_total", "Looks for old messages", lambda f: f.kept(lambda h: h.passes)),
+    counter("broker_retention_passes_total", "Retention passes", lambda f: f.kept(lambda h: h.passes)),
     counter(
-        "broker_retention_skipped_total", "Looks not made, the clock had jumped", lambda f: f.kept(lambda h: h.skipped)
+        "broker_retention_skipped_total",
+        "Retention passes skipped because the clock had jumped",
+        lambda f: f.kept(lambda h: h.skipped),
     ),
     counter(
         "broker_retention_dropped_segments_total",
-        "Log files let go of for their age or for want of their topic's space",
+        "Log files removed by retention, by age or by size",
         lambda f: f.kept(lambda h: h.dropped_segments),
     ),
     counter(
-        "broker_retention_dropped_messages_total", "Messages in these", lambda f: f.kept(lambda h: h.dropped_messages)
+        "broker_retention_dropped_messages_total",
+        "Messages removed by retention",
+        lambda f: f.kept(lambda h: h.dropped_messages),
     ),
-    counter("broker_retention_dropped_bytes_total", "Bytes of these", lambda f: f.kept(lambda h: h.dropped_bytes)),
-    gauge("broker_disk_free_bytes", "Free space where the data directory lies", lambda f: f.free()),
-    gauge("broker_disk_full", "1 while sends are refused for want of space", lambda f: f.state.path.full is not None),
-    gauge("broker_failed", "1 once no message is taken before a restart", lambda f: f.failed),
-    gauge("broker_problems", "Problems that its health names", lambda f: f.problems),
+    counter(
+        "broker_retention_dropped_bytes_total",
+        "Bytes removed by retention",
+        lambda f: f.kept(lambda h: h.dropped_bytes),
+    ),
+    gauge("broker_disk_free_bytes", "Free space on the data directory's disk", lambda f: f.free()),
     gauge(
-        "broker_registered", "1 while the Master knows it", lambda f: {} if f.registered is None else {(): f.registered}
+        "broker_disk_full",
+        "1 while send requests are refused because the disk is full",
+        lambda f: f.state.path.full is not None,
+    ),
+    gauge("broker_failed", "1 once no message is accepted until a restart", lambda f: f.failed),
+    gauge("broker_problems", "Problems reported by the Broker's health", lambda f: f.problems),
+    gauge(
+        "broker_registered",
+        "1 while the Broker is registered with the Master",
+        lambda f: {} if f.registered is None else {(): f.registered},
     ),
     counter(
         "broker_master_failures_total",
-        "Heartbeats and registrations at the Master that failed",
+        "Failed registrations and heartbeats at the Master",
         lambda f: f.master_failures,
     ),
-    counter("broker_forgotten_total", "Times that the Master did not know it any more", lambda f: f.forgotten),
-    gauge("broker_connections", "Connections open", lambda f: f.server.connections),
+    counter("broker_forgotten_total", "Times that the Master no longer knew the Broker", lambda f: f.forgotten),
+    gauge("broker_connections", "Open connections", lambda f: f.server.connections),
     counter("broker_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
-    counter("broker_connections_refused_total", "Connections refused, too many were open", lambda f: f.server.refused),
-    counter("broker_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
+    counter(
+        "broker_connections_refused_total", "Connections refused because too many were open", lambda f: f.server.refused
+    ),
+    counter(
+        "broker_connection_faults_total", "Connections closed because of malformed input", lambda f: f.server.faults
+    ),
     counter(
         "broker_slow_readers_total",
-        "Connections closed because their peers did not read their responses",
+        "Connections closed because the peer did not read its responses",
         lambda f: f.server.slow_readers,
     ),
     counter(
         "broker_connections_made_room_total",
-        "Connections closed to make room for a new one, because they were unused or silent for long",
+        "Unused or long-silent connections closed to make room for new ones",
         lambda f: f.server.made_room,
     ),
-    gauge("broker_unsent_bytes", "Bytes of responses that peers have not taken", lambda f: f.server.unsent_bytes),
-    counter("broker_calls_total", "Requests over the protocol", lambda f: f.server.calls),
-    counter("broker_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
-    counter("broker_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),
-    gauge("broker_consumers", "Partitions held by consumers", lambda f: f.holds),
-    counter("broker_consumers_expired_total", "Holds that ran out", lambda f: f.state.counters.expired_holds),
-    gauge("broker_positions", "Positions of groups kept", lambda f: f.state.store.position_count),
+    gauge("broker_unsent_bytes", "Bytes of responses that peers have not yet read", lambda f: f.server.unsent_bytes),
+    counter("broker_calls_total", "RPC requests", lambda f: f.server.calls),
+    counter("broker_calls_failed_total", "RPC requests answered with an exception", lambda f: f.server.failed),
+    counter(
+        "broker_calls_late_total", "Responses dropped because their callers had timed out", lambda f: f.server.late
+    ),
+    gauge("broker_consumers", "Partitions registered by consumers", lambda f: f.holds),
+    counter(
+        "broker_consumers_expired_total",
+        "Consumer registrations that expired",
+        lambda f: f.state.counters.expired_holds,
+    ),
+    gauge("broker_positions", "Committed group positions stored", lambda f: f.state.store.position_count),
     gauge(
         "broker_group_lag_messages",
-        f"Messages that a group has yet to confirm in a topic of this Broker: the {MOST_LABELS:,} largest; none where "
-        f"there are more than {MAX_WATCHED_POSITIONS:,} positions",
+        f"Messages of a topic on this Broker that a group has not confirmed: the {MOST_LABELS:,} largest; not exported "
+        f"with more than {MAX_WATCHED_POSITIONS:,} positions",
         lambda f: f.lags(),
         ("group", "topic"),
     ),
     counter(
         "broker_expired_messages_total",
-        "Messages that retention removed before the group had confirmed them, counted when its consumer is led past "
-        f"them: the {MOST_LABELS:,} largest",
+        "Messages that retention removed before the group had confirmed them, counted when its consumer skips them: "
+        f"the {MOST_LABELS:,} largest",
         lambda f: f.expired(),
         ("group", "topic"),
     ),
     gauge(
         "broker_group_retention_left_seconds",
         "Time until retention removes messages of a topic that a group has not confirmed: the "
-        f"{MOST_LABELS:,} groups with the least, of those within a tenth of what the topic keeps; as of the last look "
-        "for old messages",
+        f"{MOST_LABELS:,} groups with the least time left, of those within a tenth of the topic's retention; as of the "
+        "last retention pass",
         lambda f: f.near_losses(),
         ("group", "topic"),
     ),
 )
-"""Every figure of a Broker, in the order it is told."""
+"""All metrics of a Broker, in the order of the output."""

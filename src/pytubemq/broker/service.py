@@ -13,31 +13,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker.append import AppendPath
-from pytubemq.broker.applier import Applier
-from pytubemq.broker.checks import Gate
+from pytubemq.broker.append.append_path import AppendPath
+from pytubemq.broker.append.log_applier import LogApplier
+from pytubemq.broker.append.waiters import Waiters
 from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers, run_handlers
-from pytubemq.broker.health import StoreTroubles, problems
-from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.broker.inspect import BrokerInspect
-from pytubemq.broker.intake import Intake
-from pytubemq.broker.leases import told_leases
-from pytubemq.broker.master_session import MasterSession
+from pytubemq.broker.members.consumer_registry import ConsumerRegistry
+from pytubemq.broker.members.leases import reported_leases
+from pytubemq.broker.members.positions import Positions
+from pytubemq.broker.members.reset_epochs import ResetEpochs
+from pytubemq.broker.members.reset_history import ResetHistory
 from pytubemq.broker.metrics import BrokerFacts
-from pytubemq.broker.offset_admin import OffsetAdmin
-from pytubemq.broker.orders import Orders
-from pytubemq.broker.positions import Positions
-from pytubemq.broker.registry import ConsumerRegistry
-from pytubemq.broker.reports import Condition
-from pytubemq.broker.reset_epochs import ResetEpochs
-from pytubemq.broker.reset_history import ResetHistory
+from pytubemq.broker.offsets.offset_admin import OffsetAdmin
+from pytubemq.broker.produce.send_checks import SendChecks
+from pytubemq.broker.request_checks import ServingState
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
-from pytubemq.broker.stored_topics import StoredTopics
-from pytubemq.broker.sweep import Sweep
-from pytubemq.broker.topic_file import TopicFile
 from pytubemq.broker.topics import TopicTable
-from pytubemq.broker.waiters import Waiters
+from pytubemq.broker.upkeep.health import StoreTroubles, problems
+from pytubemq.broker.upkeep.housekeeping import Housekeeping
+from pytubemq.broker.upkeep.master_session import MasterSession
+from pytubemq.broker.upkeep.orders import Orders
+from pytubemq.broker.upkeep.reports import Condition
+from pytubemq.broker.upkeep.stored_topics import StoredTopics
+from pytubemq.broker.upkeep.sweep import Sweep
+from pytubemq.broker.upkeep.topic_file import TopicFile
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.limits import (
@@ -45,13 +45,13 @@ from pytubemq.model.limits import (
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
 )
+from pytubemq.net.client.masters import MasterClient
+from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.masters import MasterClient
-from pytubemq.net.pool import ConnectionPool
-from pytubemq.net.server import RpcServer
+from pytubemq.net.server.server import RpcServer
 from pytubemq.observe.metrics import Shown
-from pytubemq.storage.disk import OsDisk
-from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.storage.disk.disk import OsDisk
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
-    from pytubemq.net.connection import Route
-    from pytubemq.net.server_connection import ServerConnection
-    from pytubemq.storage.disk import Disk
+    from pytubemq.net.client.connection import Route
+    from pytubemq.net.server.connection import ServerConnection
+    from pytubemq.storage.disk.disk import Disk
 
 __all__ = ["BrokerService", "BrokerSettings"]
 
@@ -99,7 +99,7 @@ class BrokerService:
         """What went wrong in the background, by part; stays until a restart."""
         self._store: BrokerStore | None = None
         self._server: RpcServer | None = None
-        self._applier: Applier | None = None
+        self._applier: LogApplier | None = None
         self._state: BrokerState | None = None
         self._orders: Orders | None = None
         self._session: MasterSession | None = None
@@ -147,12 +147,12 @@ class BrokerService:
             orders.restore(known.config)
         else:
             orders.serve(settings.topics)
-        self._applier = Applier(self._store, on_progress=self._progress(loop, state.path))
+        self._applier = LogApplier(self._store, on_progress=self._progress(loop, state.path))
         self._applier.start()
-        intake = Intake(state)
+        checks = SendChecks(state)
         self._server = RpcServer(
-            handlers(state, intake),
-            run_handlers=run_handlers(state, intake),
+            handlers(state, checks),
+            run_handlers=run_handlers(state, checks),
             offered=OFFERED,
             capabilities=CAPABILITIES,
             name="Broker",
@@ -161,7 +161,7 @@ class BrokerService:
             max_connections=settings.max_connections,
         )
         self.address = await self._server.start(settings.listen)
-        state.gate.started = True
+        state.serving.started = True
         sweep = self._sweep = Sweep(state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes)
         await sweep.look_at_space()
         self._spawn("sweep", sweep.run())
@@ -194,14 +194,17 @@ class BrokerService:
             max_staged_bytes=settings.max_staged_bytes,
             max_unapplied_bytes=settings.max_unapplied_bytes,
         )
+        positions = Positions(store, path, most=settings.max_positions)
+        registry = ConsumerRegistry(lease_timeout_s=settings.lease_timeout_s)
+        positions.spare.is_reading = registry.is_reading
         return BrokerState(
-            gate=Gate(settings.broker_id),
+            serving=ServingState(settings.broker_id),
             clock=self._clock,
             store=store,
             topics=TopicTable(),
             path=path,
-            positions=Positions(store, path, most=settings.max_positions),
-            registry=ConsumerRegistry(lease_timeout_s=settings.lease_timeout_s),
+            positions=positions,
+            registry=registry,
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
             lookups=ThreadPoolExecutor(1, thread_name_prefix="pytubemq-lookup"),
@@ -224,7 +227,7 @@ class BrokerService:
             durability=settings.durability,
             leases=self._leases,
         )
-        self._session.tell(self._condition())
+        self._session.report(self._condition())
         if not await self._session.join(timeout_s=_JOIN_TIMEOUT_S):
             logger.warning("Broker %d starts without the Master, with the topics it knows", settings.broker_id)
         self._spawn("Master session", self._session.run())
@@ -236,11 +239,11 @@ class BrokerService:
         """Return the leases of this Broker's readers, as many as fit."""
         assert self._state is not None
         broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
-        return told_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
+        return reported_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:
-            self._applier.written()
+            self._applier.record_write()
             self._state.positions.writable_again()
 
     def _connection_lost(self, connection: ServerConnection) -> None:
@@ -248,6 +251,8 @@ class BrokerService:
         settings = self.settings
         ours = bool(connection.capabilities)
         self._state.waiters.drop(id(connection))
+        self._state.long_work.let_go(connection)
+        self._state.short_work.let_go(connection)
         self._state.registry.connection_lost(
             id(connection),
             now_s=self._clock.now_s(),
@@ -258,7 +263,7 @@ class BrokerService:
     async def _watch(self, session: MasterSession) -> None:
         """Tell the Master how this Broker is whenever that changes."""
         while True:
-            session.tell(self._condition())
+            session.report(self._condition())
             await asyncio.sleep(_WATCH_S)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -282,7 +287,7 @@ class BrokerService:
         self._closing = True
         state = self._state
         if state is not None:
-            state.gate.started = False
+            state.serving.started = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -320,12 +325,12 @@ class BrokerService:
         return OffsetAdmin(self._running_state())
 
     def _running_state(self) -> BrokerState:
-        if self._state is None or self._closing or not self._state.gate.started:
+        if self._state is None or self._closing or not self._state.serving.started:
             raise ClosedError(f"Broker {self.settings.broker_id} is not running", hint="try again when it has started")
         return self._state
 
     def facts(self) -> BrokerFacts:
-        """What its figures are read from, as of now. ClosedError unless it runs."""
+        """Return the state that its metrics are read from, as of now. ClosedError unless it runs."""
         state = self._running_state()
         assert self._server is not None
         return BrokerFacts(
@@ -354,7 +359,7 @@ class BrokerService:
 
     def health(self) -> dict[str, Any]:
         """How the Broker is: `status` "ok", "degraded" (serves, but something is wrong) or "failed" (takes no
-        messages), `problems` in words, and figures."""
+        messages), `problems` in words, and counts."""
         state = self._state
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}
@@ -390,12 +395,12 @@ class BrokerService:
         """The same as the Master is told it."""
         if (state := self._state) is None:
             return Condition()
-        told = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
+        reported = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
         return Condition(
             writes_off=self._writes_off(state),
-            problems=tuple(told),
-            read_stopped=state.gate.read_stopped,
-            write_stopped=state.gate.write_stopped,
+            problems=tuple(reported),
+            read_stopped=state.serving.read_stopped,
+            write_stopped=state.serving.write_stopped,
             removed=self._orders.removal.done if self._orders is not None else (),
         )
 

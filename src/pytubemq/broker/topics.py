@@ -21,7 +21,7 @@ from pytubemq.model.limits import (
 )
 from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.model.topic import TopicConfig
-from pytubemq.wire.confstrings import (
+from pytubemq.wire.text.configuration import (
     BrokerDefaultConf,
     BrokerTopicConf,
     check_layout,

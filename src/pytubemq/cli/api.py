@@ -117,7 +117,7 @@ class Api:
         except TimeoutError as error:
             raise RequestTimeoutError(
                 f"no answer from {self.url} within {self._timeout_s:g} s",
-                hint="it is overloaded, stopped or gone: look at its process and its log, or give it more --timeout",
+                hint="it is overloaded, stopped or gone: check its process and its log, or raise --timeout",
             ) from error
         except http.client.HTTPException as error:
             raise UnreachableError(

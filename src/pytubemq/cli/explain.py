@@ -25,12 +25,14 @@ class Explanation(NamedTuple):
 _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.SUCCESS: ("done", "nothing to do"),
     Code.NOT_READY: ("the peer is starting", "wait a moment and ask again"),
-    Code.MOVED: ("the offset lies below what is kept", "read from --from earliest"),
+    Code.MOVED: ("the offset is below the first message that is kept", "read from --from earliest"),
     Code.BAD_REQUEST: ("a parameter is missing or wrong; the message names it", "correct it"),
     Code.UNAUTHORIZED: ("who asks is not known", "check the user and the token"),
     Code.CONNECT_RETURN_NULL: ("no connection to the peer", "see: pytubemq cluster health"),
     Code.FORBIDDEN: ("who asks may not do this", "ask an administrator for the right"),
-    Code.NOT_FOUND: ("there is no such thing, or no message there yet", "see what there is: pytubemq topic list"),
+    Code.NOT_FOUND: (
+        "there is no such thing, or no message there yet", "see the names: pytubemq topic list, pytubemq group list"
+    ),
     Code.ALL_PARTITION_FROZEN: ("this consumer has frozen all its partitions", "unfreeze one"),
     Code.NO_PARTITION_ASSIGNED: (
         "the consumer has no partition: its group has more members than the topics have partitions, or it just came",
@@ -73,7 +75,10 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "the group's members name different source counts", "give all members the same source count"
     ),
     Code.CLIENT_DUPLICATE_INDEXID: ("two members have the same node id", "give each member its own"),
-    Code.TOPIC_NOT_DEPLOYED: ("no Broker carries the topic", "create it: pytubemq topic create TOPIC"),
+    Code.TOPIC_NOT_DEPLOYED: (
+        "the topic does not exist, or no Broker serves it now",
+        "see the topics: pytubemq topic list; create one: pytubemq topic create TOPIC",
+    ),
     Code.PARAMETER_MSG_NULL: ("there is no message", "give one"),
     Code.PARAMETER_TOPIC_NULL: ("there is no topic in the message", "name one"),
     Code.PARAMETER_BODY_NULL: ("a message has an empty body", "send at least one byte; the protocol has no empty body"),
@@ -84,22 +89,22 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     ),
     Code.MSG_OVER_MAX_LENGTH: (
         "the message is longer than the topic allows",
-        "split it, or make a topic that takes more: pytubemq topic create TOPIC --max-message-size BYTES",
+        "split it, or have the topic take more: pytubemq topic alter TOPIC --max-message-size BYTES",
     ),
     Code.CONSUME_GROUP_FORBIDDEN: (
         "the group may not consume the topic",
         "see why: pytubemq group show GROUP --topic TOPIC; an administrator lets it in, see "
         "docs/how-to/control-groups.md",
     ),
-    Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),
+    Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it continues automatically"),
     Code.CONSUME_CONTENT_FORBIDDEN: (
         "the group may consume the topic only by the filter items that it is allowed",
         "filter by some of them: --type ITEM; an administrator allows more, see docs/how-to/control-groups.md",
     ),
-    Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "look into its log; try again"),
+    Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "check its log; try again"),
     Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "try again later"),
     Code.SERVER_MSGSET_NULL: ("an answer held no messages", "nothing; ask again"),
-    Code.UNSPECIFIED_ABNORMAL: ("something failed that has no code of its own", "look into the server's log"),
+    Code.UNSPECIFIED_ABNORMAL: ("something failed that has no code of its own", "check the server's log"),
 }  # fmt: skip
 
 _LOCAL: dict[str, str] = {
@@ -113,17 +118,17 @@ _LOCAL: dict[str, str] = {
     "unreachable": "check the address; start a cluster on this machine: pytubemq dev",
     "connection-lost": "send or ask again: whether the peer did the work is unknown",
     "request-timeout": "try again, or allow more time: --timeout",
-    "remote": "look into the peer's log",
+    "remote": "check the peer's log",
     "standby": "name all Masters, so that the client finds the one that leads",
     "message": "change the message as the text says",
     "partial-send": "send again those that `failed` names; the others have their receipts",
-    "stale-batch": "settle each batch once, and in time: it comes again by itself",
+    "stale-batch": "settle each batch once, and in time; it is delivered again automatically",
     "buffer-full": "wait for `room()` or `flush()`, or produce more slowly",
     "closed": "use it inside its `with` block",
     "forked": "connect in the child process",
-    "storage": "look at the disk and the directory that the message names",
-    "disk-full": "make room on the disk; service returns by itself",
-    "out-of-resources": "raise the limit of open files (ulimit -n) or free memory; service returns by itself",
+    "storage": "check the disk and the directory that the message names",
+    "disk-full": "free some space on the disk; service resumes automatically",
+    "out-of-resources": "raise the limit of open files (ulimit -n) or free memory; service resumes automatically",
     "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
     "corrupt": "restore the file from a copy, or remove the partition it belongs to",
     "newer-version": "run the newer version of pytubemq that wrote it",
@@ -155,7 +160,7 @@ def explanations() -> dict[str, Explanation]:
 
 def _of_pipeline_files() -> dict[str, Explanation]:
     """What `pipeline lint` tells, and the error of a command that was given a file with errors."""
-    from pytubemq.spark.pipeline.spec.faults import MEANINGS, PipelineFileError, Severity, severity_of
+    from pytubemq.pipelines.file.faults import MEANINGS, PipelineFileError, Severity, severity_of
 
     found = {
         code.value.lower(): Explanation(

@@ -61,7 +61,7 @@ def describe(error: BaseException) -> dict[str, object]:
     if isinstance(error, click.NoSuchOption) and error.option_name == "--master" and _of_pipelines(error):
         return _failure(
             "usage",
-            "No such option '--master': the Masters stand in the file, at source.master",
+            "No such option '--master': the Masters are named in the file, at source.master",
             hint="a file without that key takes those of the profile:  -P NAME",
             exit_code=ExitCode.USAGE,
         )
@@ -74,7 +74,7 @@ def describe(error: BaseException) -> dict[str, object]:
         )
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "pytubemq"
-        return _failure("usage", error.format_message(), hint=f"{command} --help", exit_code=ExitCode.USAGE)
+        return _failure("usage", _usage_text(error), hint=f"{command} --help", exit_code=ExitCode.USAGE)
     if isinstance(error, click.ClickException):
         return _failure("usage", error.format_message(), exit_code=ExitCode.USAGE)
     if isinstance(error, TubeError):
@@ -88,8 +88,15 @@ def describe(error: BaseException) -> dict[str, object]:
     return _failure(
         "internal",
         f"{type(error).__name__}: {error}",
-        hint="this is a fault of pytubemq: run it again with -v and report what it prints",
+        hint="this is a bug in pytubemq: run it again with -v and report its output",
     )
+
+
+def _usage_text(error: click.UsageError) -> str:
+    """What click says, in one line, and of numbers in plain words."""
+    text = re.sub(r"\s*\n\s*", " ", error.format_message())
+    text = re.sub(r"is not a valid integer( range)?(?=\.|$)", "is not a whole number", text)
+    return re.sub(r"is not a valid float( range)?(?=\.|$)", "is not a number", text)
 
 
 _OF_COMMANDS = {"--master": "consume demo --master HOST:PORT", "--http": "topic list --http URL"}
@@ -141,8 +148,8 @@ def show(failure: dict[str, object], options: GlobalOptions, *, stream: TextIO |
 
 
 def _typed(text: str) -> str:
+    from pytubemq.cli.command_table import COMMANDS
     from pytubemq.cli.invocation import commands_as_typed
-    from pytubemq.cli.main import COMMANDS
 
     return commands_as_typed(text, list(COMMANDS))
 

@@ -1,4 +1,4 @@
-"""The tree of commands, each loaded when it is asked for."""
+"""The root command, and the run of one command line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq._version import __version__
+from pytubemq.cli.command_table import COMMANDS
 from pytubemq.cli.failures import report
-from pytubemq.cli.lazy import Lazy, LazyGroup
+from pytubemq.cli.lazy import LazyGroup
 from pytubemq.cli.options import GlobalOptions, global_options
 from pytubemq.errors import ExitCode
 
@@ -23,24 +24,6 @@ Examples:
   echo hello | pytubemq produce demo          a message into the topic demo
   pytubemq consume demo                       what the topic holds
 """
-
-COMMANDS = {
-    "dev": Lazy("pytubemq.cli.dev:dev", "Run Master, Broker and HTTP in one process on this machine."),
-    "demo": Lazy("pytubemq.demo.command:demo", "Real flights through a cluster into Spark and Parquet, with proof."),
-    "produce": Lazy("pytubemq.cli.produce:produce", "Send lines, files or JSON to a topic."),
-    "consume": Lazy("pytubemq.cli.consume:consume", "Print a topic's messages, in a group or freely."),
-    "topic": Lazy("pytubemq.cli.topic:topic", "Create, list, show, alter and delete topics."),
-    "group": Lazy("pytubemq.cli.group:group", "List and show groups: members and lag; move them, and who did."),
-    "cluster": Lazy(
-        "pytubemq.cli.cluster:cluster", "Health of the cluster, who is in it, and the defaults of its topics."
-    ),
-    "pipeline": Lazy("pytubemq.cli.pipeline:pipeline", "From a topic to a table: write, check and run pipeline files."),
-    "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
-    "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped server's data."),
-    "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),
-    "profile": Lazy("pytubemq.cli.profile:profile", "Name clusters and pick the current one."),
-    "errors": Lazy("pytubemq.cli.errors:errors", "Meaning, cause and remedy of every error code."),
-}
 
 
 @click.group(

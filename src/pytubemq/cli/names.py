@@ -99,7 +99,7 @@ def profile_name(context: click.Context, parameter: click.Parameter, value: str)
 
 def masters_address(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Callback of a parameter that says where the Masters are."""
-    from pytubemq.net.masters import parse_masters
+    from pytubemq.net.client.masters import parse_masters
 
     try:
         for address in parse_masters(value):

@@ -104,7 +104,7 @@ def global_options(command: F) -> F:
         ),
         click.option(
             "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-            expose_value=False, callback=_store("timeout_s"), help="How long one request may take [10].",
+            expose_value=False, callback=_store("timeout_s"), help="Timeout of one request, in seconds [10].",
         ),
         click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_store("quiet"), help="Data only."),
         click.option(

@@ -7,6 +7,8 @@ default ports.
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.cli.api import with_scheme
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 DEV: Final = "dev"
 """The profile of what `pytubemq dev` runs: the one that a person on this machine most likely means."""
+DEV_DATA: Final = Path("tubemq-dev")
+"""Where `pytubemq dev` keeps a cluster if it is not told."""
 LOCAL = Profile("local", f"127.0.0.1:{DEFAULT_MASTER_PORT}", "http://127.0.0.1:8080")
 
 
@@ -47,6 +51,16 @@ def http_url(options: GlobalOptions, http: str | None) -> str:
     return with_scheme(http or _chosen(options).http)
 
 
+def same_cluster(options: GlobalOptions, master: str | None) -> str:
+    """Return the options by which a command that asks the JSON API finds the cluster of this one; blank for none.
+
+    Where only Masters were named, nobody knows where their JSON API is: the user has to fill it in.
+    """
+    if master:
+        return " --http URL"
+    return f" -P {shlex.quote(options.profile)}" if options.profile else ""
+
+
 def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     """The hint of an error, which tells of a server at a profile's address whose address that is.
 
@@ -62,11 +76,23 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     others = sorted(set(profiles.by_name) - {chosen.name}, key=lambda name: (name != DEV, name))
     if not isinstance(error, UnreachableError):
         return whose if error.hint is None else f"{error.hint}; {whose}"
+    if chosen.data:
+        whose += f"; start it:  {_start_of(chosen)}"
     if not others:
+        if chosen.data:
+            return whose
         return f"{whose}; see whether its cluster runs, or give another address (`pytubemq profile add`)"
     if options.profile:
         return f"{whose}, which -P or PYTUBEMQ_PROFILE names; there are also: {', '.join(others)}"
     return f"{whose}; for another one:  pytubemq profile use {others[0]}"
+
+
+def _start_of(profile: Profile) -> str:
+    """The command that runs a cluster of `pytubemq dev` again, where its directory is another one than `dev` takes."""
+    data = Path(profile.data)
+    if not data.is_dir() or data.resolve() == DEV_DATA.resolve():
+        return "pytubemq dev"
+    return f"pytubemq dev --data {shlex.quote(profile.data)}"
 
 
 def names(text: str, address: str) -> bool:

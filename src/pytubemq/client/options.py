@@ -1,4 +1,4 @@
-"""What a caller may choose, checked when it is given.
+"""Options of the client, checked when they are given.
 
 The invariant: an option that makes no sense is refused where it is written, by name, before anything is connected.
 """
@@ -30,20 +30,20 @@ from pytubemq.model.names import check_topic
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pytubemq.client.look import Known
+    from pytubemq.client.partition_state import Known
 
 MAX_SESSION_KEY_CHARS = 1_024
 MAX_PUSH_WORKERS = 1_000
 FirstConnect = Literal["fail", "wait"]
 OnError = Literal["retry", "skip", "stop"]
-"""What a push consumer does after its handler raised: have the batch come again, confirm it all the same, or end."""
+"""Actions of a push consumer after its handler raised: fetch the batch again, confirm it all the same, or end."""
 OnMalformed = Literal["raise", "raw"]
-"""What a reader does with a message whose payload does not contain the attributes that it claims."""
+"""Actions of a reader for a message whose payload does not contain the attributes that it claims."""
 
 
 @unique
 class Start(Enum):
-    """Where a group, or a reader, begins when it has no position of its own.
+    """The start of a group, or a reader, without a position of its own.
 
     For a group EARLIEST and LATEST only matter in a partition where it has confirmed nothing yet; ALWAYS_LATEST
     forgets its position and goes to the end.
@@ -55,7 +55,7 @@ class Start(Enum):
 
     @property
     def read_status(self) -> int:
-        """The protocol's number for it in a registration at a Broker."""
+        """The protocol's number in a registration at a Broker."""
         return {Start.EARLIEST: 0, Start.LATEST: 1, Start.ALWAYS_LATEST: 2}[self]
 
 
@@ -64,7 +64,7 @@ _START_TEXTS = frozenset(start.value for start in Start)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """What holds for everything on one connection to a cluster."""
+    """Options of a connection to a cluster."""
 
     first_connect: FirstConnect = "fail"
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
@@ -74,7 +74,7 @@ class ConnectOptions:
     def __post_init__(self) -> None:
         if self.first_connect not in ("fail", "wait"):
             raise ConfigError(f"first_connect is {self.first_connect!r}", hint="write 'fail' or 'wait'")
-        _between("request_timeout_s", self.request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S)
+        _check_between("request_timeout_s", self.request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S)
         if any(char in self.client_name for char in "@#_") or len(self.client_name) > 100:
             raise ConfigError(
                 f"client_name is {self.client_name!r}", hint="use at most 100 characters, without @, # and _"
@@ -83,7 +83,7 @@ class ConnectOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """What holds for one producer."""
+    """Options of a producer."""
 
     linger_s: float = 0.0
     max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES
@@ -94,11 +94,11 @@ class ProducerOptions:
     idempotent: bool = True
 
     def __post_init__(self) -> None:
-        _between("linger_s", self.linger_s, 0.0, 10.0)
-        _between("max_buffer_messages", self.max_buffer_messages, 1, 10_000_000)
-        _between("max_buffer_bytes", self.max_buffer_bytes, 1, 1 << 40)
-        _between("delivery_timeout_s", self.delivery_timeout_s, 0.05, 86_400.0)
-        _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
+        _check_between("linger_s", self.linger_s, 0.0, 10.0)
+        _check_between("max_buffer_messages", self.max_buffer_messages, 1, 10_000_000)
+        _check_between("max_buffer_bytes", self.max_buffer_bytes, 1, 1 << 40)
+        _check_between("delivery_timeout_s", self.delivery_timeout_s, 0.05, 86_400.0)
+        _check_between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,38 +110,38 @@ class Bound:
     """
 
     session_key: str
-    """Names this run of the group, for example the id of the job."""
+    """The name of this run of the group, for example the id of the job."""
     source_count: int
-    """How many members there are."""
+    """The number of members."""
     select_big: bool = True
     """Of two members that claim one partition the larger offset wins, or else the smaller."""
     offsets: Mapping[Partition, int] = field(default_factory=dict)
-    """Where to begin, whatever the group has confirmed; a key may also be the text `brokerId:topic:partitionId`."""
+    """Offsets to begin at instead of the group's positions; a key may also be the text `brokerId:topic:partitionId`."""
 
     def __post_init__(self) -> None:
         key: object = self.session_key
         if not isinstance(key, str) or not key.strip() or len(key) > MAX_SESSION_KEY_CHARS:
             raise ConfigError(f"session_key is {key!r}", hint=f"write 1 to {MAX_SESSION_KEY_CHARS} characters")
-        _between("source_count", self.source_count, 1, 1_000_000)
+        _check_between("source_count", self.source_count, 1, 1_000_000)
         offsets: dict[Partition, int] = {}
         given: Mapping[Any, int] = self.offsets
         for named, offset in given.items():
             partition: Partition = Partition.parse(named) if isinstance(named, str) else named
-            _between(f"the offset of {partition}", offset, 0, (1 << 63) - 1)
+            _check_between(f"the offset of {partition}", offset, 0, (1 << 63) - 1)
             offsets[partition] = offset
         object.__setattr__(self, "offsets", offsets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """What holds for one consumer."""
+    """Options of a consumer of a group."""
 
     group: str
     topics: tuple[str, ...]
     filters: Mapping[str, frozenset[str]]
     start: Start = Start.LATEST
     confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S
-    """None: never given back by itself."""
+    """None: a batch is never given back automatically."""
     close_timeout_s: float = 5.0
     fetch_interval_s: float = 0.0
     max_messages_per_s: float | None = None
@@ -150,11 +150,11 @@ class ConsumerOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", check_start(self.start))
-        _between("fetch_interval_s", self.fetch_interval_s, 0.0, 3_600.0)
+        _check_between("fetch_interval_s", self.fetch_interval_s, 0.0, 3_600.0)
         if self.max_messages_per_s is not None:
-            _between("max_messages_per_s", self.max_messages_per_s, 0.001, 1e9)
+            _check_between("max_messages_per_s", self.max_messages_per_s, 0.001, 1e9)
         if self.max_bytes_per_s is not None:
-            _between("max_bytes_per_s", self.max_bytes_per_s, 1.0, 1e12)
+            _check_between("max_bytes_per_s", self.max_bytes_per_s, 1.0, 1e12)
         for partition in self.bound.offsets if self.bound is not None else ():
             if partition.topic not in self.topics:
                 raise ConfigError(
@@ -162,13 +162,13 @@ class ConsumerOptions:
                     hint=f"its topics are {', '.join(self.topics)}",
                 )
         if self.confirm_timeout_s is not None:
-            _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
-        _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
+            _check_between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
+        _check_between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """How much one fetch brings and how long the Broker may wait for it."""
+    """Limits of one fetch: its messages, its bytes, and the Broker's long poll."""
 
     max_messages: int = 500
     max_bytes: int | None = None
@@ -176,17 +176,17 @@ class FetchOptions:
     idle_timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        _between("max_messages", self.max_messages, 1, MAX_FETCH_MESSAGES)
-        _between("max_wait_s", self.max_wait_s, 0.0, MAX_FETCH_WAIT_S)
+        _check_between("max_messages", self.max_messages, 1, MAX_FETCH_MESSAGES)
+        _check_between("max_wait_s", self.max_wait_s, 0.0, MAX_FETCH_WAIT_S)
         if self.max_bytes is not None:
-            _between("max_bytes", self.max_bytes, 1, 1 << 31)
+            _check_between("max_bytes", self.max_bytes, 1, 1 << 31)
         if self.idle_timeout_s is not None:
-            _between("idle_timeout_s", self.idle_timeout_s, 0.0, 1e9)
+            _check_between("idle_timeout_s", self.idle_timeout_s, 0.0, 1e9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushOptions:
-    """How a push consumer calls its handler."""
+    """Options of a push consumer."""
 
     workers: int = 8
     by_message: bool = False
@@ -196,19 +196,19 @@ class PushOptions:
     max_wait_s: float = 1.0
 
     def __post_init__(self) -> None:
-        _between("workers", self.workers, 1, MAX_PUSH_WORKERS)
+        _check_between("workers", self.workers, 1, MAX_PUSH_WORKERS)
         if self.on_error not in get_args(OnError):
             raise ConfigError(f"on_error is {self.on_error!r}", hint="write 'retry', 'skip' or 'stop'")
         FetchOptions(max_messages=self.max_messages, max_bytes=self.max_bytes, max_wait_s=self.max_wait_s)
 
 
 def named_start(place: Start | str | datetime | int) -> Start | str | datetime | int:
-    """A `Start` for its value as text, as in "earliest"; anything else as it is."""
+    """Return the `Start` that a text names, as in "earliest"; anything else as it is."""
     return Start(place) if isinstance(place, str) and place in _START_TEXTS else place
 
 
 def check_start(start: Start | str) -> Start:
-    """A `Start`, also from its value as text, as in "earliest".
+    """Return a `Start`, also from a text, as in "earliest".
 
     Raises:
         ConfigError: it is none.
@@ -224,7 +224,7 @@ def check_start(start: Start | str) -> Start:
 
 
 def check_topics(topics: Sequence[str]) -> tuple[str, ...]:
-    """The topics of a consumer: at least one, each once, each with a name that every peer takes."""
+    """Return the topics of a consumer: at least one, each once, each with a name that every peer takes."""
     if not topics:
         raise ConfigError("a consumer needs a topic", hint="write  tube.consumer('group', 'topic')")
     given: Sequence[object] = topics
@@ -243,7 +243,7 @@ def check_topics(topics: Sequence[str]) -> tuple[str, ...]:
 def check_filters(
     topics: tuple[str, ...], filters: Mapping[str, Sequence[str]] | Sequence[str] | None
 ) -> dict[str, frozenset[str]]:
-    """Filter items per topic. A plain sequence holds for every topic; a topic without items gets everything."""
+    """Return filter items by topic. A plain sequence holds for every topic; a topic without items gets everything."""
     if not filters:
         return {}
     if isinstance(filters, str):
@@ -276,7 +276,7 @@ def _filter_item(topic: str, item: object) -> str:
     return text
 
 
-def _between(name: str, value: Any, least: float, most: float) -> None:
+def _check_between(name: str, value: Any, least: float, most: float) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:
         shown = _plain(value) if is_number else repr(value)[:80]
@@ -284,5 +284,5 @@ def _between(name: str, value: Any, least: float, most: float) -> None:
 
 
 def _plain(number: float) -> str:
-    """As people write it: 1,000,000 and not 1e+06."""
+    """Format a number for people: 1,000,000 and not 1e+06."""
     return f"{number:,.0f}" if abs(number) < 1e18 and number == int(number) else f"{number:g}"

@@ -1,19 +1,19 @@
-"""The way in: `connect` and what it gives.
+"""The entry to the client: `connect` and the `Tube` that it returns.
 
-The invariant: whatever was made of a `Tube` ends with it at the latest.
+The invariant: every producer, consumer and reader of a `Tube` ends with it at the latest.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from pytubemq.client.balance.consumer import BalanceConsumer
-from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S, BalanceOptions
-from pytubemq.client.belongings import Belongings
-from pytubemq.client.cluster import Cluster
-from pytubemq.client.consumer import Consumer
-from pytubemq.client.lookup import Lookup
+from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer
+from pytubemq.client.consumer.client_balance.options import META_CHECK_S, NODE_WAIT_S, BalanceOptions
+from pytubemq.client.consumer.consumer import Consumer
+from pytubemq.client.consumer.push_consumer import Handler, PushConsumer
+from pytubemq.client.group_resets import reset_group
 from pytubemq.client.options import (
     Bound,
     ConnectOptions,
@@ -27,10 +27,10 @@ from pytubemq.client.options import (
     check_filters,
     check_topics,
 )
-from pytubemq.client.producer import Producer
-from pytubemq.client.push import Handler, PushConsumer
-from pytubemq.client.reader import Reader
-from pytubemq.client.resets import reset_group
+from pytubemq.client.producer.producer import Producer
+from pytubemq.client.reader.reader import Reader
+from pytubemq.client.session.cluster import Cluster
+from pytubemq.client.session.metadata import MetadataClient
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import (
@@ -40,16 +40,19 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_MESSAGES,
 )
 from pytubemq.model.names import check_group
-from pytubemq.net.masters import parse_masters
+from pytubemq.net.client.masters import parse_masters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client.events import EventQueue
-    from pytubemq.client.look import Known, PartitionLook
-    from pytubemq.wire.extensions import Capability
+    from pytubemq.client.partition_state import Known, PartitionLook
+    from pytubemq.client.session.events import EventQueue
+    from pytubemq.wire.protocol.extensions import Capability
+
+CLOSE_MARGIN_S: Final = 5.0
+"""Seconds to close a client besides delivering its messages: for leaving the servers and the end of tasks."""
 
 
 def connect(
@@ -60,7 +63,7 @@ def connect(
     client_name: str = "",
     known: Known | None = None,
 ) -> Tube:
-    """A connection to a cluster, for `async with`.
+    """Return a connection to a cluster, for `async with`.
 
     Args:
         masters: `host:port[,host:port...]`; the port may be left out (8715).
@@ -92,11 +95,11 @@ class Tube:
         self._masters = tuple(masters)
         self._options = options
         self._cluster: Cluster | None = None
-        self._lookup: Lookup | None = None
-        self._belongings = Belongings()
+        self._metadata: MetadataClient | None = None
+        self._clients = _OpenClients()
 
     async def __aenter__(self) -> Tube:
-        """Reach a Master.
+        """Connect to a Master.
 
         Raises:
             UnreachableError: none answers (unless `first_connect` is "wait"); the text names each with its reason.
@@ -109,7 +112,7 @@ class Tube:
         except BaseException:
             await cluster.close()
             raise
-        self._lookup = Lookup(cluster, retry_for_s=self._options.request_timeout_s)
+        self._metadata = MetadataClient(cluster, retry_for_s=self._options.request_timeout_s)
         return self
 
     async def __aexit__(
@@ -118,7 +121,7 @@ class Tube:
         await self.close()
 
     async def close(self) -> None:
-        """Close what was made of it, all at once, then the connections. Idempotent, bounded in time.
+        """Close its clients, all at once, then the connections. Idempotent, bounded in time.
 
         A failure of one leaves no other open; the first is raised at the end.
         """
@@ -127,10 +130,10 @@ class Tube:
             return
         failures: Sequence[BaseException] = ()
         try:
-            failures = await self._belongings.close()  # whatever is still open then ends with the connections
-            if self._lookup is not None:
+            failures = await self._clients.close()  # whatever is still open then ends with the connections
+            if self._metadata is not None:
                 with contextlib.suppress(TubeError, TimeoutError):
-                    await self._lookup.close()
+                    await self._metadata.close()
         finally:
             await cluster.close()
         for error in failures:
@@ -148,7 +151,7 @@ class Tube:
         batching: bool = True,
         idempotent: bool = True,
     ) -> Producer:
-        """A producer of one topic, for `async with`; inside the block it is ready to send.
+        """Return a producer of one topic, for `async with`; inside the block it is ready to send.
 
         Args:
             topic: its name.
@@ -169,7 +172,7 @@ class Tube:
             batching=batching,
             idempotent=idempotent,
         )
-        return self._belongings.add(Producer(self._open(), topic, options), close_timeout_s=close_timeout_s)
+        return self._clients.add(Producer(self._open(), topic, options), close_timeout_s=close_timeout_s)
 
     def consumer(
         self,
@@ -185,7 +188,7 @@ class Tube:
         max_bytes_per_s: float | None = None,
         bound: Bound | None = None,
     ) -> Consumer:
-        """A consumer of a group, for `async with`.
+        """Return a consumer of a group, for `async with`.
 
         Args:
             group: its name; the members of a group share the partitions.
@@ -212,7 +215,7 @@ class Tube:
             max_bytes_per_s=max_bytes_per_s,
             bound=bound,
         )
-        return self._belongings.add(self._consumer(options), close_timeout_s=close_timeout_s)
+        return self._clients.add(self._consumer(options), close_timeout_s=close_timeout_s)
 
     def push_consumer(
         self,
@@ -234,7 +237,7 @@ class Tube:
         max_bytes_per_s: float | None = None,
         bound: Bound | None = None,
     ) -> PushConsumer:
-        """A consumer of a group that calls `handler` with what comes, for `async with`.
+        """Return a consumer of a group that calls `handler` with what comes, for `async with`.
 
         A batch is confirmed when its handler has returned. Batches of one partition are handled one after the other,
         those of several at the same time. Heartbeats go on however long a handler takes, and its batch stays with it.
@@ -245,7 +248,7 @@ class Tube:
             workers: most handlers at a time.
             by_message: call it with one `Message` after the other instead; the batch is confirmed after the last.
             on_error: when it raises: "retry" has the whole batch come again after a pause that grows, "skip" confirms
-                it all the same (with `by_message` only the one message is passed over), "stop" ends this consumer,
+                it all the same (with `by_message` only the one message is skipped), "stop" ends this consumer,
                 and `wait` raises what the handler raised. Each is logged and told as `HandlerFailed`.
             max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
             close_timeout_s: how long leaving the block waits for running handlers.
@@ -272,7 +275,7 @@ class Tube:
             max_wait_s=max_wait_s,
         )
         push = PushConsumer(self._consumer(options, kind="Push"), handler, calling)
-        return self._belongings.add(push, close_timeout_s=close_timeout_s)
+        return self._clients.add(push, close_timeout_s=close_timeout_s)
 
     def balance_consumer(
         self,
@@ -292,7 +295,7 @@ class Tube:
         meta_check_s: float = META_CHECK_S,
         node_wait_s: float = NODE_WAIT_S,
     ) -> BalanceConsumer:
-        """A consumer of a group whose members divide the partitions among themselves, for `async with`.
+        """Return a consumer of a group whose members divide the partitions among themselves, for `async with`.
 
         Node 0 of 2 reads one half of the partitions and node 1 the other, whether both run or not; no partition moves
         to another node when one is away. With `manual` the caller connects to partitions, and sees to it that every
@@ -305,7 +308,7 @@ class Tube:
             source_count: how many members the group has; all give the same.
             start: where the group begins in a partition in which it has confirmed nothing yet.
             filters: message types to read, per topic or one list for all; None reads everything.
-            manual: connect to nothing by itself.
+            manual: connect to nothing on its own.
             confirm_timeout_s: a batch not settled for so long is given back and comes again; None: never.
             close_timeout_s: how long leaving the block may take.
             fetch_interval_s: the least time between two fetches from one partition.
@@ -331,8 +334,8 @@ class Tube:
             meta_check_s=meta_check_s,
             node_wait_s=node_wait_s,
         )
-        made = BalanceConsumer(self._open(), self._asks(), options)
-        return self._belongings.add(made, close_timeout_s=close_timeout_s)
+        made = BalanceConsumer(self._open(), self._open_metadata(), options)
+        return self._clients.add(made, close_timeout_s=close_timeout_s)
 
     def reader(
         self,
@@ -345,7 +348,7 @@ class Tube:
         retry_for_s: float = 60.0,
         filters: Sequence[str] | None = None,
     ) -> Reader:
-        """A reader of [start, end) of one partition, for `async with`; it touches no group.
+        """Return a reader of [start, end) of one partition, for `async with`; it touches no group.
 
         Args:
             partition: a partition, or its key `brokerId:topic:partitionId`.
@@ -363,7 +366,7 @@ class Tube:
         chosen = check_filters((partition.topic,), filters)
         reader = Reader(
             self._open(),
-            self._asks(),
+            self._open_metadata(),
             partition,
             start=start,
             end=end,
@@ -372,43 +375,43 @@ class Tube:
             retry_for_s=retry_for_s,
             filters=chosen.get(partition.topic, frozenset()),
         )
-        return self._belongings.add(reader)
+        return self._clients.add(reader)
 
     @property
     def known(self) -> Known:
-        """What this connection has learned so far, for `connect(known=...)` in another process."""
+        """The state to pass on to another process, for `connect(known=...)`."""
         return self._open().known
 
     def learn(self, known: Known) -> None:
-        """Take what another connection to the cluster has learned since."""
+        """Take over the state of another connection to the cluster."""
         self._open().learn(known)
 
     async def partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
-        """All partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
-        return await self._asks().partitions_of(topics)
+        """Return all partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
+        return await self._open_metadata().partitions_of(topics)
 
     async def topics(self) -> list[str]:
-        """The names of all topics, sorted.
+        """Return the names of all topics, sorted.
 
         Raises:
             ConfigError: the Master cannot tell (Java Masters).
         """
-        return list(await self._asks().topic_names())
+        return list(await self._open_metadata().topic_names())
 
     async def partitions(self, topic: str) -> list[Partition]:
-        """All partitions of the topic, sorted, also those of Brokers that are away now.
+        """Return all partitions of the topic, sorted, also those of Brokers that are away now.
 
         A Master of the original names only those on Brokers that are up.
 
         Raises:
             NotFoundError: there is no such topic.
         """
-        return await self._asks().partitions(topic)
+        return await self._open_metadata().partitions(topic)
 
     async def offsets(
         self, partitions: Iterable[Partition], *, at: datetime | None = None
     ) -> dict[Partition, tuple[int, int]]:
-        """Per partition the first readable offset, and the one its next message gets.
+        """Return the first readable offset of each partition, and the one its next message gets.
 
         With `at` the first one is that of the first message appended then or later (the next one if there is none);
         a time without a zone is one of this machine's clock.
@@ -418,24 +421,24 @@ class Tube:
             UnreachableError: a Broker that has some of them is away; the text names it.
             ConfigError: its Broker cannot tell (Java Brokers).
         """
-        return await self._asks().offsets(partitions, at=at)
+        return await self._open_metadata().offsets(partitions, at=at)
 
     async def look(
         self, partitions: Iterable[Partition], *, at: datetime | None = None, group: str | None = None
     ) -> dict[Partition, PartitionLook]:
-        """Per partition what its Broker says: ends, size, where it was at a time, how far a group has confirmed.
+        """Return the state of each partition at its Broker: its ends, size, offset at a time, and a group's position.
 
         Raises: as `offsets`.
         """
-        return await self._asks().look(partitions, at=at, group=group)
+        return await self._open_metadata().partition_states(partitions, at=at, group=group)
 
     async def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
-        """What each Broker that has some of these partitions can do of what the original cannot.
+        """Return the capabilities of each Broker of these partitions, beyond those of the original.
 
         Raises:
             TubeError: a Broker is away.
         """
-        return await self._asks().capabilities(partitions)
+        return await self._open_metadata().capabilities(partitions)
 
     async def reset_group(
         self,
@@ -464,7 +467,9 @@ class Tube:
             BadRequestError: a partition does not have this offset; nothing was moved.
             ConfigError: its Broker cannot (Java Brokers), or an argument makes no sense.
         """
-        return await reset_group(self._open(), self._asks(), group, topic, to, partitions=partitions, dry_run=dry_run)
+        return await reset_group(
+            self._open(), self._open_metadata(), group, topic, to, partitions=partitions, dry_run=dry_run
+        )
 
     def events(self) -> EventQueue:
         """Return a queue of events: Connected, Lost, Rebalanced, Throttled, SlowConsumer, ConfirmFailed, PositionMoved,
@@ -473,7 +478,7 @@ class Tube:
 
     @property
     def brokers(self) -> list[BrokerInfo]:
-        """The Brokers that have been named so far."""
+        """The Brokers known so far."""
         known = self._open().brokers
         return [BrokerInfo(broker_id, address) for broker_id, address in sorted(known.items())]
 
@@ -483,11 +488,55 @@ class Tube:
         self._cluster.check_usable()
         return self._cluster
 
-    def _asks(self) -> Lookup:
-        """Where partitions and offsets are asked for."""
+    def _open_metadata(self) -> MetadataClient:
+        """Return the metadata client of an open connection."""
         self._open()
-        assert self._lookup is not None  # it is made when the connection is open
-        return self._lookup
+        assert self._metadata is not None  # it is made when the connection is open
+        return self._metadata
 
     def _consumer(self, options: ConsumerOptions, *, kind: str = "Pull") -> Consumer:
-        return Consumer(self._open(), self._asks(), options, kind=kind)
+        return Consumer(self._open(), self._open_metadata(), options, kind=kind)
+
+
+class _Client(Protocol):
+    """A producer, a consumer of any kind, a reader."""
+
+    @property
+    def ended(self) -> bool:
+        """True if it was closed."""
+        ...
+
+    async def close(self) -> None:
+        """Close it. Idempotent."""
+        ...
+
+
+C = TypeVar("C", bound=_Client)
+
+
+class _OpenClients:
+    """The clients of a `Tube` that have not ended.
+
+    The invariants: closing is bounded in time; a failure of one leaves no other open.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[_Client] = []
+        self._close_within_s = 0.0
+        """The longest time that any of them has for closing."""
+
+    def add(self, client: C, *, close_timeout_s: float = 0.0) -> C:
+        """Add a client, and the time that it may take to close."""
+        self._close_within_s = max(self._close_within_s, close_timeout_s)
+        self._open = [one for one in self._open if not one.ended]
+        self._open.append(client)
+        return client
+
+    async def close(self) -> Sequence[BaseException]:
+        """Close all clients at once; return the failures. Clients that take too long are left open."""
+        clients, self._open = self._open, []
+        ended: Sequence[BaseException | None] = ()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._close_within_s + CLOSE_MARGIN_S):
+                ended = await asyncio.gather(*(one.close() for one in clients), return_exceptions=True)
+        return [error for error in ended if error is not None]

@@ -125,7 +125,7 @@ def parse_rules(text: str) -> FlowRules:
         fields = _object(entry, where, known=("type", "rule"))
         kind = _number(fields, "type", where, least=0, most=3)
         if kind in found:
-            raise FormatError(f"{where}: type {kind} stands twice; put its rules into one entry")
+            raise FormatError(f"{where}: type {kind} is given twice; put its rules into one entry")
         found[kind] = _array(fields.get("rule", []), f"{where}: `rule`")
         if not found[kind] and kind != _DEAD_TYPE:
             raise FormatError(f"{where}: type {kind} has no rule; give one, or leave the entry out")

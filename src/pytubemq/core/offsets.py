@@ -29,7 +29,7 @@ class Behind(NamedTuple):
     ticket: int
     start: int | None
     end: int
-    """Where it ends, with what a filter passed over behind it."""
+    """Where it ends, with what a filter skipped behind it."""
 
 
 @dataclass(slots=True)
@@ -46,8 +46,8 @@ class Watermarks:
     """The partition's end: the offset its next message gets."""
     behind: Behind | None = None
 
-    def registered(self, position: int | None, newest: int | None) -> None:
-        """The Broker (again) holds this partition for us, at `position`; whatever it had handed us it will hand again.
+    def record_registration(self, position: int | None, newest: int | None) -> None:
+        """Record that the Broker registered us for this partition, at `position`; what it had sent, it will send again.
 
         A batch in the hands of the user stays there: it may still be confirmed, by offset.
         """
@@ -59,55 +59,55 @@ class Watermarks:
                 self.start = self.fetched = position if self.behind is None else max(position, self.behind.end)
             if self.confirmed is None or position > self.confirmed:
                 self.confirmed = position
-        self.saw_newest(newest)
+        self.record_newest(newest)
 
-    def took(self, start: int | None, end: int | None, newest: int | None) -> int:
-        """A fetch brought messages in [start, end); returns the batch's ticket."""
+    def record_fetch(self, start: int | None, end: int | None, newest: int | None) -> int:
+        """Record a fetch of messages in [start, end) and return the batch's ticket."""
         self.hold = Hold.FETCHED
         self.ticket += 1
         if start is not None:
             self.start = start
         self.fetched = end
-        self.saw_newest(newest)
+        self.record_newest(newest)
         return self.ticket
 
-    def skipped(self, end: int | None, newest: int | None) -> None:
-        """A fetch brought nothing for us; the Broker has passed `end` by itself."""
+    def record_skip(self, end: int | None, newest: int | None) -> None:
+        """Record a fetch without messages for us; the Broker has moved on to `end`."""
         if end is not None and end >= 0 and (self.start is None or end > self.start):
             self.start = self.fetched = end
         if end is not None and self.behind is not None:
             self.behind = self.behind._replace(end=max(end, self.behind.end))
         elif end is not None and end > (self.confirmed or 0):
             self.confirmed = end
-        self.saw_newest(newest)
+        self.record_newest(newest)
 
-    def handed_out(self) -> None:
-        """The user has the batch."""
+    def record_delivery(self) -> None:
+        """Record that the user has the batch."""
         self.hold = Hold.HANDED_OUT
 
     def holds(self, ticket: int) -> bool:
         """Whether the batch with this ticket may be settled now."""
         return self.hold is Hold.HANDED_OUT and self.ticket == ticket
 
-    def settling(self) -> None:
-        """A confirm is on its way."""
+    def begin_confirm(self) -> None:
+        """Begin the confirm of the batch."""
         self.hold = Hold.SETTLING
 
-    def settles(self, ticket: int) -> bool:
+    def awaits_confirm(self, ticket: int) -> bool:
         """True if a confirm of this batch still counts, because it was neither confirmed nor returned."""
         if self.behind is not None and self.behind.ticket == ticket:
             return True
         return self.hold is Hold.SETTLING and self.ticket == ticket
 
-    def went_on(self, ticket: int) -> None:
-        """The confirm was sent, by offset, and its answer is not waited for: the next batch begins where it ends."""
+    def move_ahead(self, ticket: int) -> None:
+        """Move on behind a batch whose confirm was sent by offset, without awaiting the response."""
         if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:
             self.behind = Behind(ticket, self.start, self.fetched)
             self.hold = Hold.NOTHING
             self.start = self.fetched
 
-    def settled(self, ticket: int) -> None:
-        """The Broker has taken the confirm of this batch; nothing if its place was left meanwhile."""
+    def record_confirm(self, ticket: int) -> None:
+        """Record that the Broker accepted the confirm of this batch; nothing if its place was left meanwhile."""
         if self.behind is not None and self.behind.ticket == ticket:
             self.confirmed = max(self.behind.end, self.confirmed or 0)
             self.behind = None
@@ -117,8 +117,8 @@ class Watermarks:
                 self.start = self.fetched
                 self.confirmed = max(self.fetched, self.confirmed or 0)
 
-    def refused(self, ticket: int) -> bool:
-        """The confirm of this batch failed: it comes again, and so does all behind it. Whether that was so."""
+    def undo_confirm(self, ticket: int) -> bool:
+        """Undo a failed confirm: the batch comes again, and so does all behind it. Return True if there was one."""
         if self.behind is not None and self.behind.ticket == ticket:
             self.start, self.behind = self.behind.start, None
             self.give_back()
@@ -130,17 +130,17 @@ class Watermarks:
         return False
 
     def leave(self) -> None:
-        """The place is left for another: nothing that was fetched here is held any more."""
+        """Leave this place for another: nothing that was fetched here is held any more."""
         self.behind = None
         self.give_back()
 
     def give_back(self) -> None:
-        """The held batch is not confirmed and comes again."""
+        """Give back the held batch: it is not confirmed and comes again."""
         self.hold = Hold.NOTHING
         self.fetched = self.start
 
-    def saw_newest(self, newest: int | None) -> None:
-        """The Broker told the partition's end."""
+    def record_newest(self, newest: int | None) -> None:
+        """Record the partition's end."""
         if newest is not None and newest >= 0:
             self.newest = newest
 

@@ -17,8 +17,8 @@ class Rate:
         self._left = per_s
         self._at_s: float | None = None
 
-    def took(self, amount: float, now_s: float) -> None:
-        """So much has come."""
+    def record(self, amount: float, now_s: float) -> None:
+        """Record an amount that has come."""
         self._fill(now_s)
         self._left -= amount
 

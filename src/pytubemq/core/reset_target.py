@@ -97,7 +97,7 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
             if time.tzinfo is None:
                 raise BadRequestError(f"not a moment: {text[:80]!r}", hint=_ZONE, code=Code.BAD_REQUEST)
             return time_target(time)
-    raise BadRequestError(f"not a place to go to: {text[:80]!r}", hint=_FORMS, code=Code.BAD_REQUEST)
+    raise BadRequestError(f"not a reset target: {text[:80]!r}", hint=_FORMS, code=Code.BAD_REQUEST)
 
 
 def time_target(time: datetime) -> ResetTarget:

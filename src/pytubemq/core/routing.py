@@ -84,15 +84,15 @@ class Router:
             return None
         return self._partitions[zlib.crc32(key) % len(self._partitions)]
 
-    def failed(self, broker_id: int, now_s: float) -> None:
-        """A Broker could not be reached or refused to serve."""
+    def record_failure(self, broker_id: int, now_s: float) -> None:
+        """Record that a Broker could not be reached or refused to serve."""
         shield = self._shields.setdefault(broker_id, _Shield(0, now_s))
         shield.failures += 1
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
 
-    def partition_failed(self, partition: Partition, now_s: float) -> None:
-        """A Broker that serves cannot serve this partition."""
+    def record_partition_failure(self, partition: Partition, now_s: float) -> None:
+        """Record that a Broker that serves cannot serve this partition."""
         shield = self._sick.setdefault(partition, _Shield(0, now_s))
         if shield.until_s > now_s:
             return  # of messages that left together each tells the same
@@ -100,7 +100,7 @@ class Router:
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
 
-    def overdue(self, awaited: Mapping[int, float], now_s: float) -> bool:
+    def pass_over_silent(self, awaited: Mapping[int, float], now_s: float) -> bool:
         """Pass over the Brokers that have owed a response for too long; returns True if these are others than before.
 
         `awaited` has, for each Broker that owes one, the time since when nothing came from it. A Broker that is not in
@@ -117,12 +117,14 @@ class Router:
         """Whether messages without a key go elsewhere now."""
         return partition not in self._open
 
-    def answered(self, broker_id: int, now_s: float) -> None:
-        """A Broker works: forget its failures and its silence."""
+    def record_response(self, broker_id: int, now_s: float) -> bool:
+        """Record that a Broker responded: forget its failures and its silence; returns True if it had any."""
         silent = broker_id in self._silent
-        if self._shields.pop(broker_id, None) is not None or silent:
-            self._silent -= {broker_id}
-            self._recompute(now_s)
+        if self._shields.pop(broker_id, None) is None and not silent:
+            return False
+        self._silent -= {broker_id}
+        self._recompute(now_s)
+        return True
 
     def open_brokers(self, now_s: float) -> frozenset[int]:
         """The Brokers that are neither shielded nor silent now."""

@@ -22,13 +22,13 @@ SLICES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRules:
+class AnnouncedRules:
     """Rules as the Master told them, under the number by which it knows whether we have them."""
 
     check_id: int = UNDEFINED
     rules: FlowRules = NO_FLOW_RULES
 
-    def heard(self, check_id: int | None, text: str | None) -> ToldRules:
+    def after_response(self, check_id: int | None, text: str | None) -> AnnouncedRules:
         """What holds after an answer that says this.
 
         Without a number, or with the one that is known, nothing changes; -2 or another number without text ends the
@@ -40,8 +40,8 @@ class ToldRules:
         if check_id is None or check_id == self.check_id:
             return self
         if check_id < 0 or text is None or not text.strip():
-            return ToldRules(check_id)
-        return ToldRules(check_id, parse_rules(text))
+            return AnnouncedRules(check_id)
+        return AnnouncedRules(check_id, parse_rules(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _figures(measured: Measured) -> Table:
     table.add_row("mismatches", f"{wrong:,}", proof)
     table.add_row("total", f"{measured.total_s:.1f} s", f"Spark's start {measured.spark_start_s:.1f} s of it")
     if measured.kills is not None:
-        table.add_row("kills", f"{measured.kills}", f"{measured.repeats:,} messages stood twice in the topic")
+        table.add_row("kills", f"{measured.kills}", f"{measured.repeats:,} messages were in the topic twice")
     return table
 
 

@@ -141,7 +141,7 @@ class _Told:
 
     def error(self, code: int) -> TubeError:
         """The run's own error."""
-        message = self._failure.get("message") or self._last or "it said nothing"
+        message = self._failure.get("message") or self._last or "it printed nothing"
         hint = self._failure.get("try")
         return TubeError(f"the Spark pipeline failed (exit code {code}): {message}", hint=hint)
 

@@ -54,7 +54,7 @@ def compare(source: Any, written: Any) -> Verdict:
         *_unequal("rows", source.num_rows, written.num_rows),
         *_carrier_mismatches(source, written),
         *_unequal("sum of distance", _total(source), _total(written)),
-        *_unequal("rows that stand twice", 0, duplicates),
+        *_unequal("duplicate rows", 0, duplicates),
     ]
     if source.num_rows == written.num_rows:
         mismatches += _row_mismatches(source, written)

@@ -10,23 +10,22 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, FormatError, TubeError
-from pytubemq.master import client_balance as clients
-from pytubemq.master.answers import RefusalError
-from pytubemq.master.broker_answers import refused_heartbeat as refused_broker
-from pytubemq.master.consumers import Consumers
-from pytubemq.master.consumers import refused_heartbeat as refused_consumer
+from pytubemq.master.brokers.broker_responses import refused_heartbeat as refused_broker
+from pytubemq.master.groups import client_balance as clients
+from pytubemq.master.groups.consumers import Consumers
+from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
 from pytubemq.master.producers import refused_heartbeat as refused_producer
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.messages import master
-from pytubemq.wire.methods import METHODS, Method
+from pytubemq.master.responses import RefusalError
+from pytubemq.wire.protocol.messages import master
+from pytubemq.wire.rpc.methods import METHODS, Method
+from pytubemq.wire.serialization.codec import decode, encode
 
 if TYPE_CHECKING:
-    from pytubemq.master.brokers import Brokers
-    from pytubemq.master.client_balance import ClientBalance
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.groups.client_balance import ClientBalance
     from pytubemq.master.metrics import Calls
     from pytubemq.master.producers import Producers
-    from pytubemq.net.call import Call
-    from pytubemq.net.server import Handler
+    from pytubemq.net.server.call import Call, Handler
 
 Refused = Callable[[int, str], Any]
 
@@ -52,6 +51,7 @@ def handlers(
         method: _handler(METHODS[method].request, work, refused) for method, (work, refused) in table.items()
     }
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers)
+    served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
     return {method: _counted(handler, method, calls) for method, handler in served.items()}
 
 
@@ -79,9 +79,16 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused:
 
 
 def _broker_registration(brokers: Brokers) -> Handler:
-    """The one method that may have to wait for the metadata store."""
+    """The one method that may take long, and may have to wait for the metadata store."""
 
     async def handle(call: Call) -> None:
+        async with brokers.turns.take(call):
+            if call.expired or call.connection.closed:
+                call.drop()
+            else:
+                await serve(call)
+
+    async def serve(call: Call) -> None:
         request = decode(master.RegisterRequestB2M, call.request.body)
         try:
             answer = await brokers.register(call, request)
@@ -92,6 +99,22 @@ def _broker_registration(brokers: Brokers) -> Handler:
         except TubeError as error:
             answer = _broker_register(Code.INTERNAL_SERVER_ERROR, str(error))
         call.reply(encode(answer))
+
+    return handle
+
+
+def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
+    """Heartbeats of Brokers: those with long reports one at a time, the others at once."""
+
+    def handle(call: Call) -> Awaitable[None] | None:
+        return take_turn(call) if brokers.turns.has_to_wait(call) else heartbeat(call)
+
+    async def take_turn(call: Call) -> None:
+        async with brokers.turns.take_heartbeat(call):
+            if call.expired or call.connection.closed:
+                call.drop()
+            else:
+                heartbeat(call)
 
     return handle
 

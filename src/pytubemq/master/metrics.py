@@ -1,6 +1,6 @@
-"""The Master's figures: how each is read off what the Master keeps anyway.
+"""The Master's metrics, each read from state that the Master keeps anyway.
 
-The invariant: reading changes nothing and asks no Broker; what only Brokers know, such as lags, they tell themselves.
+The invariant: reading changes nothing and asks no Broker; what only Brokers know, such as lags, they export themselves.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.observe.metrics import Source, Values, counter, gauge
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.master.views import BrokerView, Health
-    from pytubemq.net.server import ServerStats
+    from pytubemq.net.server.stats import ServerStats
     from pytubemq.observe.metrics import Reading
 
 Calls = Counter[int]
@@ -25,7 +25,7 @@ Calls = Counter[int]
 
 @dataclass(frozen=True, slots=True)
 class MasterFacts:
-    """What all figures of one reading are read from. Made on the event loop, read on any thread."""
+    """State collected once for all metrics of one scrape. Made on the event loop, read on any thread."""
 
     health: Health
     brokers: tuple[BrokerView, ...]
@@ -37,7 +37,7 @@ class MasterFacts:
     rebalances: int
 
     def readings(self) -> Iterable[Reading]:
-        """All figures of a Master."""
+        """Return a reading of each metric of a Master."""
         return [source.reading(self) for source in MASTER_METRICS]
 
 
@@ -58,47 +58,53 @@ BROKER_STATES: Final = ("online", "starting", "away", "offline", "draft")
 GROUP_STATES: Final = ("stable", "balancing")
 
 MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
-    gauge("master_healthy", "1 while the cluster's health names nothing", lambda f: f.health.status == "healthy"),
-    gauge("master_health_reasons", "What the cluster's health names", lambda f: len(f.health.reasons)),
-    gauge("master_insecure", "1 where the settings have insecure = true", lambda f: f.health.insecure),
+    gauge("master_healthy", "1 while the cluster is healthy", lambda f: f.health.status == "healthy"),
+    gauge("master_health_reasons", "Problems reported by the cluster's health", lambda f: len(f.health.reasons)),
+    gauge("master_insecure", "1 if the settings contain insecure = true", lambda f: f.health.insecure),
     gauge(
         "master_brokers",
-        "Brokers by state: online, starting, away, or offline or draft as an operator set it",
+        "Brokers by state: online, starting, away, and offline or draft as set by an operator",
         _broker_states,
         ("state",),
     ),
     gauge("master_topics", "Topics", lambda f: f.health.topics),
-    gauge("master_groups", "Groups with members by state: stable or balancing", _groups, ("state",)),
-    gauge("master_consumers", "Consumers registered", lambda f: f.health.consumers),
-    gauge("master_producers", "Producers registered", lambda f: f.health.producers),
+    gauge("master_groups", "Groups with members, by state: stable or balancing", _groups, ("state",)),
+    gauge("master_consumers", "Registered consumers", lambda f: f.health.consumers),
+    gauge("master_producers", "Registered producers", lambda f: f.health.producers),
     counter(
         "master_rebalances_total",
-        "Times that a consumer was told to take or give up partitions",
+        "Rebalance events sent to consumers (partitions assigned or revoked)",
         lambda f: f.rebalances,
     ),
-    gauge("master_heartbeats_held", "Heartbeats that wait for news", lambda f: f.held_heartbeats),
+    gauge("master_heartbeats_held", "Heartbeats held until there is a change", lambda f: f.held_heartbeats),
     counter(
         "master_requests_total",
-        "Requests over the protocol by method: registrations, heartbeats and farewells",
+        "RPC requests by method: registrations, heartbeats and closes",
         _calls,
         ("method",),
     ),
-    gauge("master_connections", "Connections open", lambda f: f.server.connections),
+    gauge("master_connections", "Open connections", lambda f: f.server.connections),
     counter("master_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
-    counter("master_connections_refused_total", "Connections refused, too many were open", lambda f: f.server.refused),
-    counter("master_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
+    counter(
+        "master_connections_refused_total", "Connections refused because too many were open", lambda f: f.server.refused
+    ),
+    counter(
+        "master_connection_faults_total", "Connections closed because of malformed input", lambda f: f.server.faults
+    ),
     counter(
         "master_slow_readers_total",
-        "Connections closed because their peers did not read their responses",
+        "Connections closed because the peer did not read its responses",
         lambda f: f.server.slow_readers,
     ),
     counter(
         "master_connections_made_room_total",
-        "Connections closed to make room for a new one, because they were unused or silent for long",
+        "Unused or long-silent connections closed to make room for new ones",
         lambda f: f.server.made_room,
     ),
-    gauge("master_unsent_bytes", "Bytes of responses that peers have not taken", lambda f: f.server.unsent_bytes),
-    counter("master_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
-    counter("master_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),
+    gauge("master_unsent_bytes", "Bytes of responses that peers have not yet read", lambda f: f.server.unsent_bytes),
+    counter("master_calls_failed_total", "RPC requests answered with an exception", lambda f: f.server.failed),
+    counter(
+        "master_calls_late_total", "Responses dropped because their callers had timed out", lambda f: f.server.late
+    ),
 )
-"""Every figure of a Master, in the order it is told."""
+"""All metrics of a Master, in the order of the output."""

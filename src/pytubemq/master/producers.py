@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
-from pytubemq.master import answers
-from pytubemq.master.answers import RefusalError
-from pytubemq.master.peers import Connection, Peers, origin_of
-from pytubemq.master.waiting import Waiting, allowed_wait_s
+from pytubemq.master import responses
+from pytubemq.master.client_connections import ClientConnections, Connection, origin_of
+from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
+from pytubemq.master.responses import RefusalError
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
@@ -23,8 +23,7 @@ from pytubemq.model.limits import (
     MAX_HEARTBEAT_WAIT_S,
     MAX_HELD_HEARTBEATS,
 )
-from pytubemq.wire.codec import encode
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.messages.master import (
     CloseRequestP2M,
     CloseResponseM2P,
     HeartRequestP2M,
@@ -33,30 +32,31 @@ from pytubemq.wire.messages.master import (
     RegisterRequestP2M,
     RegisterResponseM2P,
 )
-from pytubemq.wire.strings import TopicInfo, format_topic_info
+from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.text.strings import TopicInfo, format_topic_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from pytubemq.master.admission import Admission
-    from pytubemq.master.brokers import Brokers
-    from pytubemq.master.catalogue import Catalogue
-    from pytubemq.net.call import Call
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.client_admission import ClientAdmission
     from pytubemq.net.clock import Clock
-    from pytubemq.wire.strings import TopicBroker
+    from pytubemq.net.server.call import Call
+    from pytubemq.wire.text.strings import TopicBroker
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Producer:
-    """A registered producer; `told` is what its last answer said, None if that may not have reached it."""
+    """A registered producer; `last_answer` is the content of its last answer, None if that may not have arrived."""
 
     client_id: str
     host: str
     deadline_s: float
     topics: tuple[str, ...] = ()
-    told: object = None
+    last_answer: object = None
 
 
 class Producers:
@@ -74,10 +74,10 @@ class Producers:
         longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
         max_held: int = MAX_HELD_HEARTBEATS,
         max_per_connection: int = MAX_CLIENTS_PER_CONNECTION,
-        admission: Admission,
+        admission: ClientAdmission,
     ) -> None:
         self.by_id: dict[str, Producer] = {}
-        self.waiting = Waiting(limit=max_held)
+        self.held = HeldHeartbeats(limit=max_held)
         self._catalogue = catalogue
         self._brokers = brokers
         self._clock = clock
@@ -87,57 +87,57 @@ class Producers:
         self._longest_wait_s = longest_wait_s
         self._max_per_connection = max_per_connection
         self._admission = admission
-        self._peers = Peers(self._lost)
+        self._connections = ClientConnections(self._lost)
 
     def register(self, call: Call, request: RegisterRequestP2M) -> RegisterResponseM2P:
         """Method 1: the full list of Brokers, whatever the producer knows."""
-        client_id = answers.check_client_id(request.client_id)
-        host = answers.check_host(request.host_name)
-        topics = answers.check_produced(request.topic_list, client=client_id)
-        answers.check_other_text(call.size_bytes, request.topic_list, client=client_id)
-        self._peers.check_room(client_id, call.connection, most=self._max_per_connection)
+        client_id = responses.check_client_id(request.client_id)
+        host = responses.check_host(request.host_name)
+        topics = responses.check_produced(request.topic_list, client=client_id)
+        responses.check_other_text(call.size_bytes, request.topic_list, client=client_id)
+        self._connections.check_room(client_id, call.connection, most=self._max_per_connection)
         origin = origin_of(call.peer, call.connection)
         self._admission.check(producer_key(client_id), call.size_bytes, origin)
         self._admission.enter(producer_key(client_id), call.size_bytes, origin)
         self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), self._known(topics))
-        self.waiting.release(client_id)
-        self._peers.seen(client_id, call.connection)
+        self.held.release(client_id)
+        self._connections.record_use(client_id, call.connection)
         return RegisterResponseM2P(
             success=True,
             err_code=Code.SUCCESS,
-            err_msg=answers.OK,
+            err_msg=responses.OK,
             broker_check_sum=self._catalogue.broker_checksum,
-            broker_infos=answers.broker_infos(self._catalogue.brokers.values()),
+            broker_infos=responses.broker_infos(self._catalogue.brokers.values()),
             authorized_info=self._token,
-            appd_config=answers.approved_config(self._catalogue.cluster, request.appd_config),
+            appd_config=responses.approved_config(self._catalogue.cluster, request.appd_config),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestP2M) -> None:
         """Method 2: where the topics are; held while that is what the producer was told last."""
-        client_id = answers.check_client_id(request.client_id)
-        answers.check_host(request.host_name)
-        topics = answers.check_produced(request.topic_list, client=client_id)
+        client_id = responses.check_client_id(request.client_id)
+        responses.check_host(request.host_name)
+        topics = responses.check_produced(request.topic_list, client=client_id)
         producer = self.by_id.get(client_id)
         if producer is None:
             raise RefusalError(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
         producer.deadline_s = self._deadline_s()
-        self._admission.heard(producer_key(client_id), call.size_bytes)
+        self._admission.record_report(producer_key(client_id), call.size_bytes)
         if topics != producer.topics:
             producer.topics = self._known(topics)
         topics = producer.topics
-        if self._peers.seen(client_id, call.connection):
-            self.waiting.release(client_id)
-            producer.told = None
+        if self._connections.record_use(client_id, call.connection):
+            self.held.release(client_id)
+            producer.last_answer = None
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
-        self.waiting.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
+        self.held.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
         """Method 3; an unknown producer is closed all the same."""
-        client_id = answers.check_client_id(request.client_id)
+        client_id = responses.check_client_id(request.client_id)
         self._release(client_id)
-        return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
+        return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
 
     def make_room(self, client_id: str) -> None:
         """End a registration so that another client has room; the producer may register again."""
@@ -145,7 +145,7 @@ class Producers:
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
-        self._peers.lost(connection)
+        self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
         """Let go of who has not been heard of in time."""
@@ -171,17 +171,17 @@ class Producers:
         if not must and self._nothing_new(producer, request, say):
             return False
         if not request.want_deployed:  # that is a question aside, not what the producer goes by
-            producer.told = say
+            producer.last_answer = say
         brokers_changed = request.broker_check_sum != catalogue.broker_checksum
         answer = HeartResponseM2P(
             success=True,
             err_code=Code.SUCCESS,
-            err_msg=answers.OK,
+            err_msg=responses.OK,
             broker_check_sum=catalogue.broker_checksum,
             topic_infos=infos,
-            broker_infos=answers.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
+            broker_infos=responses.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
             authorized_info=self._token,
-            appd_config=answers.approved_config(catalogue.cluster, request.appd_config),
+            appd_config=responses.approved_config(catalogue.cluster, request.appd_config),
             topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),
         )
         call.reply(encode(answer))
@@ -190,9 +190,13 @@ class Producers:
     def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:
         """Right after a start of ours the Brokers are on their way back: a producer that waits is spared the news
         that its topics are nowhere."""
-        if producer.told is None and not request.want_deployed and any(map(self._brokers.awaited, producer.topics)):
+        if (
+            producer.last_answer is None
+            and not request.want_deployed
+            and any(map(self._brokers.awaited, producer.topics))
+        ):
             return True
-        return say == producer.told and request.broker_check_sum == self._catalogue.broker_checksum
+        return say == producer.last_answer and request.broker_check_sum == self._catalogue.broker_checksum
 
     def _topic_info(self, name: str, where: Callable[[str], tuple[TopicBroker, ...]]) -> str | None:
         topic = self._catalogue.topics.get(name)
@@ -214,16 +218,16 @@ class Producers:
 
     def _lost(self, key: Hashable) -> None:
         producer = self.by_id.get(str(key))
-        self.waiting.drop(key)
+        self.held.drop(key)
         if producer is not None:
-            producer.told = None
+            producer.last_answer = None
             producer.deadline_s = min(producer.deadline_s, self._clock.now_s() + self._lost_grace_s)
 
     def _release(self, client_id: str) -> None:
         self.by_id.pop(client_id, None)
         self._admission.leave(producer_key(client_id))
-        self._peers.forget(client_id)
-        self.waiting.release(client_id)
+        self._connections.forget(client_id)
+        self.held.release(client_id)
 
 
 def producer_key(client_id: str) -> tuple[str, str]:

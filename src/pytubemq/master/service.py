@@ -1,4 +1,4 @@
-"""One Master: its rooms put together, started and stopped, and what is asked of it beside the protocol.
+"""One Master: its components put together, started and stopped, and what is asked of it beside the protocol.
 
 The invariants: a topic that `create_topic` has returned can be produced to and consumed at once; whatever changes,
 every held heartbeat that it concerns is answered in the same turn of the loop.
@@ -18,42 +18,42 @@ import msgspec
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
-from pytubemq.master.catalogue import Catalogue
-from pytubemq.master.group_reports import GroupReports
-from pytubemq.master.group_resets import GroupResets, chosen
-from pytubemq.master.group_why import ABSENT, NOTHING_CONFIRMED
+from pytubemq.master.broker_inspector import BrokerInspector
+from pytubemq.master.brokers.adoption import Adoption
+from pytubemq.master.catalogue.catalogue import Catalogue
+from pytubemq.master.components import make_components
+from pytubemq.master.groups.group_resets import GroupResets, chosen
+from pytubemq.master.groups.stall_reasons import ABSENT, NOTHING_CONFIRMED
 from pytubemq.master.handlers import handlers
-from pytubemq.master.held_topics import Adoption
-from pytubemq.master.inspect import Inspector
-from pytubemq.master.layout import Layout
 from pytubemq.master.metrics import Calls, MasterFacts
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.registry import make_registry
-from pytubemq.master.reports import Reports
-from pytubemq.master.rooms import make_rooms
+from pytubemq.master.registry.topic_change import topic_change
+from pytubemq.master.registry.topic_life import API_USER, TopicLife
+from pytubemq.master.reports.cluster_health import ClusterHealth
+from pytubemq.master.reports.group_reports import GroupReports
+from pytubemq.master.reports.layout import Layout
+from pytubemq.master.reports.reports import Reports
 from pytubemq.master.settings import MasterSettings
 from pytubemq.master.timeouts import Timeouts
-from pytubemq.master.topic_change import topic_change
-from pytubemq.master.topic_life import API_USER, TopicLife
-from pytubemq.master.verdict import Verdict
 from pytubemq.master.views import TopicsCreated
 from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
+from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
+from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.pool import ConnectionPool
-from pytubemq.net.server import RpcServer
+from pytubemq.net.server.server import RpcServer
 from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.problems import no_topic
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from pytubemq.wire.methods import Service
+from pytubemq.wire.rpc.methods import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from pytubemq.master.brokers import Brokers
-    from pytubemq.master.groups import Groups
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.groups.groups import Groups
     from pytubemq.master.producers import Producers
-    from pytubemq.master.topic_change import TopicChange
+    from pytubemq.master.registry.topic_change import TopicChange
     from pytubemq.master.views import (
         BrokerView,
         ClusterView,
@@ -69,8 +69,9 @@ if TYPE_CHECKING:
         TopicView,
     )
     from pytubemq.model.ids import Address
-    from pytubemq.net.connection import Route
-    from pytubemq.net.server_connection import ServerConnection
+    from pytubemq.model.records import Record
+    from pytubemq.net.client.connection import Route
+    from pytubemq.net.server.connection import ServerConnection
     from pytubemq.storage.metastore.port import MetaStore
 
 __all__ = ["MasterService", "MasterSettings"]
@@ -88,20 +89,20 @@ class MasterService:
         self._timeouts = Timeouts(self._clock, self._failed)
         self._catalogue = Catalogue(self._clock)
         self._catalogue.on_change = self._metadata_changed
-        rooms = make_rooms(
+        parts = make_components(
             self._catalogue,
             settings,
             self._clock,
             layout_changed=self._layout_changed,
             poke=self._timeouts.poke,
         )
-        self._brokers, self._groups, self._producers = rooms.brokers, rooms.groups, rooms.producers
-        self._flow = rooms.flow
+        self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
+        self._flow = parts.flow
         self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
         self._topic_life = TopicLife(self._catalogue, self._brokers, settings, self._clock)
         self._calls = Calls()
         self._server = RpcServer(
-            handlers(self._producers, rooms.consumers, rooms.client_balance, self._brokers, calls=self._calls),
+            handlers(self._producers, parts.consumers, parts.client_balance, self._brokers, calls=self._calls),
             offered=frozenset({Service.MASTER}),
             name="master",
             on_connection_lost=self._connection_lost,
@@ -113,13 +114,13 @@ class MasterService:
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
         self._closing = False
-        inspector = Inspector(self._pool, timeout_s=settings.inspect_timeout_s)
+        inspector = BrokerInspector(self._pool, timeout_s=settings.inspect_timeout_s)
         self._resets = GroupResets(self._pool, inspector, timeout_s=RESET_TIMEOUT_S)
         self._layout = Layout(self._catalogue, self._brokers)
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)
-        self._verdict = Verdict(
-            self._reports, self._groups, self._producers, rooms.admission, self._server, insecure=settings.insecure
+        self._cluster_health = ClusterHealth(
+            self._reports, self._groups, self._producers, parts.admission, self._server, insecure=settings.insecure
         )
 
     @property
@@ -184,9 +185,9 @@ class MasterService:
         if self._closing:
             return
         self._closing = True
-        self._producers.waiting.release_all()
-        self._groups.waiting.release_all()
-        self._brokers.waiting.release_all()
+        self._producers.held.release_all()
+        self._groups.held.release_all()
+        self._brokers.held.release_all()
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -286,7 +287,7 @@ class MasterService:
     async def topic(self, name: str) -> TopicDetail:
         """One topic with its partitions. Raises NotFoundError."""
         if name not in self._catalogue.topics:
-            raise no_topic(name)
+            raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
         return await self._reports.topic(name)
 
     # --- the rest of the cluster --------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class MasterService:
         if topic is not None:
             check_group(name)
             if topic not in self._catalogue.topics:
-                raise no_topic(topic)
+                raise topic_missing(topic, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
         found = await self._group_reports.group(name, topic=topic)
         if found is None:
             allowed = "no record forbids it anything" if topic is None else f"nothing keeps it out of {topic}"
@@ -349,7 +350,7 @@ class MasterService:
         check_group(name)
         target = parse_reset_target(to, now_ms=self._clock.wall_ms())
         if topic not in self._catalogue.topics:
-            raise no_topic(topic)
+            raise topic_missing(topic, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
         wanted = chosen(self._layout.partitions(topic), partitions)
         return await self._resets.move(
             self._layout.addresses({partition.broker_id for partition in wanted}),
@@ -361,14 +362,14 @@ class MasterService:
         )
 
     async def group_resets(self, name: str, *, most: int = 100) -> ResetHistory:
-        """Who moved a group, when, from where to where; the newest first."""
+        """Show who reset a group, when, from where to where; the newest first."""
         check_group(name)
         found = await self._resets.history(self._layout.online(), name, most=most)
         return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._layout.away()])
 
     async def health(self) -> Health:
         """The verdict, with reasons."""
-        return self._verdict.health()
+        return self._cluster_health.health()
 
     async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
         """Take over the topics that Brokers hold and this Master does not know; with `discard`, discard them.
@@ -379,7 +380,7 @@ class MasterService:
         return await self._adoption.adopt(discard=discard)
 
     async def defaults(self) -> DefaultsView:
-        """What holds for topics that say nothing else."""
+        """Return the cluster's defaults for topics."""
         return self._reports.defaults()
 
     async def alter_defaults(
@@ -389,7 +390,7 @@ class MasterService:
         delete_policy: str | None = None,
         durability: str | None = None,
     ) -> DefaultsView:
-        """Change what holds for topics that say nothing else; None = stays, the word `default` = as built in.
+        """Change the cluster's defaults for topics; None = stays, the word `default` = as built in.
 
         Raises:
             BadRequestError: a value is out of its range.
@@ -403,11 +404,11 @@ class MasterService:
         return self._reports.cluster(self.address)
 
     def facts(self) -> MasterFacts:
-        """What its figures are read from, as of now."""
+        """Return the state that its metrics are read from, as of now."""
         cluster = self._reports.cluster(self.address)
         balanced = [group.view.balanced for group in self._groups.groups.values()]
         return MasterFacts(
-            health=self._verdict.health(),
+            health=self._cluster_health.health(),
             brokers=tuple(cluster.brokers),
             group_states={"stable": sum(balanced), "balancing": len(balanced) - sum(balanced)},
             server=self._server.stats,
@@ -443,9 +444,9 @@ class MasterService:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _metadata_changed(self) -> None:
-        """A record is a different one: Brokers concerned are told at once, and so is everyone who waits for it."""
-        self._brokers.metadata_changed()
+    def _metadata_changed(self, records: Collection[Record]) -> None:
+        """Records are different ones: Brokers concerned are told at once, and so is everyone who waits for it."""
+        self._brokers.metadata_changed(records)
         self._layout_changed()
         self._groups.rules_changed(self._flow.ids)
 
@@ -454,7 +455,7 @@ class MasterService:
         if self._closing:
             return
         self._groups.partitions_changed()
-        self._producers.waiting.wake_all()
+        self._producers.held.wake_all()
         self._topic_life.changed()
         self._timeouts.poke()
 
@@ -462,8 +463,9 @@ class MasterService:
         self._producers.connection_lost(connection)
         self._groups.connection_lost(connection)
         self._brokers.connection_lost(connection)
+        self._brokers.turns.let_go(connection)
         self._timeouts.poke()
 
     def _failed(self, what: str) -> None:
         """Something went wrong inside this Master."""
-        self._verdict.fault = what
+        self._cluster_health.fault = what

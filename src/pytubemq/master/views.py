@@ -48,11 +48,15 @@ class TopicView(View, frozen=True, kw_only=True):
     (the Master's record of it), `cluster`, or `default`: nobody, so it is the built-in value, for the durability the
     setting of the Brokers. Brokers that differ are divided by ` / `.
 
-    `unreachable` names the Brokers that did not answer, `cannot_tell` those of the original, which answer but cannot be
-    asked this.
+    `state` is `deployed`, `removing` (deleted, until its Brokers have reported that it is gone), or `undeployed`: there
+    is a record, and no Broker has it.
+
+    `unreachable` names the Brokers that did not answer, `unsupported` those that answer but do not support the request
+    (Java Brokers).
     """
 
     name: str
+    state: str
     partitions: int
     brokers: list[int]
     messages: int | None
@@ -65,7 +69,7 @@ class TopicView(View, frozen=True, kw_only=True):
     created: str
     places: list[TopicPlace]
     unreachable: list[str] = msgspec.field(default_factory=list)
-    cannot_tell: list[str] = msgspec.field(default_factory=list)
+    unsupported: list[str] = msgspec.field(default_factory=list)
 
 
 class TopicDetail(TopicView, frozen=True, kw_only=True):
@@ -76,7 +80,7 @@ class TopicDetail(TopicView, frozen=True, kw_only=True):
 
 
 class DefaultsView(View, frozen=True, kw_only=True):
-    """What holds for topics that say nothing else; `..._from` as in `TopicView`, `cluster` or `default`."""
+    """The cluster's defaults for topics; `..._from` as in `TopicView`, `cluster` or `default`."""
 
     retention: str
     retention_from: str
@@ -174,7 +178,7 @@ class LagView(View, frozen=True, kw_only=True):
 class GroupView(View, frozen=True, kw_only=True):
     """A group. `state` is `stable`, `balancing`, `empty` (no members) or, of one group that was asked for, `absent` (it
     has confirmed nothing either); the lag is None if not all is known: see `unreachable` and
-    `cannot_tell`, as in `TopicView`.
+    `unsupported`, as in `TopicView`.
 
     `kind` is `server-balance`, `bound` or `client-balance`, by who shares the partitions out; of a group without
     members it is not known.
@@ -187,7 +191,7 @@ class GroupView(View, frozen=True, kw_only=True):
     members: int
     lag_messages: int | None
     unreachable: list[str] = msgspec.field(default_factory=list)
-    cannot_tell: list[str] = msgspec.field(default_factory=list)
+    unsupported: list[str] = msgspec.field(default_factory=list)
 
 
 class ClosedTopic(View, frozen=True, kw_only=True):
@@ -243,11 +247,11 @@ class PastReset(View, frozen=True, kw_only=True):
 
 
 class ResetHistory(View, frozen=True, kw_only=True):
-    """The newest moves first, of all Brokers; `unreachable` and `cannot_tell` as in `TopicView`."""
+    """The newest moves first, of all Brokers; `unreachable` and `unsupported` as in `TopicView`."""
 
     resets: list[PastReset]
     unreachable: list[str]
-    cannot_tell: list[str]
+    unsupported: list[str]
 
 
 class Reason(View, frozen=True, kw_only=True):

@@ -75,12 +75,17 @@ VANISHED_PEER_S: Final = 60.0
 a peer that is busy or paused and does not read meanwhile looks alike; a client with calls open gives up sooner."""
 MAX_CONNECTIONS: Final = 10_000
 """Of one server; fewer where the operating system allows fewer open files."""
+REFUSALS_SHOWN_S: Final = 60.0
+"""How long health names refused connections after the last one, so that whoever looks once a minute sees them."""
 MAX_OPEN_FILES: Final = 65_536
 """What a server's process takes when the operating system lets it."""
 MAX_OPEN_LOG_FILES: Final = 4096
 """Logs and indexes of partitions that a Broker keeps open at a time; a file costs 4 us to open again."""
 MAX_WORKERS: Final = 64
 """Brokers that one command runs as processes of one machine."""
+SERVING_SLICE_S: Final = 0.02
+"""How long a server goes on with the requests that came in one read of a connection before others have their turn. A
+read of 256 KiB of our own producer takes 5 to 10 ms."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
 MAX_BUFFERED_BYTES: Final = 512 * MIB
@@ -90,7 +95,7 @@ MAX_UNSENT_BYTES: Final = 64 * MIB
 """Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
 MAX_UNSENT_TOTAL_BYTES: Final = 256 * MIB
 """Responses that peers have not read, and fetches under way, of all connections of a server together. Beyond it no
-further fetch begins, and the connections of stalled peers are closed; beyond twice of it the worst reader's is, too."""
+further fetch begins, and connections of stalled peers are closed; beyond twice of it also the slowest reader's."""
 RESPONSE_PERIOD_S: Final = 120.0
 RESPONSE_LEAST_BYTES: Final = 64 * KIB
 """The bytes of responses that a peer must read in each such period, or its connection is closed. The period is long
@@ -168,6 +173,15 @@ MAX_UNKNOWN_TOPICS: Final = 200_000
 two Brokers full of topics of one partition. Beyond it a Broker that reports such topics is refused with 400."""
 REPORT_SLICE: Final = 1_000
 """Texts of a Broker's registration that are read in one turn of the loop, in about 10 ms."""
+SHORT_REGISTRATION_BYTES: Final = 64 * KIB
+"""A Broker's registration that does not wait for longer ones: it names some 2,000 topics and takes about 0.1 s."""
+MAX_SHORT_REGISTRATIONS: Final = 2
+MAX_LONG_REGISTRATIONS: Final = 1
+"""Registrations of Brokers that a Master works on at the same time: a slice of each runs in every turn of its loop."""
+MAX_LONG_HEARTBEATS: Final = 1
+"""Heartbeats of Brokers, longer than a short registration, that a Master takes in between two turns of others."""
+MAX_TOPIC_ENDINGS: Final = 1_000
+"""Different settings of topics whose text a Master keeps for each Broker; with more it formats them anew."""
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
 MAX_BROKERS_PER_CONNECTION: Final = 16
@@ -204,6 +218,8 @@ RESET_TIMEOUT_S: Final = 10.0
 """How long one Broker may take to move a group in its partitions, which is durable by then; it may read for it."""
 MAX_INSPECTED_AT_ONCE: Final = 16
 """Brokers that are asked about offsets at the same time."""
+MAX_INSPECTED_PER_REQUEST: Final = 10_000
+"""Partitions of a Broker in one question about positions of groups, so that it answers within `INSPECT_TIMEOUT_S`."""
 MAX_REPORTED_PROBLEMS: Final = 16
 """What a Broker tells the Master to be wrong with it, and what the Master keeps of that."""
 MAX_PROBLEM_CHARS: Final = 500
@@ -220,7 +236,7 @@ MAX_RECORDS: Final = 1_000_000
 MAX_CONSUME_RECORDS: Final = 100_000
 """Records of what groups may do with topics; beyond it a new one is refused."""
 MAX_GROUP_RECORDS: Final = 100_000
-"""Records of what holds for groups; beyond it a new one is refused."""
+"""Records of group settings; beyond it a new one is refused."""
 MIN_TOKEN_CHARS: Final = 22
 """Least characters of an HTTP token: so many hold 128 random bits in base64. (The original's sample is `abc`.)"""
 MAX_TOKEN_CHARS: Final = 128
@@ -267,13 +283,15 @@ MAX_WATCHED_POSITIONS: Final = 100_000
 """Positions of groups that one pass of retention scans for coming losses, and one scrape of the metrics for lag; with
 more positions, neither is reported."""
 MAX_REGISTRATIONS: Final = 100_000
-"""Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
-MAX_TOLD_LEASES: Final = 20_000
+"""Consumers' holds on partitions of one Broker; beyond it a new one replaces one of the host, then the connection, that
+has most, and is refused with 503 where all have a fair share."""
+MAX_REPORTED_LEASES: Final = 20_000
 """Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
 MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
 """A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
-MAX_BATCH_ENTRIES: Final = 50_000
-"""Entries of one batch send; beyond it the whole request is refused with 400."""
+MAX_BATCH_ENTRIES: Final = 5_000
+"""Entries of one batch send; beyond it the whole request is refused with 400. Our producers send 2,000, others none;
+the Broker's loop is busy with so many for 50 ms, if each is for a partition of its own for 100."""
 MAX_PACK_MESSAGES: Final = 16_384
 """Messages of one pack: many enough that work per pack does not count, few enough that a reader takes it whole."""
 MAX_PACK_BYTES: Final = 1 * MIB
@@ -290,16 +308,33 @@ MAX_WINDOW_PARTS: Final = 1_000_000
 """Stretches of sequences, and places where they were stored, that a Broker keeps of all producers together; beyond it
 those who were silent longest keep few places, and then go."""
 MAX_POSITIONS: Final = 1_000_000
-"""Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
+"""Confirmed offsets one Broker keeps, one for each group and partition; beyond it positions that no consumer has used
+make room, and if there are none a new one is refused with 400."""
+MAX_RESET_POSITIONS: Final = 100_000
+"""Positions of one Broker that peers' resets have created and no consumer has used since: a tenth of all, and ten
+groups in as many partitions as a topic can have. With more, the oldest of the host that has most are removed."""
 MAX_DEFERRED_REGISTRATIONS: Final = 10_000
 """Registrations and farewells that wait for a confirm in flight, of all connections of a Broker; beyond it they are
 refused with 503. As many as consumers of a whole topic that register at once."""
-MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
+MAX_POSITIONS_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
+LONG_WORK_SLICE: Final = 500
+"""Items of a long request (resets, partitions, positions) that are worked on in one turn of the loop, in 1 to 6 ms."""
+MAX_LONG_REQUESTS: Final = 8
+"""Such requests that are worked on at the same time, one of a connection and half of one host; each may hold a response
+of 8 MiB."""
+SHORT_REQUEST_BYTES: Final = 16 * KIB
+"""Such a request that does not wait for longer ones: a group is moved in, or asked about in, some 1,000 partitions."""
+MAX_SHORT_REQUESTS: Final = 4
+"""Requests of that size that are worked on at the same time, beside the longer ones."""
 MAX_RESETS: Final = 10_000
 """Positions that one request may move (RESET_OFFSETS); as many as a topic can have partitions."""
+MAX_RESETS_UNDER_WAY: Final = 64
+"""Requests to move positions of one connection that a Broker works on at a time; one more is refused with 503 at once.
+A Master asks a Broker for one group at a time, for each of its callers over HTTP."""
 MAX_RESET_RECORDS: Final = 10_000
-"""Moves of positions that a Broker remembers, in about 2 MB; the oldest go."""
+"""Moves of positions that a Broker remembers, in about 2 MB; then the oldest of the host, then the group, that has most
+of them go."""
 MAX_RESET_EPOCHS: Final = 100_000
 """Partitions of groups for which a Broker remembers when the group was last moved there, in about 20 MB; as many as it
 has registrations."""
@@ -321,6 +356,8 @@ MAX_WIRE_TOPICS: Final = 2 * MAX_TOPICS_PER_CLIENT
 MAX_WIRE_PARTITIONS: Final = 2 * MAX_PARTITIONS_PER_TOPIC
 MAX_WIRE_SUBSCRIPTIONS: Final = 100_000
 """Partitions of one member, or in one query: more than fit into `MAX_REPORT_BYTES`."""
+MAX_WIRE_GROUPS: Final = 10_000
+"""Groups of one query; ours name one, or ask for all."""
 MAX_WIRE_POSITIONS: Final = 500_000
 """Partitions or positions in one response: more than fit into a frame with names of usual length."""
 MAX_WIRE_ENTRIES: Final = 2 * MAX_BATCH_ENTRIES
@@ -332,16 +369,16 @@ MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
 """Brokers in a Master's response; more than register automatically, since an administrator may record others."""
 MAX_WIRE_SETTINGS: Final = 100_000
 """Topics of one Broker in its configuration: more than fit into `MAX_REPORT_BYTES`."""
-MAX_WIRE_LEASES: Final = 2 * MAX_TOLD_LEASES
+MAX_WIRE_LEASES: Final = 2 * MAX_REPORTED_LEASES
 MAX_WIRE_PROBLEMS: Final = 2 * MAX_REPORTED_PROBLEMS
 MAX_WIRE_FOREIGN_FIELDS: Final = 10_000
 """Fields beyond those bounds that one count may visit: unknown ones, and known ones that repeat."""
 
 # --- the client -------------------------------------------------------------------------------------------------
 UNANSWERED_BROKER_S: Final = 1.5
-"""A producer passes over a Broker from which no response came for so long while one is due. Three flushes of a slow
+"""A producer skips a Broker from which no response came for so long while one is due. Three flushes of a slow
 disk (500 ms each), of which a request waits for two at most; half of SILENT_CONNECTION_S. (Kafka's
-`partitioner.availability.timeout.ms` passes over partitions whose messages wait for too long; off by default.)"""
+`partitioner.availability.timeout.ms` skips partitions whose messages wait for too long; off by default.)"""
 PRODUCER_BUFFER_MESSAGES: Final = 100_000
 PRODUCER_BUFFER_BYTES: Final = 64 * MIB
 MAX_BATCH_BYTES: Final = 1 * MIB

@@ -92,9 +92,9 @@ def is_file_name(name: str) -> bool:
     return len(name.encode()) <= MAX_FILE_NAME_BYTES
 
 
-def is_plain(text: str) -> bool:
-    """True if the text holds no control character, line break, bidirectional mark or lone surrogate."""
-    return text.isprintable()
+is_plain: Final = str.isprintable
+"""True if the text holds no control character, line break, bidirectional mark or lone surrogate. A method
+written in C, because each request needs it several times."""
 
 
 def unplain(text: str, what: str) -> str:

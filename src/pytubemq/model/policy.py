@@ -98,6 +98,15 @@ def retention_of_policy(text: str) -> str:
     return "forever" if text == KEEP else text.removeprefix("delete,")
 
 
+def keeps_less(new: RetentionPolicy, old: RetentionPolicy) -> bool:
+    """Whether a change of policy may delete what the old one keeps."""
+    return _is_less(new.age_s, old.age_s) or _is_less(new.size_bytes, old.size_bytes)
+
+
+def _is_less(new: float | None, old: float | None) -> bool:
+    return new is not None and (old is None or new < old)
+
+
 def size_text(size_bytes: int) -> str:
     """A size in the largest unit that divides it: `10GB`."""
     for unit, factor in reversed(_UNIT_BYTES.items()):

@@ -124,7 +124,7 @@ BUILT_IN_PROPS = TopicProps(
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """What holds for the whole cluster. `stamp.serial_id` stays -2 until something was set, as clients expect."""
+    """Settings of the whole cluster. `stamp.serial_id` stays -2 until something was set, as clients expect."""
 
     broker_port: int = 8123
     broker_tls_port: int = DEFAULT_BROKER_TLS_PORT
@@ -189,7 +189,7 @@ class ConsumeRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """What holds for one consumer group (the original's group resource control). Key: group."""
+    """Settings of one consumer group (the original's group resource control). Key: group."""
 
     group: str
     res_check_enable: bool = False

@@ -14,7 +14,7 @@ import time
 from typing import TextIO
 
 from pytubemq.model.names import escaped, escaped_json
-from pytubemq.observe.story import tell_stories
+from pytubemq.observe.story import configure_stories
 
 _TRACE_INDENT = "    "
 
@@ -27,12 +27,12 @@ def configure(*, level: str, form: str, stream: TextIO | None = None, name: str 
         form: `text` or `json`.
         stream: where to; None is standard error.
         name: stands in each line, for several processes that log to one place.
-        story: whose stories to tell, see `story.tell_stories`.
+        story: whose stories to tell, see `story.configure_stories`.
 
     Raises:
         ConfigError: `story` does not say whose.
     """
-    tell_stories(story)
+    configure_stories(story)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(name) if form == "json" else TextFormatter(name))
     root = logging.getLogger()

@@ -1,8 +1,7 @@
-"""What a server tells of itself in figures, as values: which there are, and what they are now.
+"""A server's metrics as values: their names, kinds and current readings.
 
-The invariants: a figure is read when somebody asks, never kept up to date for nobody; its labels are bounded in number
-(`Shown`); counters never go down while their process runs, but for what OTHER adds up: a value that goes, or is told
-apart from then on, takes its part with it.
+The invariants: a metric is read at a scrape and costs nothing in between; its labels are bounded in number (`Shown`);
+counters never go down while their process runs, except for the sum under OTHER, which drops when a value leaves it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "pytubemq_"
 MOST_LABELS: Final = 1_000
-"""Values of a label, such as topics, that are told apart; all others together are OTHER."""
+"""Values of a label, such as topics, that are exported individually; all others are summed under OTHER."""
 OTHER: Final = "other"
 
 Labels = tuple[str, ...]
@@ -29,7 +28,7 @@ F = TypeVar("F")
 
 @unique
 class Kind(Enum):
-    """What a figure is."""
+    """The type of a metric in Prometheus's sense."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -38,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure by its name without PREFIX, in base units; that of a counter ends in `_total`."""
+    """A metric by its name without PREFIX, in base units; a counter's name ends in `_total`."""
 
     name: str
     kind: Kind
@@ -48,17 +47,17 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a metric is now: a value by its labels, or a histogram."""
+    """A metric's current values by their labels, or its histogram."""
 
     metric: Metric
     values: Values | Histogram
 
 
 class Meter(Protocol):
-    """Whatever has figures to tell."""
+    """A port: an object with metrics to export."""
 
     def readings(self) -> Iterable[Reading]:
-        """All of them, as they are now. May be called on any thread."""
+        """Return the current reading of each metric. May be called on any thread."""
         ...
 
 
@@ -70,30 +69,31 @@ class Source(Generic[F]):
     read: Callable[[F], float | Values | Histogram]
 
     def reading(self, facts: F) -> Reading:
-        """What it is now."""
+        """Return the metric's current reading."""
         found = self.read(facts)
         return Reading(self.metric, {(): found} if isinstance(found, int | float) else found)
 
 
 def counter(name: str, about: str, read: Callable[[F], float | Values], labels: Labels = ()) -> Source[F]:
-    """A figure that only grows."""
+    """Return the source of a metric that only grows."""
     return Source(Metric(name, Kind.COUNTER, about, labels), read)
 
 
 def gauge(name: str, about: str, read: Callable[[F], float | Values], labels: Labels = ()) -> Source[F]:
-    """A figure that goes up and down."""
+    """Return the source of a metric that goes up and down."""
     return Source(Metric(name, Kind.GAUGE, about, labels), read)
 
 
 def times(name: str, about: str, read: Callable[[F], Histogram]) -> Source[F]:
-    """How long something took."""
+    """Return the source of a histogram of durations."""
     return Source(Metric(name, Kind.HISTOGRAM, about), read)
 
 
 class Shown:
-    """Which values of a label are told apart: the weightiest when there was room, and those stay while they are there.
+    """The values of a label that are exported individually.
 
-    So a counter does not jump because another value has overtaken this one.
+    A free slot goes to the value with the greatest weight, which keeps it as long as it exists: a counter does not jump
+    because another value has overtaken this one.
     """
 
     def __init__(self, *, most: int = MOST_LABELS) -> None:
@@ -101,7 +101,7 @@ class Shown:
         self._chosen: set[str] = set()
 
     def choose(self, weights: Mapping[str, float]) -> frozenset[str]:
-        """The values that are told apart now, out of all that there are."""
+        """Return the values to export individually now, out of all that exist."""
         self._chosen.intersection_update(weights)
         room = self._most - len(self._chosen)
         if room > 0 and len(self._chosen) < len(weights):
@@ -111,7 +111,7 @@ class Shown:
 
 
 def grouped(values: Mapping[str, float], shown: frozenset[str]) -> Values:
-    """Values by one label; those not shown are added up under OTHER."""
+    """Return values by one label, with those not shown summed under OTHER."""
     found: dict[Labels, float] = {}
     for label, value in values.items():
         key = (label if label in shown else OTHER,)

@@ -1,6 +1,6 @@
-"""What the operating system says of this process.
+"""Metrics of this process, from the operating system.
 
-The invariant: a platform that does not tell a figure has no such figure; nothing is raised.
+The invariant: a platform that does not report a value has no such metric; nothing is raised.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ PROCESS_METRICS: tuple[Source[object], ...] = (
         "build_info", "1, with the version of this software as its label", lambda _: {(__version__,): 1}, ("version",)
     ),
     gauge("process_start_time_seconds", "When this process started, in seconds since 1970", lambda _: _STARTED_S),
-    counter("process_cpu_seconds_total", "Processor time that this process used", lambda _: time.process_time()),
-    gauge("process_resident_memory_bytes", "Memory of this process that lies in RAM", _resident_bytes),
-    gauge("process_open_fds", "Files and connections that this process has open", _open_fds),
-    gauge("process_max_fds", "How many it may have open", _max_fds),
+    counter("process_cpu_seconds_total", "CPU time used by this process", lambda _: time.process_time()),
+    gauge("process_resident_memory_bytes", "Resident memory of this process", _resident_bytes),
+    gauge("process_open_fds", "Open files and connections of this process", _open_fds),
+    gauge("process_max_fds", "Most files and connections that this process may have open", _max_fds),
 )
 """Of any server."""

@@ -1,6 +1,6 @@
-"""Readings as text that Prometheus takes in: the adapter over prometheus_client.
+"""The adapter over prometheus_client, which renders readings in Prometheus's text format.
 
-The invariant: nothing is kept between two scrapes; what is told is what the readings say.
+The invariant: nothing is kept between two scrapes; the output has what the readings have.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FIRST_CELL, _LAST_CELL = 7, 24
 
 
 def render(readings: Iterable[Reading]) -> bytes:
-    """The readings in Prometheus's text format."""
+    """Return the readings in Prometheus's text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Once([family(reading) for reading in readings]))
     return generate_latest(registry)
 
 
 class _Once:
-    """A collector that has been to work already."""
+    """A collector of metrics that were read before."""
 
     def __init__(self, families: Sequence[Family]) -> None:
         self._families = families

@@ -42,7 +42,7 @@ class Asked:
         items = [_ITEM.fullmatch(item.strip()) for item in text.split(",")]
         if not all(items):
             raise ConfigError(
-                f"log.story = {text!r} does not say what stories to tell",
+                f"log.story = {text!r} does not name topics or groups to trace",
                 hint="write all, or names between commas as in topic:orders,group:g1",
             )
         named = [(item[1], item[2]) for item in items if item is not None]
@@ -73,13 +73,13 @@ class Story:
         """Whether anybody listens."""
         return self._logger.isEnabledFor(logging.DEBUG)
 
-    def tell(self, event: str, **fields: object) -> None:
+    def record(self, event: str, **fields: object) -> None:
         """One step; fields that are None are left out."""
         if not self.on or not Story.asked.about(fields):
             return
-        told = {name: value for name, value in fields.items() if value is not None}
-        line = " ".join([f"{self._noun} {event}", *(f"{name}={_text(value)}" for name, value in told.items())])
-        self._logger.debug("%s", line, extra={"story": {"noun": self._noun, "event": event, **told}})
+        given = {name: value for name, value in fields.items() if value is not None}
+        line = " ".join([f"{self._noun} {event}", *(f"{name}={_text(value)}" for name, value in given.items())])
+        self._logger.debug("%s", line, extra={"story": {"noun": self._noun, "event": event, **given}})
 
 
 MESSAGE: Final = Story("message")
@@ -87,7 +87,7 @@ PARTITION: Final = Story("partition")
 GROUP: Final = Story("group")
 
 
-def tell_stories(text: str) -> None:
+def configure_stories(text: str) -> None:
     """Tell the stories that a setting asks for, whatever the log's level is; all that there are with a level of debug.
 
     Raises:

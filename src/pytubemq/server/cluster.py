@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.server.settings import Settings
-    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.disk.disk import Disk
 
 T = TypeVar("T")
 
@@ -227,7 +227,7 @@ class ThreadedCluster:
 
     @property
     def data_dir(self) -> Path:
-        """Where everything is kept."""
+        """The data directory."""
         return self._cluster.data_dir
 
     def start(self) -> ThreadedCluster:

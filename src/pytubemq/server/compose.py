@@ -20,7 +20,7 @@ from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
-from pytubemq.storage.disk import Disk, OsDisk, make_private
+from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
     from pytubemq.broker.service import BrokerService
     from pytubemq.master.service import MasterService
-    from pytubemq.net.connection import Route
-    from pytubemq.storage.disk import DirectoryLock
+    from pytubemq.net.client.connection import Route
+    from pytubemq.storage.disk.disk import DirectoryLock
 
 logger = logging.getLogger(__name__)
 
@@ -150,8 +150,8 @@ class Node:
         """Why the Master does not take this process's Broker; None when it does, or cannot be asked."""
         return None if self.broker is None else self.broker.refused_by_master
 
-    def told(self, word: Mapping[str, object]) -> None:
-        """The parent process says something: which of the Brokers that it runs beside this one are down."""
+    def on_message(self, word: Mapping[str, object]) -> None:
+        """Handle a message of the parent process: which of the Brokers that it runs beside this one are down."""
         down = word.get("workers_down")
         if self.broker is not None and isinstance(down, list):
             self.broker.workers_down = tuple(map(str, down))
@@ -226,7 +226,7 @@ class Node:
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
         from pytubemq.model.durability import Durability
-        from pytubemq.storage.store import StoreSettings
+        from pytubemq.storage.store.store import StoreSettings
 
         section = self.settings.broker
         self.broker = BrokerService(

@@ -1,9 +1,9 @@
 """A cluster for one person on one machine: `pytubemq dev`.
 
-The invariants: ports that are taken are named and passed over; what was found is written into the profile `dev` before
-anyone is told that it is ready, and taken back at the end; the profile of another one that runs is left alone; two on
-one directory are refused before anything is started. A cluster that cannot get its demo topic stays up all the same,
-because the commands that help need a Master that runs.
+The invariants: default ports that are taken are named and skipped, one that was given is an error; what was found is
+written into the profile `dev` before anyone is told that it is ready, and taken back at the end; the profile of another
+one that runs is left alone; two on one directory are refused before anything is started. A cluster that cannot get its
+demo topic stays up all the same, because the commands that help need a Master that runs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytubemq.errors import DirectoryLockedError, NotFoundError, TubeError
+from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
-from pytubemq.observe.story import tell_stories
+from pytubemq.observe.story import configure_stories
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.port_owner import port_owner
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
 from pytubemq.server.run import run_node
 from pytubemq.server.settings import Settings, parse_address
 from pytubemq.server.sources import load_settings
-from pytubemq.storage.disk import OsDisk
+from pytubemq.storage.disk.disk import OsDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,13 +76,16 @@ def run_dev(
         DirectoryLockedError: another one uses the directory.
         ConfigError: a setting or the directory cannot be used.
     """
-    settings = load_settings(None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)})
-    tell_stories(settings.log.story)
+    origins: dict[str, str] = {}
+    settings = load_settings(
+        None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)}, origins=origins
+    )
+    configure_stories(settings.log.story)
     lock = OsDisk().lock(make_directory(settings.data_dir) / LOCK_FILE)
     written: Profile | None = None
     before = Profiles()
     try:
-        settings, notes = free_ports(settings)
+        settings, notes = free_ports(settings, given=frozenset(origins))
         demo = _DemoTopic()
         node = Node(settings, ROLES["all"], before_open=demo.create)
 
@@ -173,16 +176,28 @@ def _runs_elsewhere(profile: Profile, data_dir: Path) -> bool:
     return False
 
 
-def free_ports(settings: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """The settings with each taken port replaced by the next free one, and a line about each."""
+def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings with each taken default port replaced by the next free one, and a line about each.
+
+    Ports that were given are reserved first, so that no default takes one of them.
+
+    Raises:
+        ConfigError: a port that was given (its setting is one of `given`) is taken.
+    """
     notes: list[str] = []
     chosen: set[Address] = set()
-    for section, key, name in _PORTS:
+    for section, key, name in sorted(_PORTS, key=lambda port: f"{port[0]}.{port[1]}" not in given):
         part = getattr(settings, section)
         text = getattr(part, key)
         if not text:
             continue
         wanted = parse_address(f"{section}.{key}", text, default_port=0)
+        if f"{section}.{key}" in given and wanted.port and (wanted in chosen or not is_free(wanted)):
+            owner = "another address of this cluster" if wanted in chosen else port_owner(wanted.port)
+            raise ConfigError(
+                f"{section}.{key}: port {wanted.port} of {text} is taken{f' by {owner}' if owner else ''}",
+                hint=f"stop what listens there, or give another port; without {section}.{key} a free one is chosen",
+            )
         address = wanted
         while address.port and (address in chosen or not is_free(address)):
             address = next_free(Address(address.host, address.port + 1))

@@ -89,7 +89,7 @@ class ServerProcess:
             if self._shares_log:
                 late = isinstance(error, TimeoutError)
                 reason = f"it does not serve after {timeout_s:g} s" if late else "it ended without a reason"
-                raise TubeError(f"{self.name} did not start: {reason}", hint="see what it logged above") from None
+                raise TubeError(f"{self.name} did not start: {reason}", hint="see its log above") from None
             raise TubeError(
                 f"{self.name} as a child process did not start: {self._log_tail(log_start)}",
                 hint=f"its log is {self.log_path}",
@@ -174,23 +174,23 @@ class ServerProcess:
             with Path(self.log_path).open("rb") as log:
                 end = log.seek(0, os.SEEK_END)
                 log.seek(max(start, end - LOG_TAIL_BYTES))
-                return log.read().decode("utf-8", "replace").strip() or "it said nothing"
+                return log.read().decode("utf-8", "replace").strip() or "it printed nothing"
         except OSError as error:
             return f"its log cannot be read: {error}"
 
 
 def failed_line(error: TubeError) -> str:
     """What a child says in the place of the line that says where it serves; `start` raises the same error."""
-    told = {"error": type(error).__name__, "message": error.message, "hint": error.hint, "code": error.code}
-    return json.dumps({"ready": False, **told})
+    report = {"error": type(error).__name__, "message": error.message, "hint": error.hint, "code": error.code}
+    return json.dumps({"ready": False, **report})
 
 
-def _failure(name: str, told: Mapping[str, Any], *, log: Path | None) -> TubeError:
+def _failure(name: str, report: Mapping[str, Any], *, log: Path | None) -> TubeError:
     """The error of `failed_line`, of the same class, so that it ends with the same exit code."""
-    kind = _kinds(TubeError).get(str(told.get("error")), TubeError)
-    hints = [told.get("hint"), None if log is None else f"its log is {log}"]
+    kind = _kinds(TubeError).get(str(report.get("error")), TubeError)
+    hints = [report.get("hint"), None if log is None else f"its log is {log}"]
     hint = "; ".join(filter(None, hints)) or None
-    return kind(f"{name} did not start: {told.get('message')}", hint=hint, code=told.get("code"))
+    return kind(f"{name} did not start: {report.get('message')}", hint=hint, code=report.get("code"))
 
 
 def _kinds(root: type[TubeError]) -> dict[str, type[TubeError]]:

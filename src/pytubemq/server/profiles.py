@@ -10,16 +10,20 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import tempfile
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_OF_DEV: Final = re.compile(r"dev(-[0-9]+)?")
+"""Names that `pytubemq dev` gives to what it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,13 @@ class Profiles:
         """
         if name in self.by_name:
             return self.by_name[name]
-        near = difflib.get_close_matches(name, self.by_name, 1)
         known = ", ".join(sorted(self.by_name)) or "none yet; `pytubemq dev` writes one"
-        raise ConfigError(
-            f"no profile is named {name!r}", hint=f"did you mean {near[0]!r}?" if near else f"profiles: {known}"
-        )
+        near = difflib.get_close_matches(name, self.by_name, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"profiles: {known}"
+        if _OF_DEV.fullmatch(name):
+            there = f"; profiles: {known}" if self.by_name else ""
+            hint = f"it stands while its cluster runs, start one:  pytubemq dev{there}"
+        raise ConfigError(f"no profile is named {name!r}", hint=hint)
 
 
 def profiles_path(environ: Mapping[str, str] | None = None) -> Path:
@@ -80,7 +86,9 @@ def read_profiles(path: Path | None = None) -> Profiles:
     except FileNotFoundError:
         return Profiles()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"cannot use the profiles in {path}: {error}", hint="mend the file or remove it") from error
+        raise ConfigError(
+            f"cannot use the profiles in {path}: {error}", hint="correct the file or remove it"
+        ) from error
     return Profiles(str(table.get("current", "")), found)
 
 
@@ -121,6 +129,21 @@ def use_profile(name: str, *, path: Path | None = None) -> Profile:
     chosen = profiles.get(name)
     _write(path, replace(profiles, current=name))
     return chosen
+
+
+def remove_profile(name: str, *, path: Path | None = None) -> Profiles:
+    """Take one profile away; returns those that are left. If it was the current one, none is.
+
+    Raises:
+        ConfigError: there is none of that name, or the file cannot be read or written.
+    """
+    path = path or profiles_path()
+    profiles = read_profiles(path)
+    profiles.get(name)
+    by_name = {other: profile for other, profile in profiles.by_name.items() if other != name}
+    left = Profiles("" if profiles.current == name else profiles.current, by_name)
+    _write(path, left)
+    return left
 
 
 def _write(path: Path, profiles: Profiles) -> None:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OnReady = Callable[[], Awaitable[None]]
-OnTold = Callable[[Mapping[str, object]], None]
+OnMessage = Callable[[Mapping[str, object]], None]
 
 _MAX_WORD_BYTES: Final = 64 * KIB
 """Of one line from the parent process."""
@@ -112,7 +112,7 @@ def run_node(
     on_ready: OnReady,
     until_ready: bool = False,
     stop_on_eof: bool = False,
-    on_told: OnTold | None = None,
+    on_message: OnMessage | None = None,
 ) -> int:
     """Run to the end of the process's life; returns its exit code.
 
@@ -121,10 +121,10 @@ def run_node(
         on_ready: called once when every role serves.
         until_ready: stop as soon as it does.
         stop_on_eof: stop when standard input ends, so that a child does not outlive its parent.
-        on_told: called with what the parent sends meanwhile, one JSON object a line.
+        on_message: called with what the parent sends meanwhile, one JSON object a line.
     """
     raise_file_limit()
-    parent = _Parent(on_told) if stop_on_eof else None
+    parent = _Parent(on_message) if stop_on_eof else None
     clean = run_loop(_serve(node, on_ready=on_ready, until_ready=until_ready, parent=parent))
     if clean:
         return ExitCode.DONE
@@ -179,9 +179,9 @@ def _on_signal(stop: asyncio.Event) -> None:
 class _Parent(asyncio.Protocol):
     """The process that started this one, at the other end of standard input."""
 
-    def __init__(self, on_told: OnTold | None) -> None:
+    def __init__(self, on_message: OnMessage | None) -> None:
         self.ended: Callable[[], None] = lambda: None
-        self._on_told = on_told
+        self._on_message = on_message
         self._unread = b""
 
     def data_received(self, data: bytes) -> None:
@@ -192,10 +192,10 @@ class _Parent(asyncio.Protocol):
             try:
                 word = msgspec.json.decode(line, type=dict[str, object])
             except msgspec.DecodeError:
-                logger.warning("the parent process sent a line that is not a JSON object; it is passed over")
+                logger.warning("the parent process sent a line that is not a JSON object; it is skipped")
                 continue
-            if self._on_told is not None:
-                self._on_told(word)
+            if self._on_message is not None:
+                self._on_message(word)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended()

@@ -27,17 +27,17 @@ class MasterSection(Struct, frozen=True, kw_only=True):
     """`[master]`: who keeps topics, Brokers and groups."""
 
     listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = DEFAULT_MASTER
-    advertised: Annotated[str, Meta(description="address that others are told, when it differs from `listen`")] = ""
+    advertised: Annotated[str, Meta(description="advertised address, when it differs from `listen`")] = ""
     client_timeout_s: Annotated[
-        float, Meta(gt=0, le=86_400, description="a client or Broker not heard of for so long is gone")
+        float, Meta(gt=0, le=86_400, description="a client or Broker silent for so long counts as gone")
     ] = limits.CLIENT_TIMEOUT_S
     lost_connection_grace_s: Annotated[
         float,
         Meta(ge=0, le=3_600, description="a pytubemq client whose connection broke may come back within this time"),
     ] = limits.LOST_CONNECTION_GRACE_S
-    auto_register_brokers: Annotated[
-        bool, Meta(description="whether a Broker that is not known yet may join by itself")
-    ] = True
+    auto_register_brokers: Annotated[bool, Meta(description="whether an unknown Broker may register automatically")] = (
+        True
+    )
 
 
 class BrokerSection(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = (
         f"127.0.0.1:{DEFAULT_BROKER_PORT}"
     )
-    advertised: Annotated[str, Meta(description="address that clients are told, when it differs from `listen`")] = ""
+    advertised: Annotated[str, Meta(description="address advertised to clients, when it differs from `listen`")] = ""
     http_listen: Annotated[
         str,
         Meta(
@@ -74,9 +74,7 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
             "it: a power cut (`disk`), a killed Broker (`process`), neither (`memory`)"
         ),
     ] = "disk"
-    retention_check_s: Annotated[
-        float, Meta(gt=0, le=86_400, description="time between two looks for messages that are too old or too many")
-    ] = 60.0
+    retention_check_s: Annotated[float, Meta(gt=0, le=86_400, description="time between two retention passes")] = 60.0
     check_on_read: Annotated[
         bool,
         Meta(
@@ -88,7 +86,7 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="the same where packs are read, at a small cost for each message, so that this Broker notices "
-            "and tells damage on its disk"
+            "and reports damage on its disk"
         ),
     ] = True
     heartbeat_period_s: Annotated[
@@ -138,9 +136,7 @@ class HttpSection(Struct, frozen=True, kw_only=True):
     ] = ""
     token_in_url: Annotated[
         bool,
-        Meta(
-            description="whether the token may stand in the address of a request, where proxies and shells may keep it"
-        ),
+        Meta(description="whether the token may be in the address of a request, where proxies and shells may keep it"),
     ] = True
 
 
@@ -153,7 +149,7 @@ class LogSection(Struct, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=1024,
-            description="whose stories to tell step by step at level debug, as in `topic:orders,group:g1`, or `all`; "
+            description="topics and groups to trace at level debug, as in `topic:orders,group:g1`, or `all`; "
             "empty: all of them where `level` is debug, else none",
         ),
     ] = ""
@@ -167,7 +163,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="allow listening beyond this machine although connections have neither TLS nor "
-            "authentication yet, and a token that can be guessed; log, health, figures and pages say so"
+            "authentication yet, and a token that can be guessed; log, health, metrics and pages say so"
         ),
     ] = False
     master: MasterSection = field(default_factory=MasterSection)

@@ -1,6 +1,6 @@
 """Where settings come from: a TOML file, the environment over it, flags over both.
 
-The invariant: a key that does not exist is never passed over in silence; the error names the nearest one that does,
+The invariant: a key that does not exist is never ignored silently; the error names the nearest one that does,
 and the place where the wrong one stands.
 """
 
@@ -29,9 +29,15 @@ _SHOWN_CHARS = 80
 
 
 def load_settings(
-    path: Path | None, *, environ: Mapping[str, str], flags: Mapping[str, object] | None = None
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object] | None = None,
+    origins: dict[str, str] | None = None,
 ) -> Settings:
     """Settings from a file, the environment over it, flags over both.
+
+    `origins` receives the place of each setting that was given.
 
     The variable for `master.listen` is `PYTUBEMQ_MASTER__LISTEN`, and `flags` has it under its dotted name.
 
@@ -39,7 +45,7 @@ def load_settings(
         ConfigError: unreadable, not TOML, an unknown key, a value of the wrong type or out of bounds.
     """
     merged: dict[str, Any] = {}
-    origins: dict[str, str] = {}
+    origins = {} if origins is None else origins
     if path is not None:
         text, table = _read(path)
         for key, value in _flatten(table):

@@ -18,6 +18,8 @@ from pytubemq.model.limits import MAX_WORKERS
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, parse_address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytubemq.server.settings import BrokerSection, Settings
 
 SPREAD: Final = "spread"
@@ -59,6 +61,31 @@ def plan_workers(settings: Settings, count: int, *, ips: str = "") -> list[Plan]
     return plans
 
 
+def check_directories(settings: Settings, plans: Sequence[Plan]) -> None:
+    """Refuse to start workers whose Brokers have messages in another directory, where they would not be found.
+
+    Args:
+        settings: those that the workers were planned from.
+        plans: all workers.
+
+    Raises:
+        ConfigError: the directory of a worker's Broker exists outside of the worker's own.
+    """
+    places = [settings.data_dir, *(plan.settings.data_dir for plan in plans)]
+    for plan in plans:
+        name = f"broker-{plan.settings.broker.id}"
+        own = plan.settings.data_dir
+        for place in places:
+            if place != own and (place / name).is_dir():
+                raise ConfigError(
+                    f"{place / name} holds what Broker {plan.settings.broker.id} stored, and {plan.name} would not "
+                    f"find it: its directory is {own / name}",
+                    hint="start without --workers; or, while nothing runs, move it "
+                    + ("away if it is not needed any more" if (own / name).exists() else f"into {own}")
+                    + " (docs/how-to/more-cores.md)",
+                )
+
+
 def _plan(settings: Settings, number: int, host: str | None) -> Plan:
     section = settings.broker
     name = f"worker-{number}"
@@ -97,7 +124,7 @@ def _hosts(section: BrokerSection, count: int, ips: str) -> list[str | None]:
     if section.advertised:
         raise ConfigError(
             "--worker-ip and broker.advertised both say where the workers are",
-            hint="leave one of them out; with --worker-ip each tells the address it listens on",
+            hint="leave one of them out; with --worker-ip each advertises the address it listens on",
         )
     if ips.strip() == SPREAD:
         host = parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT).host

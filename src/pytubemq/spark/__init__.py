@@ -1,5 +1,5 @@
-"""TubeMQ and Spark: topics as tables and streams, what is in their messages, and pipelines from topic to table.
+"""TubeMQ and Spark: topics as tables and streams, and what is in their messages as typed columns.
 
-`source` reads (`format("tubemq")`), `sink` writes, `decode` turns messages into typed columns, `pipeline` runs what a
-pipeline file says. Importing this package loads none of them.
+`source` reads (`format("tubemq")`), `sink` writes, `functions` decode in DataFrames and in SQL. Importing this package
+loads none of them.
 """

@@ -5,7 +5,7 @@
     spark.streams.addListener(LagListener(prometheus_port=9404))
 
 What counts as behind is written in `pytubemq.spark.observe.lag`. The invariants: a fault in here never reaches the
-query, and nothing is asked of a Broker, since all figures come with Spark's own progress.
+query, and nothing is asked of a Broker, since all values come with Spark's own progress.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def observe_times(rows: DataFrame) -> DataFrame:
 class LagListener(StreamingQueryListener):
     """Tells how far behind queries are. Of what it can do, it does what it is asked for.
 
-    `prometheus_port`: serve the figures in Prometheus's text format at `http://<host>:<port>/metrics`; 0 takes a free
+    `prometheus_port`: serve the metrics in Prometheus's text format at `http://<host>:<port>/metrics`; 0 takes a free
     one, which `port` then tells. `registry`: put them into a `prometheus_client` registry of yours. `json_lines`: one
     line per batch to a file, or one object per batch to a function. `on_lag`: a function that gets each `QueryLag`.
     `per_partition`: whether partitions have series of their own. Without any of these, `lags()` has the values.
@@ -107,7 +107,7 @@ class LagListener(StreamingQueryListener):
             self._registry = None
 
     def collect(self) -> Iterable[Family]:
-        """The figures, for prometheus_client."""
+        """Return the metrics, for prometheus_client."""
         from pytubemq.observe.prometheus import family
 
         with self._guard:
@@ -126,7 +126,7 @@ class LagListener(StreamingQueryListener):
         try:
             self.take(event.progress)
         except Exception:
-            _log.exception("a query's progress was not understood, its lag is not told")
+            _log.exception("a query's progress was not understood, its lag is not reported")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing is new, so nothing has changed."""
@@ -167,7 +167,7 @@ class LagListener(StreamingQueryListener):
             self._server, _ = start_http_server(port, host, own)
         except OSError as error:
             raise ConfigError(
-                f"figures cannot be served at {host}:{port}: {error.strerror}",
+                f"metrics cannot be served at {host}:{port}: {error.strerror}",
                 hint="take another port, or prometheus_port=0 for a free one",
             ) from error
         self.port = int(self._server.server_port)

@@ -17,7 +17,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.storage.disk import locked
+from pytubemq.storage.disk.disk import locked
 from pytubemq.testing.inode import Inode, Truncate, Write
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ class FaultyDisk:
         """See `Disk`."""
         with self._guard:
             self._directory(path)
-            return [name.name for name in self._names if name.parent == path and name != path]
+            beginning = f"{path}".rstrip("/") + "/"
+            names = [str(name)[len(beginning) :] for name in self._names if str(name).startswith(beginning)]
+            return [name for name in names if name and "/" not in name]
 
     def exists(self, path: Path) -> bool:
         """See `Disk`."""
@@ -232,7 +234,7 @@ class FaultyDisk:
         with self._guard:
             self._check(Operation.RMDIR, path)
             self._directory(path)
-            if any(name.parent == path for name in self._names if name != path):
+            if self.listdir(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
             # Names here are told apart by their paths alone: what this directory had must not turn up in the next one
             # of its name, which on a disk is another directory.

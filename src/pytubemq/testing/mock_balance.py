@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.wire.messages import master
-from pytubemq.wire.strings import TopicMetaBroker, TopicMetaInfo, format_broker_info, format_topic_meta_info
+from pytubemq.wire.protocol.messages import master
+from pytubemq.wire.text.strings import TopicMetaBroker, TopicMetaInfo, format_broker_info, format_topic_meta_info
 
 if TYPE_CHECKING:
-    from pytubemq.testing.mock_broker import MockBroker
+    from pytubemq.testing.mock_state import MockCluster
 
 OK: dict[str, Any] = {"err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 
@@ -18,7 +18,7 @@ OK: dict[str, Any] = {"err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 class MockBalance:
     """The Master's side of client-balanced groups; part of `MockHandlers`."""
 
-    _mock: MockBroker
+    _mock: MockCluster
 
     def _RegisterRequestC2MV2(self, request: master.RegisterRequestC2MV2) -> Any:
         mock = self._mock
@@ -39,10 +39,10 @@ class MockBalance:
     def _HeartRequestC2MV2(self, request: master.HeartRequestC2MV2) -> Any:
         if request.client_id not in self._mock.consumers:
             return self._no(master.HeartResponseM2CV2, Code.HB_NO_NODE, f"not registered: {request.client_id}")
-        told = request.sub_rep_info
-        waits = request.max_wait_ms is not None and told is not None
-        meta = self._meta_fields(request.client_id, told.topic_meta_info_id) if waits and told else {}
-        return master.HeartResponseM2CV2(**OK, **meta, **self._brokers(told), **self._ops(request))
+        reported = request.sub_rep_info
+        waits = request.max_wait_ms is not None and reported is not None
+        meta = self._meta_fields(request.client_id, reported.topic_meta_info_id) if waits and reported else {}
+        return master.HeartResponseM2CV2(**OK, **meta, **self._brokers(reported), **self._ops(request))
 
     def _begin_beat(self, request: master.HeartRequestC2MV2) -> None:
         """Take the report at once; the last heartbeat of a client is the only one that is held."""
@@ -52,11 +52,14 @@ class MockBalance:
         self._mock.touch()
 
     def _has_balance_news(self, request: master.HeartRequestC2MV2) -> bool:
-        mock, told = self._mock, request.sub_rep_info
+        mock, reported = self._mock, request.sub_rep_info
         if request.client_id not in mock.consumers or mock.last_beats.get(request.client_id) is not request:
             return True
         meta_id = self._meta(request.client_id)[0]
-        known = told is not None and (told.topic_meta_info_id, told.broker_config_id) == (meta_id, mock.check_sum)
+        known = reported is not None and (reported.topic_meta_info_id, reported.broker_config_id) == (
+            meta_id,
+            mock.check_sum,
+        )
         return not known or self._ops(request)["ops_task_info"].csm_frm_max_offset_ctrl_id is not None
 
     def _GetPartMetaRequestC2M(self, request: master.GetPartMetaRequestC2M) -> Any:
@@ -94,21 +97,21 @@ class MockBalance:
             for topic in topics
         )
 
-    def _brokers(self, told: Any) -> dict[str, Any]:
+    def _brokers(self, reported: Any) -> dict[str, Any]:
         mock = self._mock
-        known = told is not None and told.broker_config_id == mock.check_sum
+        known = reported is not None and reported.broker_config_id == mock.check_sum
         infos = () if known else tuple(format_broker_info(one.info) for one in (mock, *mock.peers))
         return {"broker_config_id": mock.check_sum, "broker_config_list": infos}
 
     def _ops(self, request: Any) -> dict[str, Any]:
-        told = request.ops_task_info
-        known = told is not None and told.csm_frm_max_offset_ctrl_id == self._mock.newest_id
+        reported = request.ops_task_info
+        known = reported is not None and reported.csm_frm_max_offset_ctrl_id == self._mock.newest_id
         newest = None if known or self._mock.newest_id == UNDEFINED else self._mock.newest_id
         return {"ops_task_info": master.OpsTaskInfo(csm_frm_max_offset_ctrl_id=newest)}
 
-    def _note(self, client_id: str, told: master.ClientSubRepInfo | None, *, fresh: bool = False) -> None:
-        if told is not None and (told.report_sub_info or fresh):
-            self._mock.reported[client_id] = told.part_sub_info
+    def _note(self, client_id: str, reported: master.ClientSubRepInfo | None, *, fresh: bool = False) -> None:
+        if reported is not None and (reported.report_sub_info or fresh):
+            self._mock.reported[client_id] = reported.part_sub_info
 
     def _no(self, response: Any, code: int, text: str) -> Any:
         return response(err_code=int(code), err_msg=text)

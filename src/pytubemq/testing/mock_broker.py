@@ -16,43 +16,31 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code
-from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
-from pytubemq.net.call import Call
-from pytubemq.net.server import Handler, RpcServer
+from pytubemq.net.server.call import Call, Handler
+from pytubemq.net.server.server import RpcServer
 from pytubemq.testing import mock_order
 from pytubemq.testing.mock_handlers import MockHandlers
-from pytubemq.testing.mock_state import MockMessage, MockPartition
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED, OURS, Capability
-from pytubemq.wire.messages.master import EventProto
-from pytubemq.wire.methods import METHODS, Method, Service
-from pytubemq.wire.payload import decode_payload
-from pytubemq.wire.strings import SubscribeInfo, format_subscribe_info
+from pytubemq.testing.mock_state import BROKER_ID, MockCluster, MockMessage, Recorded
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.protocol.extensions import EARLIER_BATCH_REFUSED, OURS, Capability
+from pytubemq.wire.rpc.methods import METHODS, Method, Service
+from pytubemq.wire.serialization.codec import decode, encode
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from pytubemq.model.ids import Address
 
 Script = Callable[[Call, Any], Any]
 """(call, request) -> a message to answer with; None for the usual answer; `SILENCE` for none at all."""
 
 SILENCE = object()
-BROKER_ID = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A request that came in."""
-
-    method: Method
-    message: Any
-    peer: str
-
-
-class MockBroker:
+class MockBroker(MockCluster):
     """See the module."""
 
     def __init__(
@@ -65,47 +53,12 @@ class MockBroker:
         listen: Address | None = None,
     ) -> None:
         """`topics` maps names to numbers of partitions; `capabilities=Capability(0)` speaks as the original does."""
-        self.broker_id = broker_id
-        self.capabilities = capabilities
-        self.auto_assign = auto_assign
-        self.address = listen or Address("127.0.0.1", 0)
-        """The Master's."""
-        self.broker_address = Address(self.address.host, 0)
-        self.topics: dict[str, int] = dict(topics or {})
-        self.peers: list[MockBroker] = []
-        """Other mocks whose Broker this one's Master names, too."""
-        self.online = True
-        """Whether this Broker's Master names it to producers; who asks where topics are deployed hears of it always."""
-        self.max_message_bytes: int | None = None
-        self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
-        self.requests: list[Recorded] = []
-        self.producers: dict[str, int] = {}
-        """Client id -> the change it was told of last."""
-        self.consumers: dict[str, str] = {}
-        """Client id -> group."""
-        self.subscriptions: dict[str, tuple[str, ...]] = {}
-        self.nodes: dict[str, int] = {}
-        """Client id -> node, of consumers that balance themselves."""
-        self.reported: dict[str, tuple[str, ...]] = {}
-        """Client id -> what such a consumer said to hold."""
-        self.last_beats: dict[str, Any] = {}
-        """Client id -> the last heartbeat of such a consumer."""
-        self.closed: set[str] = set()
-        """Topics that cannot be consumed, as such consumers are told."""
-        self.told_meta: tuple[str, ...] = ()
-        self.meta_id = 0
-        self.newest_id = UNDEFINED
-        """The operators' command to go to the newest messages."""
-        self.queued_events: defaultdict[str, deque[EventProto]] = defaultdict(deque)
-        self.acknowledged: list[EventProto] = []
-        self.check_sum = 1
-        self.changed = asyncio.Event()
+        super().__init__(topics, capabilities=capabilities, auto_assign=auto_assign, broker_id=broker_id, listen=listen)
         self._scripts: defaultdict[int, deque[Script]] = defaultdict(deque)
         self._always: dict[int, Script] = {}
         self._master: RpcServer | None = None
         self._broker: RpcServer | None = None
         self._handlers = MockHandlers(self)
-        self._events = 0
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -169,11 +122,6 @@ class MockBroker:
     def masters(self) -> str:
         """What to give to `connect`."""
         return str(self.address)
-
-    @property
-    def info(self) -> BrokerInfo:
-        """This Broker."""
-        return BrokerInfo(self.broker_id, self.broker_address)
 
     # --- scripting ------------------------------------------------------------------------------------------
 
@@ -266,27 +214,6 @@ class MockBroker:
         self.topics[topic] = partitions
         self.check_sum += 1
         self.touch()
-
-    def push_event(self, client_id: str, op_type: int, partitions: list[Partition]) -> int:
-        """Queue an event for a consumer: 1 connect, 2 disconnect; returns its number."""
-        self._events += 1
-        group = self.consumers[client_id]
-        infos = tuple(
-            format_subscribe_info(SubscribeInfo(client_id, group, self.info, partition)) for partition in partitions
-        )
-        self.queued_events[client_id].append(
-            EventProto(rebalance_id=self._events, op_type=op_type, status=0, subscribe_info=infos)
-        )
-        self.touch()
-        return self._events
-
-    def all_partitions(self, topic: str) -> list[Partition]:
-        """The partitions of a topic."""
-        return [Partition(self.broker_id, topic, number) for number in range(self.topics.get(topic, 0))]
-
-    def touch(self) -> None:
-        """Wake everything that waits for a change."""
-        self.changed.set()
 
     # --- inside ---------------------------------------------------------------------------------------------
 

@@ -11,16 +11,15 @@ from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.mock_balance import MockBalance
 from pytubemq.testing.mock_writing import OK, MockWriting
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages import broker, extension, master
-from pytubemq.wire.methods import METHODS, Method
-from pytubemq.wire.stored import get_message_answer, read_range_answer
-from pytubemq.wire.strings import TopicBroker, TopicInfo, format_broker_info, format_topic_info
+from pytubemq.wire.batch.stored import encode_get_message_response, encode_read_range_response
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages import broker, extension, master
+from pytubemq.wire.rpc.methods import METHODS, Method
+from pytubemq.wire.text.strings import TopicBroker, TopicInfo, format_broker_info, format_topic_info
 
 if TYPE_CHECKING:
-    from pytubemq.net.call import Call
-    from pytubemq.testing.mock_broker import MockBroker
-    from pytubemq.testing.mock_state import MockPartition
+    from pytubemq.net.server.call import Call
+    from pytubemq.testing.mock_state import MockCluster, MockPartition
 
 MAX_FETCH = 1000
 UNREGISTER = 32
@@ -34,7 +33,7 @@ ALWAYS_LATEST = 2
 class MockHandlers(MockBalance, MockWriting):
     """One method per kind of request."""
 
-    def __init__(self, mock: MockBroker) -> None:
+    def __init__(self, mock: MockCluster) -> None:
         self._mock = mock
         self._asker = Capability(0)
         """What the one can do whose request is being answered."""
@@ -247,7 +246,7 @@ class MockHandlers(MockBalance, MockWriting):
             max_offset=partition.end * OFFSET_UNIT,
             next_offset=after * OFFSET_UNIT if ours else None,
         )
-        return get_message_answer(head, self._entries(partition, numbers))
+        return encode_get_message_response(head, self._entries(partition, numbers))
 
     def _CommitOffsetRequestC2B(self, request: broker.CommitOffsetRequestC2B) -> Any:
         partition = self._mock.partitions[request.topic_name, request.partition_id]
@@ -286,7 +285,7 @@ class MockHandlers(MockBalance, MockWriting):
         if request.filters:
             codes = set(map(filter_code, request.filters))
             numbers = [number for number in numbers if partition.messages[number].code in codes]
-        return read_range_answer(head, self._entries(partition, numbers))
+        return encode_read_range_response(head, self._entries(partition, numbers))
 
     def _PartitionOffsetsRequest(self, request: extension.PartitionOffsetsRequest) -> Any:
         mock = self._mock

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
-from pytubemq.wire.messages.extension import (
+from pytubemq.wire.protocol.messages.extension import (
     SendBatchRequestP2B,
     SendBatchResponseB2P,
     SendPacksRequestP2B,
@@ -17,7 +17,7 @@ from pytubemq.wire.messages.extension import (
 )
 
 if TYPE_CHECKING:
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 _CONTEXT = "mock send order"

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
+from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.pack import PackHead, encode_columns, stored_pack_head
-from pytubemq.wire.stored import stored_entry
+from pytubemq.wire.batch.checksum import check_sum
+from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.batch.stored import stored_entry
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.master import EventProto
+from pytubemq.wire.text.strings import SubscribeInfo, format_subscribe_info
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.wire.rpc.methods import Method
+
+BROKER_ID = 1
 APPEND_TIME_MS = 1_700_000_000_000
 """When the mock says that it appended a message: always the same, so that tests can compare."""
 
@@ -101,3 +114,88 @@ class MockPartition:
                 chosen.append(number)
             number += 1
         return chosen, number
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A request that came in."""
+
+    method: Method
+    message: Any
+    peer: str
+
+
+class MockCluster:
+    """All that a mock cluster remembers, and the event that wakes whoever waits for a change of it."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        capabilities: Capability = OURS,
+        auto_assign: bool = True,
+        broker_id: int = BROKER_ID,
+        listen: Address | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.capabilities = capabilities
+        self.auto_assign = auto_assign
+        self.address = listen or Address("127.0.0.1", 0)
+        """The Master's."""
+        self.broker_address = Address(self.address.host, 0)
+        self.topics: dict[str, int] = dict(topics or {})
+        self.peers: list[MockCluster] = []
+        """Other mocks whose Broker this one's Master names, too."""
+        self.online = True
+        """Whether this Broker's Master names it to producers; who asks where topics are deployed hears of it always."""
+        self.max_message_bytes: int | None = None
+        self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
+        self.requests: list[Recorded] = []
+        self.producers: dict[str, int] = {}
+        """Client id -> the change it was told of last."""
+        self.consumers: dict[str, str] = {}
+        """Client id -> group."""
+        self.subscriptions: dict[str, tuple[str, ...]] = {}
+        self.nodes: dict[str, int] = {}
+        """Client id -> node, of consumers that balance themselves."""
+        self.reported: dict[str, tuple[str, ...]] = {}
+        """Client id -> what such a consumer said to hold."""
+        self.last_beats: dict[str, Any] = {}
+        """Client id -> the last heartbeat of such a consumer."""
+        self.closed: set[str] = set()
+        """Topics that cannot be consumed, as such consumers are told."""
+        self.told_meta: tuple[str, ...] = ()
+        self.meta_id = 0
+        self.newest_id = UNDEFINED
+        """The operators' command to go to the newest messages."""
+        self.queued_events: defaultdict[str, deque[EventProto]] = defaultdict(deque)
+        self.acknowledged: list[EventProto] = []
+        self.check_sum = 1
+        self.changed = asyncio.Event()
+        self._events = 0
+
+    @property
+    def info(self) -> BrokerInfo:
+        """This Broker."""
+        return BrokerInfo(self.broker_id, self.broker_address)
+
+    def touch(self) -> None:
+        """Wake everything that waits for a change."""
+        self.changed.set()
+
+    def push_event(self, client_id: str, op_type: int, partitions: list[Partition]) -> int:
+        """Queue an event for a consumer: 1 connect, 2 disconnect; returns its number."""
+        self._events += 1
+        group = self.consumers[client_id]
+        infos = tuple(
+            format_subscribe_info(SubscribeInfo(client_id, group, self.info, partition)) for partition in partitions
+        )
+        self.queued_events[client_id].append(
+            EventProto(rebalance_id=self._events, op_type=op_type, status=0, subscribe_info=infos)
+        )
+        self.touch()
+        return self._events
+
+    def all_partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic."""
+        return [Partition(self.broker_id, topic, number) for number in range(self.topics.get(topic, 0))]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.mock_state import APPEND_TIME_MS, MockMessage
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages import broker, extension
-from pytubemq.wire.methods import Method
-from pytubemq.wire.pack import Columns, read_columns
-from pytubemq.wire.payload import decode_payload
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.batch.record_batch import Columns, read_columns
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages import broker, extension
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.text.attributes import parse_attributes
 
 if TYPE_CHECKING:
-    from pytubemq.testing.mock_broker import MockBroker
+    from pytubemq.testing.mock_state import MockCluster
 
 OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 
@@ -30,7 +30,7 @@ class Placed(NamedTuple):
 class MockWriting:
     """The Broker's side of producers; part of `MockHandlers`."""
 
-    _mock: MockBroker
+    _mock: MockCluster
 
     def refusal(self, method: Method, code: int, text: str) -> Any:
         """An answer that says no."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.topic import TopicConfig
-from pytubemq.net.connection import RpcConnection
-from pytubemq.storage.store import StoreSettings
+from pytubemq.net.client.connection import RpcConnection
+from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire import hot, stored
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.broker import (
+from pytubemq.wire.batch import stored
+from pytubemq.wire.fast import sends
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.broker import (
     CommitOffsetRequestC2B,
     CommitOffsetResponseB2C,
     GetMessageRequestC2B,
@@ -27,7 +27,7 @@ from pytubemq.wire.messages.broker import (
     RegisterResponseB2C,
     SendMessageResponseB2P,
 )
-from pytubemq.wire.messages.extension import (
+from pytubemq.wire.protocol.messages.extension import (
     PartitionOffsetsRequest,
     PartitionOffsetsResponse,
     ReadRangeRequestC2B,
@@ -35,7 +35,9 @@ from pytubemq.wire.messages.extension import (
     SendBatchResponseB2P,
     TopicPartition,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import decode, encode
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -67,6 +69,18 @@ async def running(disk: FaultyDisk | None = None, **settings: Any) -> AsyncItera
         await broker.close()
 
 
+def apply_now(broker: BrokerService) -> None:
+    """Have messages carried from the journal into their partitions' logs, which begins soon."""
+    assert broker._applier is not None
+    broker._applier._wake.set()
+
+
+async def applied(broker: BrokerService) -> None:
+    """The same, to its end: all messages are read from the disk now."""
+    apply_now(broker)
+    await until(lambda: broker.health()["unapplied_bytes"] == 0)
+
+
 @contextlib.asynccontextmanager
 async def connected(broker: BrokerService, *, capabilities: Capability = OURS) -> AsyncIterator[Peer]:
     """A connection to it."""
@@ -89,15 +103,15 @@ class Peer:
     async def send(
         self, payload: bytes = b"hello", partition_id: int = 0, *, msg_type: str | None = None, topic: str | None = None
     ) -> SendMessageResponseB2P:
-        template = hot.SendTemplate(self.client_id, topic or self.topic, 0x7F000001)
+        template = sends.SendTemplate(self.client_id, topic or self.topic, 0x7F000001)
         body = template.encode(partition_id, payload, 0, msg_type)
         response = await self.connection.call(Method.SEND_MESSAGE_P2B, 3, body, timeout_s=TIMEOUT_S)
         return decode(SendMessageResponseB2P, response.body)
 
     async def send_batch(
-        self, items: Sequence[hot.BatchItem], *, timeout_s: float = TIMEOUT_S, refusals_seen: int | None = None
+        self, items: Sequence[sends.BatchItem], *, timeout_s: float = TIMEOUT_S, refusals_seen: int | None = None
     ) -> SendBatchResponseB2P:
-        body = hot.encode_send_batch(self.client_id, self.topic, 0x7F000001, items, refusals_seen=refusals_seen)
+        body = sends.encode_send_batch(self.client_id, self.topic, 0x7F000001, items, refusals_seen=refusals_seen)
         response = await self.connection.call(Method.SEND_BATCH_P2B, 3, body, timeout_s=timeout_s)
         return decode(SendBatchResponseB2P, response.body)
 
@@ -168,6 +182,6 @@ class Peer:
         )
 
 
-def item(payload: bytes = b"x", partition_id: int = 0, msg_type: str | None = None) -> hot.BatchItem:
+def item(payload: bytes = b"x", partition_id: int = 0, msg_type: str | None = None) -> sends.BatchItem:
     """One message of a batch."""
-    return hot.BatchItem(partition_id, payload, 0, msg_type, None, None)
+    return sends.BatchItem(partition_id, payload, 0, msg_type, None, None)

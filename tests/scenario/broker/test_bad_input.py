@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import Code
-from pytubemq.wire import hot
-from pytubemq.wire.codec import decode
-from pytubemq.wire.frame import Frame, FrameDecoder
-from pytubemq.wire.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.payload import encode_payload
-from pytubemq.wire.rpc import decode_response
-from pytubemq.wire.schema import Status
+from pytubemq.wire.batch.payload import encode_payload
+from pytubemq.wire.fast import sends
+from pytubemq.wire.framing.frame import Frame, FrameDecoder
+from pytubemq.wire.protobuf.schema import Status
+from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
+from pytubemq.wire.rpc.envelope import decode_response
+from pytubemq.wire.serialization.codec import decode
 from tests.scenario.broker.support import connected, item, running
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def test_the_reason_names_the_thing() -> None:
 @pytest.mark.parametrize("payload", [b"abc", b"\x00\x00\x00\x05abcd", b"\x7f\xff\xff\xffabc"])
 async def test_attributes_that_do_not_fit_are_refused_before_they_trouble_a_reader(payload: bytes) -> None:
     async with running() as broker, connected(broker) as peer:
-        template = hot.SendTemplate(peer.client_id, "demo", 0)
+        template = sends.SendTemplate(peer.client_id, "demo", 0)
         response = await peer.connection.call(13, 3, template.encode(0, payload, 1), timeout_s=20)
         answer = decode(SendMessageResponseB2P, response.body)
         assert answer.err_code == 400

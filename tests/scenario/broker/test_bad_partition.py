@@ -8,14 +8,14 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.pack import encode_columns
-from pytubemq.wire.pack_send import decode_send_packs_answer, encode_send_packs
+from pytubemq.wire.batch.record_batch import encode_columns
+from pytubemq.wire.batch.send_batches import decode_send_packs_response, encode_send_packs
 from tests.scenario.broker.support import Peer, connected, item, running
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.wire.pack_send import PacksAnswer
+    from pytubemq.wire.batch.send_batches import PacksResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -28,10 +28,10 @@ async def filled() -> FaultyDisk:
     return disk
 
 
-async def send_packs(peer: Peer, *partition_ids: int) -> PacksAnswer:
+async def send_packs(peer: Peer, *partition_ids: int) -> PacksResponse:
     columns = encode_columns([b"a", b"b"], 0, -1)
     body = encode_send_packs(peer.client_id, "demo", 1, [(number, columns, None) for number in partition_ids])
-    return decode_send_packs_answer((await peer.connection.call(103, 3, b"".join(body), timeout_s=20)).body)
+    return decode_send_packs_response((await peer.connection.call(103, 3, b"".join(body), timeout_s=20)).body)
 
 
 def log_files(disk: FaultyDisk, partition_id: int) -> list[Path]:

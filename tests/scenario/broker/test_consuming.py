@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from pytubemq.errors import Code
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.protocol.extensions import Capability
 from tests.scenario.broker.support import Peer, connected, item, running, service
 from tests.waiting import until
 
@@ -195,7 +196,7 @@ async def test_names_that_a_terminal_obeys_are_refused_in_every_request(bad: str
         for field in ("client_id", "group", "topic"):
             asking = Peer(peer.connection)
             setattr(asking, field, bad)
-            answers = [await asking.register(), (await asking.get())[0], await asking.commit()]
+            answers: list[Any] = [await asking.register(), (await asking.get())[0], await asking.commit()]
             if field != "group":
                 answers.append(await asking.send())
             if field != "topic":

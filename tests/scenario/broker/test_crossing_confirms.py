@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.limits import DISK_READERS
-from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.protocol.extensions import OURS, Capability
 from tests.scenario.broker.support import connected, running
 from tests.scenario.broker.test_packs import pack, send_packs
 from tests.waiting import until

@@ -22,9 +22,9 @@ from pytubemq.errors import Code
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.net.connection import RpcConnection
+from pytubemq.net.client.connection import RpcConnection
 from pytubemq.server.cluster import EmbeddedCluster
-from pytubemq.wire.extensions import OURS
+from pytubemq.wire.protocol.extensions import OURS
 from tests.scenario.broker.support import Peer, item
 from tests.waiting import until
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.broker import sweep
-from pytubemq.broker.probe import PROBE_NAME
+from pytubemq.broker.upkeep import sweep
+from pytubemq.broker.upkeep.sweep import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
-from pytubemq.storage.store import StoreSettings
+from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire import hot
-from pytubemq.wire.codec import encode
-from pytubemq.wire.messages.broker import GetMessageRequestC2B
-from pytubemq.wire.methods import Method
-from tests.scenario.broker.support import connected, item, running, service
+from pytubemq.wire.fast import sends as hot
+from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import encode
+from tests.scenario.broker.support import applied, apply_now, connected, item, running, service
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ async def test_the_broker_is_well_again_when_there_is_space_though_nobody_sends(
 async def test_a_fetch_answered_too_late_books_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as broker, connected(broker) as peer:
         await peer.send_batch([item() for _ in range(4)])
-        await until(lambda: broker.health()["unapplied_bytes"] == 0)
+        await applied(broker)
         await peer.register()
         store, state = broker._store, broker._state
         assert store is not None
@@ -255,6 +255,7 @@ async def test_a_failure_of_the_applier_shows_and_reading_from_memory_goes_on() 
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.WRITE, path_contains="/logs/")
         await peer.send(b"kept")
+        apply_now(broker)
         await until(lambda: broker.health()["status"] == "failed")
         assert any("partition logs" in problem for problem in broker.health()["problems"])
         assert [message.payload for message in (await peer.read_range(0))[1]] == [b"kept"]
@@ -268,6 +269,7 @@ async def test_a_disk_that_fails_in_the_background_is_told_once_and_as_what_it_i
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.WRITE, path_contains="/logs/")
         await peer.send(b"kept")
+        apply_now(broker)
         await until(lambda: broker.health()["status"] == "failed")
         for _ in range(50):
             refused = await peer.send()
@@ -303,7 +305,7 @@ async def test_a_disk_with_less_than_the_reserve_shows_from_the_start_and_names_
 async def test_messages_are_read_from_the_disk_as_from_memory() -> None:
     async with running() as broker, connected(broker) as peer:
         await peer.send_batch([item(b"%d" % n, msg_type="ab"[n % 2]) for n in range(100)])
-        await until(lambda: broker.health()["unapplied_bytes"] == 0)
+        await applied(broker)
         assert broker._store is not None
         assert not broker._store.in_memory("demo", 0, 0)
         assert [message.payload for message in (await peer.read_range(0))[1]] == [b"%d" % n for n in range(100)]
@@ -315,7 +317,7 @@ async def test_a_read_that_fails_is_answered_and_shows() -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
         await peer.send()
-        await until(lambda: broker.health()["unapplied_bytes"] == 0)
+        await applied(broker)
         await peer.register()
         disk.fail(Operation.READ)
         assert (await peer.get())[0].err_code == Code.INTERNAL_SERVER_ERROR
@@ -350,7 +352,7 @@ async def test_a_stop_writes_what_was_taken_in(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_real_files(tmp_path: Path) -> None:
-    from pytubemq.storage.disk import OsDisk
+    from pytubemq.storage.disk.disk import OsDisk
 
     for start in (0, 10):
         async with running(OsDisk(), data_dir=tmp_path, store=StoreSettings()) as broker, connected(broker) as peer:  # type: ignore[arg-type]
@@ -383,10 +385,12 @@ async def test_sends_are_refused_while_no_file_can_be_opened_and_taken_afterward
         assert (await peer.send(b"yes")).append_offset == 0
         assert broker.health()["status"] == "ok"
         disk.fail(Operation.OPEN, errno.EMFILE)
+        apply_now(broker)
         await until(lambda: any("partition logs" in problem for problem in broker.health()["problems"]))
         assert [message.payload for message in (await peer.read_range(0))[1]] == [b"yes"]
         disk.heal()
-        await until(lambda: broker.health()["unapplied_bytes"] == 0 and broker.health()["status"] == "ok")
+        await applied(broker)
+        await until(lambda: broker.health()["status"] == "ok")
 
 
 async def test_a_read_that_cannot_open_its_file_is_refused_for_now() -> None:

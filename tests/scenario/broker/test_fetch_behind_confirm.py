@@ -124,7 +124,7 @@ async def test_what_the_filter_passes_over_behind_a_confirm_shares_its_outcome(
         commit = asyncio.create_task(peer.commit(up_to=28))
         await held.entered()
         head, _ = await peer.get()
-        assert head.next_offset == 84, "it was passed over"
+        assert head.next_offset == 84, "it was skipped"
         held.let_go(full=full)
         assert (await commit).success is not full
         assert (await peer.send(b"3", msg_type="a")).success  # so whatever was to be written is

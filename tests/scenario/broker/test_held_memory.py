@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.limits import MIB
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.hot import SendTemplate
-from pytubemq.wire.messages.broker import GetMessageRequestC2B, SendMessageResponseB2P
-from pytubemq.wire.messages.extension import ReadRangeRequestC2B
-from pytubemq.wire.methods import Method
-from pytubemq.wire.varint import encode_varint
+from pytubemq.wire.fast.sends import SendTemplate
+from pytubemq.wire.protobuf.varint import encode_varint
+from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B, SendMessageResponseB2P
+from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.broker.support import connected, running
 from tests.scenario.broker.test_durability import HeldWrites
 from tests.waiting import until

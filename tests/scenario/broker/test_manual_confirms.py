@@ -15,7 +15,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pytubemq.wire.stored import StoredMessage
+    from pytubemq.wire.batch.stored import StoredMessage
 
 pytestmark = pytest.mark.anyio
 LEASE_S = 30.0

@@ -10,11 +10,10 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.model.ids import Address
-from pytubemq.net.server import RpcServer
+from pytubemq.net.server.server import RpcServer
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
     ClusterConfig,
@@ -23,14 +22,15 @@ from pytubemq.wire.messages.master import (
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.broker.support import LOOPBACK, connected, running, service
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 pytestmark = pytest.mark.anyio
 
@@ -247,13 +247,13 @@ async def test_stopped_reads_and_writes_are_refused_until_they_go_on() -> None:
     ):
         await peer.register()
         scripted.stop_read = scripted.stop_write = True
-        gate = broker._state.gate if broker._state else None
-        assert gate is not None
-        await until(lambda: gate.write_stopped)
+        serving = broker._state.serving if broker._state else None
+        assert serving is not None
+        await until(lambda: serving.write_stopped)
         assert (await peer.send()).err_code == Code.SERVICE_UNAVAILABLE
         assert (await peer.get())[0].err_code == Code.SERVICE_UNAVAILABLE
         scripted.stop_read = scripted.stop_write = False
-        await until(lambda: not gate.write_stopped)
+        await until(lambda: not serving.write_stopped)
         assert (await peer.send()).success
 
 

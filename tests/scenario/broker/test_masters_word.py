@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.broker.visits import NEW_TOKENS_S
+from pytubemq.broker.members.visit_tokens import NEW_TOKENS_S
 from pytubemq.core.flow import parse_rules
 from pytubemq.errors import Code
 from pytubemq.net.clock import SystemClock
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import AuthorizedInfo
-from pytubemq.wire.messages.extension import (
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
+from pytubemq.wire.protocol.messages.extension import (
     ResetHistoryRequest,
     ResetHistoryResponse,
     ResetOffsetsRequest,
     ResetOffsetsResponse,
 )
-from pytubemq.wire.messages.master import EnableBrokerFunInfo, MasterBrokerAuthorizedInfo
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo, MasterBrokerAuthorizedInfo
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_master_session import DEFAULT, ScriptedMaster, master, topic
 from tests.waiting import until
@@ -298,7 +298,7 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
     assert "12" not in (await peer.register()).err_msg
     assert (await peer.get())[0].err_code == Code.NOT_FOUND, "a fetch relies on its registration"
     await scripted.stop()
-    await until(lambda: not state(broker).visits.in_touch)
+    await until(lambda: not state(broker).visit_tokens.in_touch)
     assert (await peer.register()).success, "who may come cannot be known while the Master is away"
 
 
@@ -311,12 +311,12 @@ async def test_a_fetch_that_is_held_is_refused_when_reading_stops_meanwhile() ->
     ):
         for stop in (lambda: setattr(scripted, "stop_read", True), lambda: scripted.push(topic("demo", status=2))):
             scripted.stop_read = False
-            await until(lambda: not state(broker).gate.read_stopped)
+            await until(lambda: not state(broker).serving.read_stopped)
             await peer.register()
             held = asyncio.ensure_future(peer.get(max_wait_ms=20_000))
             await until(lambda: broker.health()["held_fetches"] == 1)
             stop()
-            await until(lambda: state(broker).gate.read_stopped or not state(broker).topics.get("demo").readable)  # type: ignore[union-attr]
+            await until(lambda: state(broker).serving.read_stopped or not state(broker).topics.get("demo").readable)  # type: ignore[union-attr]
             state(broker).waiters.wake([("demo", 0)])
             assert (await held)[0].err_code in (Code.SERVICE_UNAVAILABLE, Code.FORBIDDEN)
         assert (await producer.send()).err_code == Code.FORBIDDEN

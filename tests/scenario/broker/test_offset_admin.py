@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.broker import offset_admin
-from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.offsets import offset_admin
 from pytubemq.errors import BadRequestError, Code, NotFoundError, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.protocol.extensions import OURS, Capability
 from tests.waiting import until
 
 from .support import Peer, connected, running
 
 if TYPE_CHECKING:
     from pytubemq.broker.inspect import BrokerInspect
-    from pytubemq.broker.offset_admin import OffsetAdmin
+    from pytubemq.broker.offsets.offset_admin import OffsetAdmin
     from pytubemq.broker.service import BrokerService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
@@ -136,7 +136,7 @@ async def test_what_cannot_be_done_is_refused_before_anything_changes() -> None:
         for wrong in (-1, 2 * OFFSET_UNIT + 1):
             with pytest.raises(BadRequestError, match="holds 0 to 56"):
                 await offsets.set_one(KEY, wrong)
-        with pytest.raises(NotFoundError, match="no topic other"):
+        with pytest.raises(NotFoundError, match="topic 'other' does not exist"):
             await offsets.set_many(["g"], {("demo", 0): 0, ("other", 0): 0})
         with pytest.raises(NotFoundError, match="no partition 7"):
             await offsets.set_one(HoldKey("g", "demo", 7), 0)

@@ -12,15 +12,15 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACK_MESSAGES, MAX_PACKS, MIB
 from pytubemq.model.topic import TopicConfig
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire import pack_fetch
-from pytubemq.wire.codec import encode
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.broker import GetMessageRequestC2B
-from pytubemq.wire.messages.extension import ReadRangeRequestC2B
-from pytubemq.wire.methods import Method
-from pytubemq.wire.pack import encode_columns
-from pytubemq.wire.pack_send import PacksAnswer, decode_send_packs_answer, encode_send_packs
-from pytubemq.wire.payload import HAS_ATTRIBUTES, encode_payload
+from pytubemq.wire.batch import fetch_batches
+from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, encode_payload
+from pytubemq.wire.batch.record_batch import encode_columns
+from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
+from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import encode
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_durability import HeldWrites
 from tests.waiting import until
@@ -48,13 +48,13 @@ async def send_packs(
     epoch: int = 0,
     seen: int | None = None,
     topic: str = "demo",
-) -> PacksAnswer:
+) -> PacksResponse:
     items = [(partition_id, columns, sequence if at == 0 else None) for at, columns in enumerate(packs)]
     body = encode_send_packs(
         peer.client_id, topic, 0x7F000001, items, PRODUCER if sequence is not None else None, epoch, refusals_seen=seen
     )
     response = await peer.connection.call(Method.SEND_PACKS_P2B, 3, b"".join(body), timeout_s=TIMEOUT_S)
-    return decode_send_packs_answer(response.body)
+    return decode_send_packs_response(response.body)
 
 
 async def get_packs(peer: Peer, **fields: object) -> list[tuple[int, bytes]]:
@@ -63,7 +63,7 @@ async def get_packs(peer: Peer, **fields: object) -> list[tuple[int, bytes]]:
         client_id=peer.client_id, partition_id=0, group_name=peer.group, topic_name=peer.topic, **fields
     )  # type: ignore[arg-type]
     response = await peer.connection.call(Method.GET_MESSAGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
-    head, records, damaged = pack_fetch.decode_get_message(response.body)
+    head, records, damaged = fetch_batches.decode_get_message(response.body)
     assert not damaged
     return [one for one in _split(records) if one[0] >= (head.curr_offset or 0)]
 
@@ -73,13 +73,13 @@ async def read_packs(peer: Peer, offset: int, **fields: object) -> list[tuple[in
         client_id=peer.client_id, topic_name=peer.topic, partition_id=0, offset=offset, **fields
     )  # type: ignore[arg-type]
     response = await peer.connection.call(Method.READ_RANGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
-    return _split(pack_fetch.decode_read_range(response.body).records)
+    return _split(fetch_batches.decode_read_range(response.body).records)
 
 
 def _split(records: Sequence[object]) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for record in records:
-        if isinstance(record, pack_fetch.Pack):
+        if isinstance(record, fetch_batches.Pack):
             found += ((record.head.offset + 28 * at, payload) for at, payload in enumerate(record.columns.payloads()))
         else:
             found.append((record.offset, record.payload))  # type: ignore[attr-defined]
@@ -277,6 +277,8 @@ async def test_a_topic_that_promises_from_memory_answers_and_shows_messages_befo
         held.go.set()
         await slow
         assert [(await quick).success, (await single).success] == [True, True]
+        # Answered is not written yet: this one is, and all before it.
+        assert (await send_packs(peer, pack(b"written"))).success
         held.go.clear()
         last = await send_packs(peer, pack(b"d"), topic="fast")
         assert last.results[0][0].first_offset == 84, "answered although nothing is being written"

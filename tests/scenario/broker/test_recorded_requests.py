@@ -12,11 +12,11 @@ import pytest
 
 from pytubemq.model.limits import MIB
 from pytubemq.model.topic import TopicConfig
-from pytubemq.wire.codec import decode
-from pytubemq.wire.frame import Frame, FrameDecoder
-from pytubemq.wire.methods import METHODS
-from pytubemq.wire.rpc import decode_response
-from pytubemq.wire.schema import Status, proto_name
+from pytubemq.wire.framing.frame import Frame, FrameDecoder
+from pytubemq.wire.protobuf.schema import Status, proto_name
+from pytubemq.wire.rpc.envelope import decode_response
+from pytubemq.wire.rpc.methods import METHODS
+from pytubemq.wire.serialization.codec import decode
 from tests.scenario.broker.support import running
 
 if TYPE_CHECKING:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.broker.submission import Refusal
+from pytubemq.broker.append.submission import ConfirmSubmission
+from pytubemq.broker.refusal import Refusal
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.scenario.broker.support import connected, item, running
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pytubemq.broker.append import AppendPath
+    from pytubemq.broker.append.append_path import AppendPath
+    from pytubemq.broker.append.submission import Submission
     from pytubemq.broker.service import BrokerService
-    from pytubemq.broker.submission import Submission
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +36,11 @@ class Refusing:
 
         def refuse(submission: Submission) -> None:
             nonlocal times
-            if submission.confirmation is None or times <= 0:
+            if not isinstance(submission, ConfirmSubmission) or times <= 0:
                 submit(submission)
                 return
             times -= 1
-            submission.refused(Refusal(Code.SERVER_RECEIVE_OVERFLOW, "too much waits"))
+            submission.refuse(Refusal(Code.SERVER_RECEIVE_OVERFLOW, "too much waits"))
 
         monkeypatch.setattr(path_of(broker), "submit", refuse)
 

@@ -9,13 +9,13 @@ import pytest
 
 from pytubemq.core.sequences import MAX_GAPS, MAX_PLACES
 from pytubemq.errors import Code
-from pytubemq.wire import hot
-from pytubemq.wire.codec import decode
-from pytubemq.wire.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.messages.extension import SendBatchResponseB2P
-from pytubemq.wire.methods import Method
-from pytubemq.wire.pack import encode_columns
-from pytubemq.wire.pack_send import PacksAnswer, decode_send_packs_answer, encode_send_packs
+from pytubemq.wire.batch.record_batch import encode_columns
+from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
+from pytubemq.wire.fast import sends
+from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
+from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import decode
 from tests.scenario.broker.support import TIMEOUT_S, Peer, connected, running
 
 pytestmark = pytest.mark.anyio
@@ -34,21 +34,21 @@ class Numbering:
     async def single(
         self, sequence: int, *, epoch: int = 0, partition_id: int = 0, producer_id: int = PRODUCER
     ) -> SendMessageResponseB2P:
-        template = hot.SendTemplate(self._peer.client_id, "demo", 1)
+        template = sends.SendTemplate(self._peer.client_id, "demo", 1)
         body = template.encode(
             partition_id, b"%d" % sequence, 0, sequence=sequence, producer_id=producer_id, producer_epoch=epoch
         )
         return decode(SendMessageResponseB2P, await self._call(Method.SEND_MESSAGE_P2B, body))
 
     async def batch(self, *sequences: int, epoch: int = 0) -> SendBatchResponseB2P:
-        items = [hot.BatchItem(0, b"%d" % sequence, 0, None, None, sequence) for sequence in sequences]
-        body = b"".join(hot.encode_send_batch(self._peer.client_id, "demo", 1, items, PRODUCER, epoch))
+        items = [sends.BatchItem(0, b"%d" % sequence, 0, None, None, sequence) for sequence in sequences]
+        body = b"".join(sends.encode_send_batch(self._peer.client_id, "demo", 1, items, PRODUCER, epoch))
         return decode(SendBatchResponseB2P, await self._call(Method.SEND_BATCH_P2B, body))
 
-    async def pack(self, first: int, count: int, *, epoch: int = 0) -> PacksAnswer:
+    async def pack(self, first: int, count: int, *, epoch: int = 0) -> PacksResponse:
         columns = encode_columns([b"%d" % (first + n) for n in range(count)], 0, -1)
         body = encode_send_packs(self._peer.client_id, "demo", 1, [(0, columns, first)], PRODUCER, epoch)
-        return decode_send_packs_answer(await self._call(Method.SEND_PACKS_P2B, b"".join(body)))
+        return decode_send_packs_response(await self._call(Method.SEND_PACKS_P2B, b"".join(body)))
 
     async def stored(self) -> int:
         return (await self._peer.offsets(("demo", 0))).partitions[0].max_offset // 28

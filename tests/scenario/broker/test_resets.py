@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.hold_key import HoldKey
 from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_RESETS_UNDER_WAY
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.messages.extension import (
+from pytubemq.wire.protocol.messages.extension import (
     OffsetReset,
     ResetHistoryRequest,
     ResetHistoryResponse,
     ResetOffsetsRequest,
     ResetOffsetsResponse,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 
 from .support import TIMEOUT_S, Peer, connected, running
 
@@ -128,7 +130,7 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
         ),
         (to(-1), Code.BAD_REQUEST, "holds 0 to 56"),
         (to("earliest", 9), Code.FORBIDDEN, "no partition 9"),
-        (to("earliest", topic="nosuch"), Code.FORBIDDEN, "no topic nosuch"),
+        (to("earliest", topic="nosuch"), Code.FORBIDDEN, "topic 'nosuch' does not exist"),
         (to("newest"), Code.BAD_REQUEST, "to 'newest'"),
         (to("time"), Code.BAD_REQUEST, "timeMs None"),
         (to("earliest", time_ms=5), Code.BAD_REQUEST, "timeMs 5"),
@@ -196,3 +198,16 @@ async def test_who_asks_must_say_who_he_is() -> None:
             assert forged.err_code == Code.BAD_REQUEST
             assert "user '" in forged.err_msg
         assert (await history(peer)).records == ()
+
+
+async def test_many_requests_of_one_connection_at_a_time_are_refused_at_once() -> None:
+    async with running() as broker, connected(broker) as peer, connected(broker) as other:
+        answers = await asyncio.gather(
+            *(ask(peer, to("latest"), group=f"g{number}") for number in range(2 * MAX_RESETS_UNDER_WAY))
+        )
+        codes = [answer.err_code for answer in answers]
+        assert codes.count(Code.SUCCESS) >= MAX_RESETS_UNDER_WAY
+        assert Code.SERVICE_UNAVAILABLE in codes
+        assert {Code.SUCCESS, Code.SERVICE_UNAVAILABLE} == set(codes)
+        assert (await ask(peer, to("latest"))).success, "there is room again"
+        assert (await ask(other, to("latest"))).success

@@ -11,13 +11,13 @@ from pytubemq.errors import Code
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.clock import SystemClock
-from pytubemq.storage.store import StoreSettings
+from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.scenario.broker.support import connected, item, running, service
 
 if TYPE_CHECKING:
-    from pytubemq.broker.housekeeping import Housekeeping
     from pytubemq.broker.service import BrokerService
+    from pytubemq.broker.upkeep.housekeeping import Housekeeping
     from tests.scenario.broker.support import Peer
 
 pytestmark = pytest.mark.anyio

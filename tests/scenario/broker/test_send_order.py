@@ -113,9 +113,9 @@ async def test_a_refusal_for_good_is_not_counted() -> None:
 async def test_a_stopped_broker_counts() -> None:
     async with running() as broker, connected(broker) as peer:
         assert broker._state is not None
-        broker._state.gate.write_stopped = True
+        broker._state.serving.write_stopped = True
         assert (await peer.send_batch([item(b"1")], refusals_seen=0)).err_code == Code.SERVICE_UNAVAILABLE
-        broker._state.gate.write_stopped = False
+        broker._state.serving.write_stopped = False
         assert (await peer.send_batch([item(b"2")], refusals_seen=0)).err_code == Code.SERVER_RECEIVE_OVERFLOW
         assert (await peer.send_batch([item(b"1")], refusals_seen=2)).success
 
@@ -123,7 +123,7 @@ async def test_a_stopped_broker_counts() -> None:
 async def test_the_counts_of_a_connection_are_bounded() -> None:
     async with running() as broker, connected(broker) as peer:
         assert broker._state is not None
-        broker._state.gate.write_stopped = True
+        broker._state.serving.write_stopped = True
         for number in range(1100):
             peer.client_id = f"client-{number}"
             await peer.send_batch([item()], refusals_seen=0)

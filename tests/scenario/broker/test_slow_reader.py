@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from pytubemq.model.limits import MIB
-from pytubemq.wire.codec import encode
-from pytubemq.wire.frame import FrameDecoder
-from pytubemq.wire.messages.extension import ReadRangeRequestC2B
-from pytubemq.wire.methods import Method
-from pytubemq.wire.rpc import decode_response, encode_request
-from pytubemq.wire.stored import decode_read_range
-from tests.scenario.broker.support import connected, item, running
+from pytubemq.wire.batch.stored import decode_read_range
+from pytubemq.wire.framing.frame import FrameDecoder
+from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
+from pytubemq.wire.rpc.envelope import decode_response, encode_request
+from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.serialization.codec import encode
+from tests.scenario.broker.support import applied, connected, item, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def test_many_large_fetches_of_a_slow_reader(from_disk: bool) -> None:
         for _ in range(2):
             await peer.send_batch([item(bytes(MIB // 2)) for _ in range(2)])
         if from_disk:
-            await until(lambda: broker.health()["unapplied_bytes"] == 0)
+            await applied(broker)
         reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port, limit=65_536)
         request = ReadRangeRequestC2B(client_id="slow", topic_name="demo", partition_id=0, offset=0, max_bytes=2 * MIB)
         for serial in range(REQUESTS):

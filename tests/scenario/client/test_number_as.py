@@ -10,7 +10,7 @@ import pytubemq.sync
 from pytubemq.errors import ClosedError, ConfigError, MessageError, NotAllowedError
 from pytubemq.model.ids import Partition
 from pytubemq.server.cluster import ThreadedCluster
-from pytubemq.wire.payload import encode_payload
+from pytubemq.wire.batch.payload import encode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 
 import pytubemq
 from pytubemq import Start
-from pytubemq.client import keeper as keeper_module
+from pytubemq.client.consumer import consumer_base as base_module
 from pytubemq.errors import StaleBatchError
 from pytubemq.master.service import MasterService, MasterSettings
 from tests.scenario.client.test_real_brokers import LOOPBACK, TOPIC, Town, town
@@ -86,7 +86,7 @@ async def test_batches_of_others_come_while_a_confirm_waits_for_its_broker(town:
 async def test_a_loop_that_passes_stale_batches_by_goes_on_when_a_broker_stays_away(
     hasty: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_module, "RELEASE_WAIT_S", 0.1)
+    monkeypatch.setattr(base_module, "RELEASE_WAIT_S", 0.1)
     async with pytubemq.connect(hasty.address, request_timeout_s=REQUEST_TIMEOUT_S) as tube, asyncio.timeout(50):
         await filled(hasty, tube)
         async with tube.consumer("g", TOPIC, start=Start.EARLIEST) as consumer:

@@ -15,7 +15,7 @@ from pytubemq.server.cluster import ThreadedCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytubemq.client.range_reads import RangeConnection
+    from pytubemq.client.reader.range_reads import RangeConnection
 
 HERE = Partition(1, "demo", 0)
 COUNT = 400

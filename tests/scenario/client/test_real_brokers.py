@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pytubemq
+from pytubemq.broker.members.consumer_registry import ConsumerRegistry, Hold, RegistryFullError
 from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.errors import BadRequestError, NotFoundError, UnreachableError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_BATCH_MESSAGES, MAX_POSITIONS
-from pytubemq.storage.store import StoreSettings
+from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.waiting import until
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq import Partition, Receipt
+    from pytubemq.broker.hold_key import HoldKey
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
@@ -182,6 +184,40 @@ async def test_a_producer_lets_go_of_a_topic_that_is_removed_and_takes_it_up_whe
         await town.master.create_topic(TOPIC, 2)
         await until(lambda: len(producer.partitions) == 2)
         assert (await producer.send(b"c")).offset == 0
+
+
+async def test_a_consumer_waits_for_a_place_among_the_registrations(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await town.start(1)
+    await town.master.create_topic(TOPIC, 1)
+    registry = broker._running_state().registry
+    registry.max_holds = 1
+    refusals: list[HoldKey] = []
+    put = registry.put
+
+    def counted(key: HoldKey, *args: Any, **options: Any) -> Hold:
+        try:
+            return put(key, *args, **options)
+        except RegistryFullError:
+            refusals.append(key)
+            raise
+
+    monkeypatch.setattr(ConsumerRegistry, "put", staticmethod(counted))
+    async with pytubemq.connect(town.address) as tube, tube.producer(TOPIC) as producer, asyncio.timeout(30):
+        await producer.send(b"a")
+        first = tube.consumer("first", TOPIC, start=pytubemq.Start.EARLIEST)
+        async with first:
+            assert await first.next_batch() is not None
+            async with tube.consumer("second", TOPIC, start=pytubemq.Start.EARLIEST) as second:
+                waiting = asyncio.create_task(second.next_batch())
+                await until(lambda: len(refusals) > 1)
+                assert not waiting.done()
+                assert any("registrations are full" in problem for problem in broker.health()["problems"])
+                await first.close()
+                batch = await waiting
+                assert batch is not None
+                assert [message.body for message in batch] == [b"a"]
 
 
 async def test_a_group_too_many_is_told_so_and_does_not_wait(town: Town) -> None:

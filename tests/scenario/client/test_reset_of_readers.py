@@ -13,7 +13,7 @@ from pytubemq import Partition, Start, sync
 from pytubemq.errors import Code, StaleBatchError
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.protocol.extensions import OURS, Capability
 from tests.scenario.broker.support import connected, item, running
 from tests.waiting import until
 
@@ -99,7 +99,7 @@ async def test_a_member_that_waits_at_the_end_goes_on_at_once() -> None:
 async def test_a_batch_in_hand_that_nobody_confirms_is_known_to_be_stale_with_the_next_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pytubemq.client.heartbeats.HEARTBEAT_PERIOD_S", 0.05)
+    monkeypatch.setattr("pytubemq.client.consumer.broker_heartbeats.HEARTBEAT_PERIOD_S", 0.05)
     async with scene() as (_, tube), consumer_of(tube, "pull") as consumer:
         consumer.batches(max_messages=10)
         in_hand = await next_of(consumer)
@@ -168,7 +168,7 @@ async def test_the_sync_api_raises_for_a_batch_from_before() -> None:
 
 
 def key() -> Any:
-    from pytubemq.broker.registry import HoldKey
+    from pytubemq.broker.hold_key import HoldKey
 
     return HoldKey("g", "demo", 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 import pytubemq
 from pytubemq import Partition, Start
-from pytubemq.client.resets import reset_target
+from pytubemq.client.group_resets import reset_target
 from pytubemq.errors import BadRequestError, ConfigError, MessageError, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
 
@@ -69,5 +69,5 @@ async def test_what_cannot_be_moves_nothing() -> None:
 
 @pytest.mark.parametrize("place", [-1, True, "newest", None, 1.5])
 def test_what_is_no_place_is_refused(place: Any) -> None:
-    with pytest.raises(ConfigError, match="not a place to go to"):
+    with pytest.raises(ConfigError, match="not a reset target"):
         reset_target(place)

@@ -3,7 +3,7 @@
 What counts is the order of events, not seconds: a client that begins when the Broker continues sends one message after
 the other with a pause between two, and by the time it has receipts for MOST_OF_NEWCOMER of them the clients that were
 there before must have gone on, too. While one of three Brokers is stopped, the two others acknowledge messages without
-a key, and once the producers know, they pass over the stopped one.
+a key, and once the producers know, they skip the stopped one.
 """
 
 from __future__ import annotations

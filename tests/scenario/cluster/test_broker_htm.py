@@ -150,7 +150,7 @@ async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
             ("nonsense", {}, 400, "no such method"),
             ("admin_set_offset_by_time", {}, 400, "is not offered"),
             ("admin_query_group_offset", {"topicName": "demo", "groupName": "g"}, 400, "partitionId is missing"),
-            ("admin_query_group_offset", {"topic": "no", "group": "g", "pid": 0}, 404, "no topic no"),
+            ("admin_query_group_offset", {"topic": "no", "group": "g", "pid": 0}, 404, "topic 'no' does not exist"),
             ("admin_query_group_offset", {"topic": "demo", "group": "g", "pid": 9}, 404, "no partition 9"),
             ("admin_snapshot_message", {"topic": "demo"}, 401, "no message"),
             ("admin_clone_offset", {"srcGroup": "g", "tgtGroup": "h", "mur": "me"}, 404, "group g has no offset"),

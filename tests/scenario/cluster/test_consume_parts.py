@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from pytubemq import connect
-from pytubemq.broker import health
+from pytubemq.broker.upkeep import health
 from pytubemq.errors import ExitCode
 from pytubemq.model.ids import Partition
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.protocol.extensions import OURS, Capability
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ async def test_what_is_lost_is_passed_over_and_said_and_the_rest_is_printed(
         assert printed == [body for body in (*bodies[0], *bodies[1]) if body not in lost], "and the others"
         assert found.returncode == ExitCode.FAILED
         said = found.stderr.decode()
-        assert f"passed over: 1:t:0 from offset {28 * bodies[0].index(lost[0])} to before" in said
+        assert f"skipped: 1:t:0 from offset {28 * bodies[0].index(lost[0])} to before" in said
         assert f"({len(lost)} messages) cannot be read" in said
         assert "pytubemq store verify" in said
         told = await asked(cluster)

@@ -83,7 +83,7 @@ def test_two_on_one_directory_are_refused(tube: CommandLine) -> None:
     assert tube("produce", "demo", "still here").returncode == ExitCode.DONE
 
 
-def test_a_taken_port_is_named_and_passed_over(tube: CommandLine) -> None:
+def test_a_port_that_was_given_and_is_taken_is_an_error(tube: CommandLine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -93,11 +93,9 @@ def test_a_taken_port_is_named_and_passed_over(tube: CommandLine) -> None:
             "--set", "broker.listen=127.0.0.1:0", "--set", "http.listen=127.0.0.1:0",
             "--set", "broker.http_listen=127.0.0.1:0",
         )  # fmt: skip
-    assert found.returncode == ExitCode.DONE, found.stderr
-    chosen = Address.parse(json.loads(found.stdout)["master"]).port
-    assert chosen > port
-    assert f"port {port} (master) is taken" in found.stderr.decode()
-    assert f"using {chosen}" in found.stderr.decode()
+    assert found.returncode == ExitCode.BAD_CONFIG, found.stderr
+    assert f"master.listen: port {port} of 127.0.0.1:{port} is taken".encode() in found.stderr
+    assert found.stdout == b""
 
 
 def test_an_unwritable_directory_is_named(tube: CommandLine) -> None:

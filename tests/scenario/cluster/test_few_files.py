@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytubemq.client.producer import Producer
+    from pytubemq.client.producer.producer import Producer
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 

@@ -101,9 +101,9 @@ async def test_nothing_is_moved_unless_every_partition_can_be() -> None:
             await operator.reset("offset:2800")
         with pytest.raises(NotFoundError, match="there is no partition '7'"):
             await operator.reset("latest", partitions=["7"])
-        with pytest.raises(BadRequestError, match="not a place to go to: 'soon'"):
+        with pytest.raises(BadRequestError, match="not a reset target: 'soon'"):
             await operator.reset("soon")
-        with pytest.raises(NotFoundError, match="no topic nosuch"):
+        with pytest.raises(NotFoundError, match="topic 'nosuch' does not exist"):
             await operator.reset("latest", topic="nosuch")
         assert (await operator.history())["resets"] == []
 

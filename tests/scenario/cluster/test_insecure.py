@@ -31,7 +31,7 @@ async def get(url: str, **headers: str) -> str:
 
 
 @pytest.mark.parametrize("insecure", [True, False])
-async def test_insecure_shows_in_log_health_figures_and_pages(
+async def test_insecure_shows_in_log_health_metrics_and_pages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, insecure: bool
 ) -> None:
     settings = {"insecure": insecure, "broker.http_listen": "127.0.0.1:0"}

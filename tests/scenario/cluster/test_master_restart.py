@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.master.service import MasterService, MasterSettings
-from pytubemq.net.connection import RpcConnection
+from pytubemq.net.client.connection import RpcConnection
 from tests.scenario.broker import support
 from tests.scenario.master.town import WAIT_MS, FakeConsumer
 from tests.waiting import until

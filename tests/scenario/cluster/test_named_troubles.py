@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pytubemq import Start, connect
-from pytubemq.broker import health
+from pytubemq.broker.upkeep import health
 from pytubemq.errors import CorruptError
 from pytubemq.observe.story import ROOT
 from pytubemq.server.cluster import EmbeddedCluster
@@ -79,7 +79,7 @@ async def test_workers_that_are_down_are_named() -> None:
     async with EmbeddedCluster() as cluster:
         node = cluster._running[1]
         assert isinstance(node, Node)
-        node.told({"workers_down": ["worker-1 (Broker 2) was ended by SIGKILL"], "unknown": 1})
+        node.on_message({"workers_down": ["worker-1 (Broker 2) was ended by SIGKILL"], "unknown": 1})
         assert (await asked(cluster, "health")).json()["problems"] == ["worker-1 (Broker 2) was ended by SIGKILL"]
-        node.told({"workers_down": []})
+        node.on_message({"workers_down": []})
         assert (await asked(cluster, "health")).json()["status"] == "ok"

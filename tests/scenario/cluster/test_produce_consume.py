@@ -166,7 +166,7 @@ def test_an_oversize_message_is_refused_by_name(tube: CommandLine, at: tuple[str
 def test_empty_lines_are_passed_over_and_said(tube: CommandLine, at: tuple[str, str]) -> None:
     found = tube("produce", "t", *at, stdin=b"a\n\n\nb")
     assert found.returncode == ExitCode.DONE
-    assert b"2 empty lines passed over" in found.stderr
+    assert b"2 empty lines skipped" in found.stderr
     assert sorted(tube("consume", "t", *at).stdout.split()) == [b"a", b"b"]
 
 
@@ -293,6 +293,23 @@ def test_a_member_whose_topic_was_deleted_ends_with_an_error(tube: CommandLine) 
     assert b"topic gone is gone: it was deleted" in said
 
 
+def test_a_member_that_waits_says_that_its_topic_was_deleted_and_goes_on_when_it_comes_back(tube: CommandLine) -> None:
+    tube.dev()
+    assert tube("topic", "create", "gone").returncode == ExitCode.DONE
+    assert tube("produce", "gone", "hi").returncode == ExitCode.DONE
+    member = tube.start("consume", "gone", "--group", "gg")
+    assert member.stdout is not None
+    assert member.stderr is not None
+    assert member.stdout.readline() == b"hi\n"
+    assert tube("topic", "delete", "gone", "--yes").returncode == ExitCode.DONE
+    while b"topic gone is gone: it was deleted" not in (line := member.stderr.readline()):
+        assert line, "the member ended"
+    assert b"waiting in case it is created again" in line
+    assert tube("topic", "create", "gone").returncode == ExitCode.DONE
+    assert tube("produce", "gone", "again").returncode == ExitCode.DONE
+    assert member.stdout.readline() == b"again\n"
+
+
 def test_a_reset_of_one_partition_to_a_wrong_offset_gets_advice_about_that_partition(tube: CommandLine) -> None:
     tube.dev()
     assert tube("produce", "demo", "hi").returncode == ExitCode.DONE
@@ -300,4 +317,4 @@ def test_a_reset_of_one_partition_to_a_wrong_offset_gets_advice_about_that_parti
     one, all_of_them = tube(*reset, "--partition", "1:0"), tube(*reset)
     assert b"nothing was moved" in one.stderr
     assert b"every partition" not in one.stderr
-    assert b"a place that every partition has" in all_of_them.stderr
+    assert b"a target that every partition has" in all_of_them.stderr

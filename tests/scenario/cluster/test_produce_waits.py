@@ -9,9 +9,9 @@ import pytest
 
 from pytubemq.errors import Code, ExitCode
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from .conftest import CommandLine

@@ -156,7 +156,7 @@ async def test_a_change_that_cannot_be_is_refused_and_one_that_is_none_is_no_err
         ):
             with pytest.raises(BadRequestError, match=says):
                 await ask.patch("topics", "own", **body)
-        with pytest.raises(NotFoundError, match="no topic nosuch"):
+        with pytest.raises(NotFoundError, match="topic 'nosuch' does not exist"):
             await ask.patch("topics", "nosuch", durability="disk")
         for _ in range(2):
             assert (await ask.patch("topics", "own", partitions=3, durability="disk"))["partitions"] == 3

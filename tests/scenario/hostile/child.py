@@ -15,14 +15,20 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pytubemq.broker import master_session
+from pytubemq.admin.app import create_app
+from pytubemq.admin.broker_api.app import create_broker_app
+from pytubemq.admin.figures import metrics_route
+from pytubemq.admin.http import HttpServer
+from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.broker.service import BrokerService, BrokerSettings
+from pytubemq.broker.upkeep import master_session
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import TubeError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.topic import TopicConfig
-from pytubemq.storage.store import StoreSettings
+from pytubemq.storage.store.store import StoreSettings
 from tests.scenario.hostile.using import use_clients, use_master, use_soundly
 from tests.scenario.hostile.watch import Watch
 
@@ -79,7 +85,36 @@ async def start_clients(folder: Path, given: dict[str, Any], watch: Watch) -> tu
     return {}, close
 
 
-PARTS = {"broker": start_broker, "master": start_master, "clients": start_clients}
+async def start_http(folder: Path, given: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], Close]:
+    """A Master and a Broker with their HTTP, where who does not finish asking is closed soon."""
+    master = MasterService(
+        MasterSettings(listen=LOOPBACK, data_dir=folder / "master", inspect_timeout_s=0.5, foreign_topic_timeout_s=0.5)
+    )
+    await master.start()
+    broker = BrokerService(
+        BrokerSettings(
+            broker_id=1, listen=LOOPBACK, data_dir=folder / "broker", masters=(master.address,),
+            heartbeat_period_s=0.2, store=StoreSettings(reserve_bytes=0),
+        )
+    )  # fmt: skip
+    await broker.start()
+    await _create(master)
+    access = Access()
+    apps = (
+        create_app(master, pages=[*master_routes(master, access), metrics_route(master.facts)]),
+        create_broker_app(broker, access),
+    )
+    servers = [HttpServer(app, LOOPBACK, request_timeout_s=0.5) for app in apps]
+    places = [str(await server.start()) for server in servers]
+
+    async def close() -> None:
+        for closing in (*servers, broker, master):
+            await closing.close()
+
+    return {"master_http": places[0], "broker_http": places[1], "broker": str(broker.address)}, close
+
+
+PARTS = {"broker": start_broker, "master": start_master, "clients": start_clients, "http": start_http}
 
 
 async def main(part: str, folder: Path) -> None:

@@ -66,7 +66,7 @@ async def running(part: str, folder: Path, **given: Any) -> AsyncIterator[Party]
     errors = _made(folder)
     with errors.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *DIE_WITH_US, sys.executable, "-m", "tests.scenario.hostile.child", part, str(folder),
+            *DIE_WITH_US, sys.executable, "-B", "-m", "tests.scenario.hostile.child", part, str(folder),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log, cwd=SOURCE,
         )  # fmt: skip
     party = Party(process, errors)

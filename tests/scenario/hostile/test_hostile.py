@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
-from pytubemq.net.connection import RpcConnection
+from pytubemq.net.client.connection import RpcConnection
 from pytubemq.testing.hostile.clients import HostileClient
+from pytubemq.testing.hostile.http import HostileHttpClient, broker_calls, master_calls
 from pytubemq.testing.hostile.servers import HostileCluster, HostileMaster
 from pytubemq.testing.hostile.values import Scene
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.methods import Service
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.rpc.methods import Service
 from tests.scenario.broker.support import Peer
 from tests.scenario.hostile.party import Party, running
 from tests.scenario.master.town import FakeBroker, FakeProducer
@@ -30,10 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from pytubemq.testing.hostile.http import Call
+
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
 SEED = 20260131
 SOAK_TIMES = 100
+SOAK_TIMES_HTTP = 20
+"""A connection for each case takes longer."""
 MOST_GROWN_BYTES = 2 * 64 * MIB
 """Twice what the peers of one server may hold of answers that they do not read; small frames come to much less."""
 MOST_CALLBACK = 150.0
@@ -159,3 +166,19 @@ async def test_clients_of_a_hostile_cluster(tmp_path: Path, seed: int, times: in
         await until_cases(hostile, 1500 * times, party)
         assert (await party.report())["beside"] > 0
         await ended(party, seed, hostile.faults.cases, hostile.faults.last)
+
+
+@pytest.mark.parametrize("calls", [master_calls(), broker_calls()], ids=["master_http", "broker_http"])
+async def test_hostile_requests_over_http(
+    request: pytest.FixtureRequest, tmp_path: Path, seed: int, times: int, calls: tuple[Call, ...]
+) -> None:
+    port = request.node.callspec.id
+    async with running("http", tmp_path / "servers") as party:
+        hostile = HostileHttpClient(Address.parse(party.said[port]), seed, calls, Scene(broker=party.said["broker"]))
+        async with httpx.AsyncClient(base_url=f"http://{party.said[port]}", timeout=60) as sound:
+            for _ in range(6 * min(times, SOAK_TIMES_HTTP)):
+                await hostile.run(250)
+                assert not hostile.problems, "\n".join([f"seed {seed}", *hostile.problems[:12]])
+                assert (await sound.get("/metrics")).status_code == HTTPStatus.OK
+        await ended(party, seed, hostile.cases, hostile.last)
+        assert min(hostile.answers[status] for status in (200, 400, 404)) > 0, hostile.answers

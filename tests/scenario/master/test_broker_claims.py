@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.master.broker_sync import read_report
+from pytubemq.master.brokers import configuration, leases, unknown_topics
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION, MAX_STRAY_PARTITIONS
-from pytubemq.model.records import BrokerRecord, ManageStatus
+from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicRecord
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B, RegisterResponseM2B
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import CloseRequestB2M, CloseResponseM2B, RegisterResponseM2B
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, Town, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from pytubemq.model.topic import TopicConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +83,7 @@ async def test_who_took_the_place_of_a_live_one_does_not_change_its_status_at_on
     async with town() as t:
         broker = await with_topic(t)
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master.broker_room.waiting)
+        await until(lambda: t.master.broker_room.held)
         forger = await t.peer(FakeBroker, capabilities=Capability(0))
         assert (await forger.register()).success, "from the same machine it looks like a restart"
         assert (await held).err_code == 411
@@ -166,7 +165,7 @@ async def test_a_topic_is_not_placed_on_brokers_that_never_took_a_configuration(
 async def test_unused_brokers_that_stay_away_are_forgotten_and_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytubemq.master.absent_brokers.UNUSED_BROKER_S", 0.0)
+    monkeypatch.setattr("pytubemq.master.brokers.absent_brokers.UNUSED_BROKER_S", 0.0)
     async with town(data_dir=tmp_path, lost_connection_grace_s=0.01) as t:
         holder = await with_topic(t)
         stranger = await t.broker(2)
@@ -181,7 +180,7 @@ async def test_unused_brokers_that_stay_away_are_forgotten_and_others_are_not(
 
 
 async def test_the_number_of_absent_unused_brokers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.absent_brokers.MAX_ABSENT_UNUSED_BROKERS", 2)
+    monkeypatch.setattr("pytubemq.master.brokers.absent_brokers.MAX_ABSENT_UNUSED_BROKERS", 2)
     async with town(lost_connection_grace_s=0.01) as t:
         for broker_id in range(1, 6):
             await (await t.broker(broker_id)).close()
@@ -330,7 +329,7 @@ async def test_a_heartbeat_reports_no_more_topics_than_the_records_explain() -> 
 
 
 async def test_topics_that_no_record_has_are_bounded_over_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.held_topics.MAX_UNKNOWN_TOPICS", 5)
+    monkeypatch.setattr("pytubemq.master.brokers.unknown_topics.MAX_UNKNOWN_TOPICS", 5)
     async with town() as t:
 
         async def holder(broker_id: int) -> RegisterResponseM2B:
@@ -345,32 +344,89 @@ async def test_topics_that_no_record_has_are_bounded_over_all_brokers(monkeypatc
         assert "broker 2 reports 3 topics that no record has, other Brokers 3, and 5 are allowed" in answer.err_msg
 
 
-async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.broker_sync.REPORT_SLICE", 10)
+async def test_topics_that_cannot_be_read_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async with town() as t:
-        texts = tuple(f"t{number}:1: : : : : : : :0: : : : : " for number in range(1_000))
+        texts = tuple(f"t-{number}:1: : : : : : : :0: : : : : " for number in range(100))
         broker = await t.peer(FakeBroker, reports=("", texts))
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        read: list[int] = []
-
-        async def counted(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:
-            before = turns
-            found = await read_report(defaults, topics)
-            read.append(turns - before)
-            return found
-
-        monkeypatch.setattr("pytubemq.master.brokers.read_report", counted)
-        counting = asyncio.create_task(count())
         assert (await broker.register()).success
+        assert not t.master.broker_room.runs[1].unknown
+    lines = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
+    assert len(lines) == 1
+    assert "broker 1 reports 100 topics that cannot be read and are ignored" in lines[0]
+    assert "t-0" in lines[0]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 10)
+    work = {
+        configuration: ["parse_broker_topic_conf", "within_record"],
+        unknown_topics: ["parse_broker_topic_conf"],
+        leases: ["parse_subscribe_info"],
+        configuration.TopicFormatter: ["strings"],
+    }
+    turn = 0
+    done: Counter[tuple[str, int]] = Counter()
+
+    def watch(owner: object, name: str) -> None:
+        before = getattr(owner, name)
+
+        def counted(*args: Any) -> Any:
+            done[f"{owner} {name}", turn] += 1
+            return before(*args)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with town() as t:
+        names = [f"t{number}" for number in range(200)]
+        texts = tuple(f"{name}:1: : : : : : : :0: : : : : " for name in names)
+        if known:
+            records = [BrokerRecord(1, FakeBroker.address), *map(TopicRecord, names)]
+            await t.master.catalogue.apply([*records, *[DeployRecord(name, 1) for name in names]])
+        reads = tuple(f"c@g#1:127.0.0.9:8123#{name}:0" for name in names)
+        broker = await t.peer(FakeBroker, reports=("", texts), leases=reads)
+        for owner, found in work.items():
+            for name in found:
+                watch(owner, name)
+        counting = asyncio.create_task(count())
+        for _ in range(2):
+            assert (await broker.register()).success
         counting.cancel()
-        assert read[0] >= 99
+    assert sum(done.values()) >= 1_000
+    assert max(done.values()) <= 10
+
+
+async def test_a_topic_that_is_created_during_a_long_registration_is_in_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 1)
+    async with town() as t:
+        catalogue = t.master.catalogue
+        names = [f"t{number}" for number in range(20)]
+        places = [DeployRecord(name, 1) for name in names]
+        await catalogue.apply([BrokerRecord(1, FakeBroker.address), *map(TopicRecord, [*names, "new"]), *places])
+        before, made = configuration.TopicFormatter.strings, [0]
+
+        def change_midway(self: configuration.TopicFormatter, deploy: DeployRecord, size: int) -> Any:
+            made[0] += 1
+            if made[0] == 10:
+                changing.append(asyncio.create_task(catalogue.apply([DeployRecord("new", 1)], [places[0], places[19]])))
+            return before(self, deploy, size)
+
+        changing: list[asyncio.Task[None]] = []
+        monkeypatch.setattr(configuration.TopicFormatter, "strings", change_midway)
+        broker = await t.peer(FakeBroker)
+        assert (await broker.register()).success
+        await asyncio.gather(*changing)
+        assert sorted(text.partition(":")[0] for text in t.master.broker_room.runs[1].conf.topics) == sorted(
+            ["new", *names[1:19]]
+        )
 
 
 async def test_a_foreign_broker_whose_connection_broke_makes_way_at_once() -> None:

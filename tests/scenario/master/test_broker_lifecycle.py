@@ -13,7 +13,7 @@ from pytubemq.master.registry.brokers import BrokerSpec
 from pytubemq.master.registry.topics import DeploySpec
 from pytubemq.model.ids import Address
 from pytubemq.model.records import ManageStatus, TopicProps
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.protocol.extensions import Capability
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, town
 from tests.waiting import until
 
@@ -132,7 +132,7 @@ async def test_a_producer_that_waits_learns_of_more_partitions_as_soon_as_the_br
         assert (await producer.heartbeat("demo")).topic_infos == ("demo#1:2:1#",)
         held = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
         waiting = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master.broker_room.waiting and t.master.producer_room.waiting)
+        await until(lambda: t.master.broker_room.held and t.master.producer_room.held)
         await change(t, "demo", TopicProps(num_partitions=5))
         assert "demo:5:" in (await waiting).broker_topic_set_conf_info[1]
         assert not held.done()
@@ -168,7 +168,7 @@ async def test_a_topic_is_told_as_removed_until_the_broker_says_that_it_is() -> 
         # What a Broker says to have removed without being asked to stays.
         await broker.heartbeat(take_removed_topic_info=True, removed_topics_info=("demo",))
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master.broker_room.waiting)
+        await until(lambda: t.master.broker_room.held)
         await t.master.registry.topics.remove(target)
         told = await held
         assert [text[:5] for text in told.remove_topic_conf_info] == ["demo:"]
@@ -236,7 +236,7 @@ async def test_new_rules_reach_a_waiting_broker_at_once_and_blank_ones_take_them
             ({"flow_ctrl_enable": False}, " "),
         ):
             held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-            await until(lambda: t.master.broker_room.waiting)
+            await until(lambda: t.master.broker_room.held)
             await t.master.registry.cluster.update_defaults(given, TopicProps(), by=BY)
             answer = await held
             assert answer.flow_control_info == expected
@@ -247,7 +247,7 @@ async def test_a_reload_tells_everything_again() -> None:
     async with town() as t:
         broker = await t.broker()
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master.broker_room.waiting)
+        await until(lambda: t.master.broker_room.held)
         assert [outcome.code for outcome in t.master.registry.brokers.reload([1, 7])] == [200, 401]
         assert (await held).take_conf_info
         assert not (await broker.heartbeat()).take_conf_info
@@ -304,3 +304,16 @@ async def test_health_waits_for_no_broker_that_an_operator_keeps_out_and_names_o
         assert (await t.master.health()).status == "degraded"
         t.master.registry.brokers.release_forbidden([1])
         assert (await t.master.health()).status == "healthy"
+
+
+async def test_a_strangers_broker_that_came_and_went_does_not_degrade_the_cluster() -> None:
+    async with town() as t:
+        await t.broker(2)
+        stranger = await t.broker(7)
+        await stranger.close()
+        await until(lambda: t.master.broker_room.runs[7].lost)
+        assert [broker.state for broker in await t.master.brokers()] == ["online", "away"]
+        assert (await t.master.health()).status == "healthy"
+        await t.peers[0].close()
+        await until(lambda: t.master.broker_room.runs[2].lost)
+        assert [reason.thing for reason in (await t.master.health()).reasons] == ["broker 2", "broker 7"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,10 +18,12 @@ from pytubemq.errors import (
     UnavailableError,
     UntoldError,
 )
+from pytubemq.master.brokers import brokers
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
-from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
-from pytubemq.wire.methods import Method
+from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord
+from pytubemq.wire.protocol.messages.master import CloseRequestB2M, CloseResponseM2B
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, FakeProducer, town
 from tests.waiting import until
 
@@ -50,7 +53,7 @@ async def test_a_change_reaches_a_waiting_broker_and_create_returns_once_it_has_
     async with town() as t:
         broker = await t.broker()
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._brokers.waiting)
+        await until(lambda: t.master._brokers.held)
         creating = asyncio.create_task(t.master.create_topic("demo", 3, delete_policy="delete,72h"))
         pushed = await held
         assert pushed.take_conf_info
@@ -83,7 +86,7 @@ async def test_a_broker_that_does_not_take_the_push_is_not_spun_with() -> None:
         assert first.take_conf_info
         broker.sync = (1, 1)
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._brokers.waiting)
+        await until(lambda: t.master._brokers.held)
         assert (await held).take_conf_info
 
 
@@ -104,7 +107,7 @@ async def test_a_topic_that_cannot_be_made_is_refused() -> None:
             await t.master.create_topic("other", 1, delete_policy="delete,3651d")
         with pytest.raises(MessageError, match="not a topic name"):
             await t.master.create_topic("9lives", 1)
-        with pytest.raises(NotFoundError, match="no topic other"):
+        with pytest.raises(NotFoundError, match="topic 'other' does not exist"):
             await t.master.topic("other")
         with pytest.raises(UntoldError, match="whether there is a group g cannot be told"):
             await t.master.group("g")
@@ -184,7 +187,7 @@ async def test_a_master_closes_what_it_holds_and_closing_twice_is_fine() -> None
     async with town() as t:
         broker = await t.broker()
         held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._brokers.waiting)
+        await until(lambda: t.master._brokers.held)
         await t.master.close()
         assert (await held).success
         await t.master.close()
@@ -233,3 +236,34 @@ async def test_partitions_beyond_the_record_are_shown_and_given_to_nobody() -> N
         broker.report = True
         await broker.heartbeat()
         assert (await producer.heartbeat("demo")).topic_infos == ("demo#1:1:1#",), "nor those that it does not report"
+
+
+async def test_a_broker_that_registers_costs_the_others_no_new_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[int] = []
+    change = brokers.changed_conf
+    monkeypatch.setattr(brokers, "changed_conf", lambda c, one, *more: changed.append(one) or change(c, one, *more))
+    async with town() as t:
+        for broker_id in range(1, 7):
+            await t.broker(broker_id)
+        assert changed == []
+
+
+async def test_a_change_reaches_the_brokers_that_it_concerns() -> None:
+    async with town() as t:
+        for broker_id in (1, 2):
+            await t.broker(broker_id)
+        catalogue, runs = t.master.catalogue, t.master.broker_room.runs
+        before = [run.conf for run in runs.values()]
+        async with catalogue.lock:
+            await catalogue.apply([TopicRecord("demo"), DeployRecord("demo", 2)])
+        assert [run.conf is conf for run, conf in zip(runs.values(), before, strict=True)] == [True, False]
+        before = [run.conf for run in runs.values()]
+        async with catalogue.lock:
+            await catalogue.apply([TopicRecord("demo", max_message_bytes=2 << 20)])
+        assert [run.conf is conf for run, conf in zip(runs.values(), before, strict=True)] == [True, False]
+        async with catalogue.lock:
+            await catalogue.apply([replace(catalogue.cluster, props=TopicProps(num_partitions=3))])
+        assert [run.conf.defaults.startswith("3:") for run in runs.values()] == [True, True]
+        async with catalogue.lock:
+            await catalogue.apply([replace(catalogue.brokers[1], props=TopicProps(num_partitions=4))])
+        assert [run.conf.defaults[0] for run in runs.values()] == ["4", "3"]

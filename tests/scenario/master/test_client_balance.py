@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.model.records import ConsumeRecord
-from pytubemq.net.connection import RpcConnection
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.net.client.connection import RpcConnection
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import (
     ClientSubRepInfo,
     CloseRequestC2M,
     CloseResponseM2C,
@@ -25,7 +24,8 @@ from pytubemq.wire.messages.master import (
     RegisterRequestC2MV2,
     RegisterResponseM2CV2,
 )
-from pytubemq.wire.methods import METHODS, Method
+from pytubemq.wire.rpc.methods import METHODS, Method
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.master.test_recorded import ONE, TWO, ask, body, field_set, prepare, recorded, two_brokers
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, Peer, Town, town
 from tests.waiting import until
@@ -179,7 +179,7 @@ async def test_one_of_ours_learns_of_new_partitions_at_once() -> None:
         first = await consumer.heartbeat(wait_ms=WAIT_MS)
         assert first.topic_meta_info_list == ("demo#1:1:4:1",)
         waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master._groups.waiting) == 1)
+        await until(lambda: len(t.master._groups.held) == 1)
         await t.broker(2)
         news = await waiting
         assert news.broker_config_list == ("1:127.0.0.9: ", "2:127.0.0.9:8124")
@@ -195,7 +195,7 @@ async def test_a_broker_that_goes_away_is_told_as_not_readable_and_keeps_its_pla
         there = await consumer.heartbeat(wait_ms=WAIT_MS)
         assert there.topic_meta_info_list == ("demo#1:1:2:1",)
         waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master._groups.waiting) == 1)
+        await until(lambda: len(t.master._groups.held) == 1)
         await broker.close()
         await asyncio.gather(serving, return_exceptions=True)
         away = await waiting
@@ -209,7 +209,7 @@ async def test_a_topic_that_the_group_may_not_consume_is_told_as_not_readable_at
         await consumer.register()
         await consumer.heartbeat(wait_ms=WAIT_MS)
         waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master._groups.waiting) == 1)
+        await until(lambda: len(t.master._groups.held) == 1)
         forbidden = ConsumeRecord("g", "demo", consume_enable=False)
         await t.master._catalogue.apply([forbidden])
         assert (await waiting).topic_meta_info_list == ("demo#1:1:4:0",)
@@ -264,7 +264,7 @@ async def test_the_group_is_sent_to_the_newest_messages() -> None:
             await consumer.part_meta()
         assert t.master._groups.client_balance_groups() == ("g",)
         waiting = asyncio.create_task(ours.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master._groups.waiting) == 1)
+        await until(lambda: len(t.master._groups.held) == 1)
         assert t.master._groups.consume_from_max(["g", "no such group"]) == ("g",)
         told = (await waiting).ops_task_info
         assert told is not None

@@ -12,8 +12,8 @@ import pytest
 from pytubemq.errors import Code, NotFoundError
 from pytubemq.model.limits import MAX_STRAY_PARTITIONS
 from pytubemq.model.records import ConsumeRecord, GroupRecord
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import (
     ClientSubRepInfo,
     CloseRequestC2M,
     CloseResponseM2C,
@@ -24,7 +24,7 @@ from pytubemq.wire.messages.master import (
     RegisterRequestC2MV2,
     RegisterResponseM2CV2,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, Town, town
 from tests.waiting import until
 
@@ -115,7 +115,7 @@ async def test_who_leaves_wakes_who_stays() -> None:
         await stays.heartbeat(done=done(give))
         take = await leaves.heartbeat(wait_ms=WAIT_MS)
         waiting = asyncio.create_task(stays.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         await leave(leaves)
         assert sorted(taken(await waiting)) == sorted(taken(take))
 
@@ -143,7 +143,7 @@ async def test_too_many_held_heartbeats_are_answered_at_once() -> None:
         await first.register()
         await second.register()
         held = asyncio.create_task(first.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         assert (await second.heartbeat(wait_ms=WAIT_MS)).event is None
         assert not held.done()
         held.cancel()
@@ -175,7 +175,7 @@ async def test_a_java_consumer_whose_connection_breaks_stays() -> None:
         first = await java.heartbeat()
         assert len(taken(first)) == 4
         await java.close()
-        await until(lambda: not t.master._groups._peers._carried)
+        await until(lambda: not t.master._groups._connections._carried)
         again = await named(t, "java", capabilities=Capability(0))
         answer = await again.heartbeat(done=done(first), holds=first.event.subscribe_info)  # type: ignore[union-attr]
         assert answer.success
@@ -200,7 +200,7 @@ async def test_consumers_come_back_to_a_restarted_master_with_what_they_hold(tmp
         assert (await back.heartbeat()).err_code == 411
         assert (await back.register(holds=held)).not_allocated is False
         waiting = asyncio.create_task(back.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         await t.broker()
         found = await t.master.group("g")
         assert len(found.member_list[0].partitions) == 4
@@ -320,7 +320,7 @@ async def test_an_operator_takes_a_consumer_out_of_the_sharing() -> None:
         with pytest.raises(NotFoundError):
             t.master._groups.rebalance("no such group", ["a"], 0)
         waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         assert t.master._groups.rebalance("g", ["a", "nobody"], 1) == ("a",)
         assert t.master._groups.rebalance("g", ["a"], 1) == (), "it is out already"
         gives = await waiting
@@ -337,7 +337,7 @@ async def test_a_topic_that_a_group_may_not_consume_is_taken_from_it_and_given_b
         first = await consumer.heartbeat(wait_ms=WAIT_MS)
         await consumer.heartbeat(done=done(first), holds=first.event.subscribe_info)  # type: ignore[union-attr]
         waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         forbidden = ConsumeRecord("g", "other", consume_enable=False)
         await t.master._catalogue.apply([forbidden])
         gives = await waiting
@@ -345,7 +345,7 @@ async def test_a_topic_that_a_group_may_not_consume_is_taken_from_it_and_given_b
         assert gives.event.op_type == 20
         assert named_only(gives) == ["other:0", "other:1"]
         waiting = asyncio.create_task(consumer.heartbeat(done=done(gives), wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         await t.master._catalogue.apply([replace(forbidden, consume_enable=True)])
         assert named_only(await waiting) == ["other:0", "other:1"]
 
@@ -358,7 +358,7 @@ async def test_a_group_with_too_few_consumers_for_its_brokers_waits_for_more() -
         one, two = await named(t, "one"), await named(t, "two")
         await one.register()
         waiting = asyncio.create_task(one.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         assert "1 of 2" in (await t.master.health()).reasons[0].why
         await two.register()
         assert len(taken(await waiting)) + len(taken(await two.heartbeat(wait_ms=WAIT_MS))) == 3
@@ -398,7 +398,7 @@ async def test_a_bound_group_waits_until_it_is_complete() -> None:
         one, two = await named(t, "one"), await named(t, "two")
         await one.register(**terms)
         waiting = asyncio.create_task(one.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: t.master._groups.waiting)
+        await until(lambda: t.master._groups.held)
         assert "1 of 2" in (await t.master.health()).reasons[0].why
         await two.register(**terms)
         assert len(taken(await waiting)) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.errors import NotFoundError
-from pytubemq.master.group_why import CONFIRMS_UNKNOWN
+from pytubemq.master.groups.stall_reasons import CONFIRMS_UNKNOWN
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.model.records import ConsumeRecord, DeployRecord, ManageStatus, TopicProps, TopicRecord
@@ -62,7 +62,7 @@ async def test_a_blocked_group_is_explained_with_members_and_without() -> None:
         absent = f"no consumer of it is registered, {CONFIRMS_UNKNOWN}"
         assert await why(t, "g") == f"{absent}; {closed}"
         assert await why(t, "g", "other") == absent
-        with pytest.raises(NotFoundError, match="no topic nosuch"):
+        with pytest.raises(NotFoundError, match="topic 'nosuch' does not exist"):
             await t.master.group("nobody", topic="nosuch")
         consumer = await t.peer(FakeConsumer)
         assert (await consumer.register("demo")).success
@@ -98,6 +98,20 @@ async def test_a_group_whose_brokers_are_away_or_out_of_use_says_so() -> None:
         assert "broker 1 is away, and its partitions wait for it" in await why(t, "g")
         await t.master.registry.brokers.set_status([1], ManageStatus.OFFLINE, by=BY)
         assert await why(t, "g") == "demo is closed for it: no Broker that has it lets consumers read now"
+
+
+async def test_a_broker_that_stays_away_remains_the_reason() -> None:
+    async with town(lost_connection_grace_s=0.01, broker_absence_s=0.02) as t:
+        broker = await t.broker()
+        await deploy(t, "demo")
+        await broker.heartbeat()
+        await broker.heartbeat()
+        consumer = await t.peer(FakeConsumer)
+        await consumer.register("demo")
+        await broker.close()
+        await until(lambda: 1 not in t.master.broker_room.runs)
+        await until(lambda: t.master.broker_room.consumable(["demo"]) == (frozenset(), frozenset()))
+        assert "broker 1 is away, and its partitions wait for it" in await why(t, "g")
 
 
 async def test_a_bound_group_waits_for_all_of_its_consumers() -> None:

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import NotFoundError, UnavailableError
+from pytubemq.master.registry.topic_change import topic_change
 from pytubemq.model.ids import Address
-from pytubemq.net.server import RpcServer
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import HeartBeatResponseB2C
-from pytubemq.wire.messages.extension import (
+from pytubemq.net.server.server import RpcServer
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import HeartBeatResponseB2C
+from pytubemq.wire.protocol.messages.extension import (
     GroupPosition,
     PartitionEnds,
     PartitionOffsetsRequest,
     PartitionOffsetsResponse,
 )
-from pytubemq.wire.messages.master import EventProto
-from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.protocol.messages.master import EventProto
+from pytubemq.wire.rpc.methods import Method, Service
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, town
 
 if TYPE_CHECKING:
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 pytestmark = pytest.mark.anyio
 
@@ -97,6 +98,41 @@ async def test_lag_is_exact_and_a_broker_that_is_gone_is_named() -> None:
     await server.close()
 
 
+@pytest.mark.parametrize("most", [1, 10_000])
+async def test_a_group_with_more_positions_than_one_answer_holds_is_shown_whole(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("pytubemq.master.broker_inspector.MAX_INSPECTED_PER_REQUEST", most)
+
+    def answer_few(call: Call) -> None:
+        asked = decode(PartitionOffsetsRequest, call.request.body).partitions
+        if len(asked) != 1:
+            refusal = PartitionOffsetsResponse(success=False, err_code=400, err_msg="too many positions")
+            call.reply(encode(refusal))
+            return
+        number = asked[0].partition_id
+        ends = PartitionEnds(topic_name="demo", partition_id=number, min_offset=28, max_offset=280)
+        position = GroupPosition(group_name="g", topic_name="demo", partition_id=number, confirmed_offset=112)
+        call.reply(
+            encode(
+                PartitionOffsetsResponse(
+                    success=True, err_code=200, err_msg="OK!", partitions=(ends,), groups=(position,)
+                )
+            )
+        )
+
+    server = RpcServer({Method.PARTITION_OFFSETS: answer_few}, offered=frozenset({Service.BROKER_READ}), name="broker")
+    address = await server.start(Address("127.0.0.1", 0))
+    async with town(inspect_timeout_s=5.0) as t:
+        broker = await t.broker(1, address=address)
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topics({"demo": topic_change(partitions=5)})
+        assert [line.confirmed for line in (await t.master.group("g")).lag] == [112] * 5
+        assert [(group.name, group.lag_messages) for group in await t.master.groups()] == [("g", 30)]
+        serving.cancel()
+    await server.close()
+
+
 async def test_while_brokers_are_away_no_group_is_said_not_to_be() -> None:
     async with town() as t:
         assert await t.master.groups() == []
@@ -131,7 +167,7 @@ async def test_a_broker_of_the_original_is_named_as_such_and_not_asked() -> None
         assert made.messages is None
         assert made.partition_list[0].max_offset is None
         assert made.unreachable == []
-        assert f"broker 1 at {address} is not a pytubemq Broker" in made.cannot_tell[0]
+        assert f"broker 1 at {address} is not a pytubemq Broker" in made.unsupported[0]
         await t.master.groups()
         assert set(asked) == {Method.CONSUMER_HEARTBEAT_C2B}, "a question of ours was never asked"
         serving.cancel()

@@ -10,8 +10,8 @@ import pytest
 from pytubemq.errors import Code
 from pytubemq.master.settings import MasterSettings
 from pytubemq.model.limits import MAX_REGISTRATION_TEXT_BYTES
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import (
     ApprovedClientConfig,
     CloseRequestP2M,
     CloseResponseM2P,
@@ -22,7 +22,7 @@ from pytubemq.wire.messages.master import (
     RegisterResponseM2CV2,
     RegisterResponseM2P,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer, town
 from tests.waiting import until
 
@@ -40,7 +40,7 @@ async def test_a_waiting_producer_hears_of_its_topic_at_once() -> None:
         await producer.register()
         assert (await producer.heartbeat("demo", wait_ms=WAIT_MS)).topic_infos == ()
         waiting = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
-        await until(lambda: t.master._producers.waiting)
+        await until(lambda: t.master._producers.held)
         await t.master.create_topic("demo", 3)
         assert (await waiting).topic_infos == ("demo#1:3:1#",)
         serving.cancel()

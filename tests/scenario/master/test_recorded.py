@@ -12,14 +12,14 @@ import pytest
 
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, Stamp, TopicProps, TopicRecord
-from pytubemq.net.connection import RpcConnection
+from pytubemq.net.client.connection import RpcConnection
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.frame import FrameDecoder
-from pytubemq.wire.messages.master import HeartRequestB2M
-from pytubemq.wire.methods import METHODS
-from pytubemq.wire.rpc import decode_request, decode_response
+from pytubemq.wire.framing.frame import FrameDecoder
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import HeartRequestB2M
+from pytubemq.wire.rpc.envelope import decode_request, decode_response
+from pytubemq.wire.rpc.methods import METHODS
+from pytubemq.wire.serialization.codec import decode, encode
 from tests.scenario.master.town import FakeBroker, FakeConsumer, Town, town
 
 pytestmark = pytest.mark.anyio

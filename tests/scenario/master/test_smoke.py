@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pytubemq.wire.messages.master import EventProto
+from pytubemq.wire.protocol.messages.master import EventProto
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer, town
 
 pytestmark = pytest.mark.anyio

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, MessageError, NotFoundError, UnavailableError
+from pytubemq.master.catalogue.topic_deletion import DELETED_BY
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.master.registry.outcome import BAD_VALUE
+from pytubemq.master.registry.topic_change import topic_change
+from pytubemq.master.registry.topic_life import API_USER
 from pytubemq.master.registry.topics import DeploySpec, TopicSpec
-from pytubemq.master.removal import DELETED_BY
-from pytubemq.master.topic_change import topic_change
-from pytubemq.master.topic_life import API_USER
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_TOPICS_PER_CALL
 from pytubemq.model.records import ManageStatus, TopicProps
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import ClusterConfig, RegisterRequestB2M, RegisterResponseM2B
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import ClusterConfig, RegisterRequestB2M, RegisterResponseM2B
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, town
 from tests.waiting import until
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from pytubemq.wire.messages.master import HeartResponseM2B
+    from pytubemq.wire.protocol.messages.master import HeartResponseM2B
     from tests.scenario.master.town import Town
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +77,7 @@ async def test_a_topic_is_removed_with_its_record_and_may_be_created_again() -> 
         found = await t.master.delete_topic("demo")
         assert (found.removed, found.pending, found.record_kept) == (True, [], False)
         assert "demo" not in t.master.catalogue.topics
-        with pytest.raises(NotFoundError, match="no topic demo"):
+        with pytest.raises(NotFoundError, match="topic 'demo' does not exist"):
             await t.master.delete_topic("demo")
         assert (await t.master.create_topic("demo", 3)).partitions == 3
         task.cancel()
@@ -142,7 +142,8 @@ async def test_a_broker_that_has_not_removed_it_yet_is_named_and_the_record_goes
         await broker.heartbeat()
         found = await t.master.delete_topic("demo")
         assert (found.removed, [one.broker for one in found.pending]) == (False, [1])
-        assert "not reported yet" in found.pending[0].why
+        assert "not reported its removal yet" in found.pending[0].why
+        assert [topic.state for topic in await t.master.topics()] == ["removing"]
         with pytest.raises(UnavailableError, match="is being removed"):
             await t.master.create_topic("demo", 1)
         await broker.heartbeat(take_removed_topic_info=True, removed_topics_info=("demo",))
@@ -276,6 +277,42 @@ async def test_when_the_only_broker_leaves_during_a_creation_the_error_says_what
         assert (await t.master.topic("demo")).places[0].ready is False
 
 
+async def test_a_creation_does_not_wait_for_a_broker_that_is_silent_or_was_late() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        silent = await t.broker(2)
+        run = t.master.broker_room.runs[2]
+        run.heard_s -= 20.0
+        made = await t.master.create_topic("a", 1)
+        assert [(place.broker, place.ready) for place in made.places] == [(1, True), (2, False)]
+        run.heard_s += 20.0
+        run.overdue = True
+        made = await t.master.create_topic("b", 1)
+        assert [(place.broker, place.ready) for place in made.places] == [(1, True), (2, False)]
+        for _ in range(2):
+            await silent.heartbeat()
+        assert not run.overdue
+        assert all(place.ready for place in (await t.master.topic("b")).places)
+        task.cancel()
+
+
+async def test_a_broker_that_is_late_is_named_in_the_answer_and_passed_over_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.broker(2)
+        life = t.master._topic_life
+        monkeypatch.setattr(life, "_timeout_s", lambda brokers: 0.0 if 2 in brokers else 60.0)
+        made = await t.master.create_topic("a", 1)
+        assert [(place.broker, place.ready) for place in made.places] == [(1, True), (2, False)]
+        assert t.master.broker_room.runs[2].overdue
+        monkeypatch.setattr(life, "_timeout_s", lambda brokers: 60.0)
+        made = await t.master.create_topic("b", 1)
+        assert [place.ready for place in made.places] == [True, False]
+        task.cancel()
+
+
 def leave_after_writes(t: Town, monkeypatch: pytest.MonkeyPatch, broker_id: int) -> None:
     """Let a Broker say good-bye while the records are written."""
     apply = t.master.catalogue.apply
@@ -383,7 +420,7 @@ async def test_a_broker_that_holds_unknown_topics_is_given_no_orders_until_they_
             await t.master.create_topic("demo", 1)
         broker.sync = (5, 6)
         waiting = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master.broker_room.waiting) == 1)
+        await until(lambda: len(t.master.broker_room.held) == 1)
         found = await t.master.adopt_topics()
         assert [(one.topic, one.broker, one.partitions) for one in found.adopted] == [("lost", 1, 3), ("other", 1, 2)]
         told = await waiting
@@ -403,7 +440,7 @@ async def test_unknown_topics_that_are_let_go_are_not_served_any_more() -> None:
         await broker.heartbeat()
         broker.sync = (5, 6)
         waiting = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
-        await until(lambda: len(t.master.broker_room.waiting) == 1)
+        await until(lambda: len(t.master.broker_room.held) == 1)
         found = await t.master.adopt_topics(discard=True)
         assert ([one.topic for one in found.discarded], found.adopted) == (["lost", "other"], [])
         told = await waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.messages.master import (
     CloseRequestC2M,
     CloseResponseM2C,
     HeartRequestP2M,
@@ -14,7 +14,7 @@ from pytubemq.wire.messages.master import (
     RegisterResponseM2CV2,
     RegisterResponseM2P,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import FakeConsumer, FakeProducer, Peer, town
 
 pytestmark = pytest.mark.anyio

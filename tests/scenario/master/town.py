@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytubemq.errors import ConnectionLostError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
-from pytubemq.net.connection import RpcConnection
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.net.client.connection import RpcConnection
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.master import (
     ClusterConfig,
     EventProto,
     HeartRequestB2M,
@@ -27,7 +27,7 @@ from pytubemq.wire.messages.master import (
     RegisterResponseM2C,
     RegisterResponseM2P,
 )
-from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.rpc.methods import Method, Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

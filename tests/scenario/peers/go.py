@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pytubemq.wire.messages.master import CloseRequestP2M, CloseResponseM2P
+from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 
 from .foreign import Ways
 from .session import MASTER, Producer, Told

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING, Protocol
 
-from pytubemq.wire.messages.broker import (
+from pytubemq.wire.protocol.messages.broker import (
     CommitOffsetRequestC2B,
     CommitOffsetResponseB2C,
     GetMessageRequestC2B,
@@ -23,7 +23,7 @@ from pytubemq.wire.messages.broker import (
     SendMessageResponseB2P,
     TransferedMessage,
 )
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.messages.master import (
     CloseRequestC2M,
     CloseResponseM2C,
     EventProto,

@@ -69,7 +69,7 @@ async def test_a_broker_that_waits_confirms_a_change_of_its_status_at_once() -> 
         await broker.heartbeat()
         serving = asyncio.create_task(broker.serve())
         run = here.town.master.broker_room.runs[1]
-        await until(lambda: here.town.master.broker_room.waiting)
+        await until(lambda: here.town.master.broker_room.held)
         assert await here.codes("admin_offline_broker_configure", brokerId="1") == [200]
         await until(lambda: run.manage_status is here.town.master.catalogue.brokers[1].manage_status)
         assert await state(here) == QUIET

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import Code
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.messages.master import (
     HeartRequestC2M,
     HeartResponseM2C,
     OpsTaskInfo,
     RegisterRequestC2MV2,
     RegisterResponseM2CV2,
 )
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeConsumer
 from tests.scenario.webapi.house import house
 
 if TYPE_CHECKING:
-    from pytubemq.wire.messages.master import EventProto
+    from pytubemq.wire.protocol.messages.master import EventProto
 
 pytestmark = pytest.mark.anyio
 

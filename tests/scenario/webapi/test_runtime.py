@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pytubemq.wire.messages.master import RegisterRequestC2MV2, RegisterResponseM2CV2
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.messages.master import RegisterRequestC2MV2, RegisterResponseM2CV2
+from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer
 from tests.scenario.webapi.house import House, house
 
@@ -97,7 +97,7 @@ async def test_members_give_up_their_partitions_when_told_to() -> None:
         for wrong, text in (
             ({**member, "groupName": "nobody"}, "group nobody has no members"),
             ({**member, "consumerId": "zz"}, "'zz' is not in group g"),
-            ({**member, "groupName": "gv", "consumerId": "gv_1"}, "shares its partitions by itself"),
+            ({**member, "groupName": "gv", "consumerId": "gv_1"}, "balances its partitions itself"),
             ({**member, "reJoinWait": "-1"}, "reJoinWait is -1: it must be at least 0"),
         ):
             refused = await here.change("admin_rebalance_group_allocate", **wrong)

@@ -10,8 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import pytubemq.sync
-from pytubemq.spark.decode import decode_dataframe, make_decoder, register
-from pytubemq.spark.decode.inlong.encode import encode_inlong
+from pytubemq.decode import make_decoder
+from pytubemq.decode.inlong.encode import encode_inlong
+from pytubemq.spark.functions import decode_dataframe, register
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.decode.inlong.attributes import parse_attributes
+from pytubemq.decode.inlong.encode import binary_message, encode_inlong, encode_inlong_v3, encode_inlong_v4
+from pytubemq.decode.inlong.group import Bounds
+from pytubemq.decode.inlong.layout import parse, version_of
 from pytubemq.model.limits import MAX_DECODED_MESSAGE_BYTES, MAX_RECORD_ATTRIBUTE_BYTES, MAX_RECORDS_PER_MESSAGE
-from pytubemq.spark.decode.inlong.attributes import parse_attributes
-from pytubemq.spark.decode.inlong.encode import binary_message, encode_inlong, encode_inlong_v3, encode_inlong_v4
-from pytubemq.spark.decode.inlong.group import Bounds
-from pytubemq.spark.decode.inlong.layout import parse, version_of
 from tests.spark.decode.java import InLongClass
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TIMEOUT_S = 240.0
-RUNNER = (sys.executable, "-m", "pytubemq.spark.pipeline")
+RUNNER = (sys.executable, "-m", "pytubemq.pipelines")
 
 
 class PipelineRun:
-    """`python -m pytubemq.spark.pipeline FILE ...`; ends with the block."""
+    """`python -m pytubemq.pipelines FILE ...`; ends with the block."""
 
     def __init__(
         self,

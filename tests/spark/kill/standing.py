@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
-from pytubemq.spark.pipeline.run.failpoints import reach
+from pytubemq.pipelines.failpoints import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

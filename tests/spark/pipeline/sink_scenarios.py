@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.java_gateway import ensure_callback_server_started
 
 from pytubemq.errors import TubeError
-from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.sinks.iceberg_table import iceberg_table
-from pytubemq.spark.pipeline.sinks.jdbc_database import Database
-from pytubemq.spark.pipeline.sinks.make import make_sink
-from pytubemq.spark.pipeline.sinks.port import SinkContext
-from pytubemq.spark.pipeline.spec import read
-from pytubemq.spark.pipeline.spec.model import OnSchemaChange, Sink, SinkFormat
+from pytubemq.pipelines import read
+from pytubemq.pipelines.file.model import OnSchemaChange, Sink, SinkFormat
+from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
+from pytubemq.pipelines.sinks.jdbc.database import Database
+from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.port import SinkContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -119,8 +119,8 @@ def serve(scratch: Path, tasks: int) -> None:
     """Carry out what comes on standard input, until its end."""
     from pyspark.sql import SparkSession
 
-    from pytubemq.spark.pipeline.run.session import settings
-    from pytubemq.spark.pipeline.spec.model import Pipeline, SinkFormat, Source, SparkSettings
+    from pytubemq.pipelines.file.model import Pipeline, SinkFormat, Source, SparkSettings
+    from pytubemq.pipelines.run.session import settings
 
     conf = {
         "spark.local.dir": str(scratch / "local"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq.sync
-from pytubemq.spark.pipeline.run import audit
-from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.spec.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
-from pytubemq.spark.pipeline.watch.files import state_files
-from pytubemq.spark.pipeline.watch.record import recorded
+from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.frames import audit
+from pytubemq.pipelines.report.record import recorded
+from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.state.files import state_files
 
 if TYPE_CHECKING:
     from pathlib import Path

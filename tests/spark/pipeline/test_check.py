@@ -9,21 +9,21 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
-from pytubemq.spark.pipeline.check.cases import run_cases
-from pytubemq.spark.pipeline.check.dry import dry_run
-from pytubemq.spark.pipeline.plan.look import look
-from pytubemq.spark.pipeline.spec import PipelineFileError, load_checked
-from pytubemq.spark.pipeline.spec.template import template
+from pytubemq.pipelines import PipelineFileError, load_checked
+from pytubemq.pipelines.check.cases import run_cases
+from pytubemq.pipelines.check.dry import dry_run
+from pytubemq.pipelines.file.template import template
+from pytubemq.pipelines.plan.look import look
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from pytubemq.spark.pipeline.check.cases import CaseResult
-    from pytubemq.spark.pipeline.check.dry import Check
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.spec.places import Places
+    from pytubemq.pipelines.check.cases import CaseResult
+    from pytubemq.pipelines.check.dry import Check
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.file.places import Places
     from tests.spark.conftest import Topic
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.spark.pipeline.spec.spark_pipelines import files
+from pytubemq.pipelines.operate.spark_pipelines import files
 from tests.spark.artifacts import pipelines_packages
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
-from pytubemq.spark.pipeline.spec.model import OnSchemaChange
+from pytubemq.pipelines.file.model import OnSchemaChange
+from pytubemq.pipelines.sinks.columns import fitted, reconcile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

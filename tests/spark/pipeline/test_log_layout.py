@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.plan.look import look
-from pytubemq.spark.pipeline.run.before.identity import check_source
-from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.run.state import StateDirectory
-from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
-from pytubemq.spark.pipeline.watch.files import state_files
-from pytubemq.spark.pipeline.watch.reset import forget, progress
+from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.operate.reset import forget, progress
+from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.preflight.identity import check_source
+from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.state.directory import StateDirectory
+from pytubemq.pipelines.state.files import state_files
 
 if TYPE_CHECKING:
     from pathlib import Path

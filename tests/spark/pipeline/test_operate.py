@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytubemq.sync
+from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.operate.backfill import backfill_of, ranges
+from pytubemq.pipelines.operate.dead_letters import Choice, dead_letters_of
+from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
+from pytubemq.pipelines.operate.reset import forget, progress
+from pytubemq.pipelines.operate.status import Standing, status
+from pytubemq.pipelines.operate.tap import _by_spark, tap
+from pytubemq.pipelines.report.page import page
+from pytubemq.pipelines.report.record import RunRecord, recorded
+from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.state.files import state_files
 from pytubemq.spark.listener import LagListener, observe_times
-from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Limit, Pipeline, Sink, SinkFormat, Source, Step
-from pytubemq.spark.pipeline.watch.backfill import backfill_of, ranges
-from pytubemq.spark.pipeline.watch.dead_letters import Choice, dead_letters_of
-from pytubemq.spark.pipeline.watch.files import state_files
-from pytubemq.spark.pipeline.watch.page import page
-from pytubemq.spark.pipeline.watch.record import RunRecord, recorded
-from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
-from pytubemq.spark.pipeline.watch.reset import forget, progress
-from pytubemq.spark.pipeline.watch.status import Standing, status
-from pytubemq.spark.pipeline.watch.tap import _by_spark, tap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

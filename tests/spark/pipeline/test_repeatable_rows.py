@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.sinks.make import make_sink
-from pytubemq.spark.pipeline.sinks.port import SinkContext
-from pytubemq.spark.pipeline.sinks.rows import is_deterministic
-from pytubemq.spark.pipeline.spec.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.port import SinkContext
+from pytubemq.pipelines.sinks.rows import is_deterministic
 
 if TYPE_CHECKING:
     from pathlib import Path

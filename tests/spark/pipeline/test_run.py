@@ -10,13 +10,8 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError, TubeError
-from pytubemq.spark.pipeline.run.before.columns import NoColumnError
-from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.run.environment import NAMES, environment_of
-from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
-from pytubemq.spark.pipeline.run.faults import StepError
-from pytubemq.spark.pipeline.run.source import open_source
-from pytubemq.spark.pipeline.spec.model import (
+from pytubemq.pipelines.events import BatchDone, Failed, Finished, RunStatus, Started
+from pytubemq.pipelines.file.model import (
     Audit,
     DeadLetter,
     Decode,
@@ -33,6 +28,11 @@ from pytubemq.spark.pipeline.spec.model import (
     TriggerKind,
     Watermark,
 )
+from pytubemq.pipelines.frames.environment import NAMES, environment_of
+from pytubemq.pipelines.frames.source import open_source
+from pytubemq.pipelines.preflight.columns import NoColumnError
+from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.spark_faults import StepError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pytubemq.spark.pipeline.run.events import Event
+    from pytubemq.pipelines.events import Event
     from tests.spark.conftest import Topic
 
 pytestmark = pytest.mark.spark

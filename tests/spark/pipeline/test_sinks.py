@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from pytubemq.decode import make_decoder
 from pytubemq.errors import ConfigError
-from pytubemq.spark.decode import make_decoder
-from pytubemq.spark.pipeline.sinks.make import make_sink
-from pytubemq.spark.pipeline.sinks.port import SinkContext
-from pytubemq.spark.pipeline.spec.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.port import SinkContext
 from tests.spark.kafka import KafkaNode
 from tests.spark.pipeline.sink_session import SinkSession
 from tests.spark.postgres import Postgres

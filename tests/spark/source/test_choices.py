@@ -210,5 +210,5 @@ def test_a_query_that_cannot_be_right_is_refused_with_the_remedy(
             )
     with pytest.raises(PySparkException, match="no message as new as the time to start at"):
         spark.read.format("tubemq").options(**one.options, startingTimestamp="2999-01-01").load().count()
-    with pytest.raises(PySparkException, match="there is no topic like"):
+    with pytest.raises(PySparkException, match="no topic matches the pattern"):
         spark.read.format("tubemq").options(master=one.master, topicPattern="nothing_like_it").load().count()

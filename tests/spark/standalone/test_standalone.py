@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import pytubemq.spark.pipeline
+import pytubemq.pipelines
 from tests.spark.kill.cluster import KillableCluster
 from tests.spark.kill.process import PipelineRun
 from tests.spark.kill.table import batches, check_each_once, column, pipeline_file
@@ -47,7 +47,7 @@ def test_spark_submit_runs_a_pipeline_file_as_it_is(
     halves = tmp_path / "modules" / "halves.py"
     halves.parent.mkdir()
     halves.write_text(textwrap.dedent(HALVES))
-    script = Path(pytubemq.spark.pipeline.__path__[0]) / "__main__.py"
+    script = Path(pytubemq.pipelines.__path__[0]) / "__main__.py"
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", standalone.master, *SMALL]
     file = pipeline_file(tmp_path, cluster.master, "in", rows=MESSAGES, python="halves:halved")
     with PipelineRun(file, "--once", command=[*submit, "--py-files", str(halves), str(script)]) as run:

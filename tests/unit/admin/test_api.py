@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from pytubemq.master.registry.topic_change import TopicChange
     from pytubemq.master.service import MasterService
-    from pytubemq.master.topic_change import TopicChange
 
 pytestmark = pytest.mark.anyio
 

@@ -94,6 +94,18 @@ async def test_a_request_that_is_never_finished_is_closed(half: bytes) -> None:
     await server.close()
 
 
+async def test_a_half_request_behind_a_whole_one_is_closed() -> None:
+    app = Starlette(routes=[Route("/", echo, methods=["POST"])])
+    server = HttpServer(app, LISTEN, request_timeout_s=0.3)
+    address = await server.start()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\n"
+    writer.write(head + b"body" + head + b"bo")
+    assert (await reader.read()).count(b"HTTP/1.1 200") == 1
+    writer.close()
+    await server.close()
+
+
 async def test_a_connection_is_kept_for_the_next_request() -> None:
     server = HttpServer(Starlette(routes=[Route("/", hello)]), LISTEN, request_timeout_s=0.5)
     address = await server.start()

@@ -6,7 +6,8 @@ import pytest
 from starlette.requests import Request
 
 from pytubemq.admin.broker_api.table import BrokerTable
-from pytubemq.admin.index_page import Entry, is_visit, method_entries, render
+from pytubemq.admin.index_page import Entry, render
+from pytubemq.admin.webapi.methods_page import is_visit, method_entries
 from pytubemq.admin.webapi.table import master_table
 
 

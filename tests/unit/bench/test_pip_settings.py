@@ -37,6 +37,7 @@ def test_index_links_and_certificate_are_translated(tmp_path: Path) -> None:
     assert translate("") == {}
 
 
+@pytest.mark.process
 def test_what_is_set_already_stays() -> None:
     plain = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "PIP_CONFIG_FILE": "/dev/null", "PIP_CERT": "/pip's.crt"}
     assert uv_environment(plain) == {"SSL_CERT_FILE": "/pip's.crt"}
@@ -63,6 +64,7 @@ async def test_the_install_of_a_client_is_given_them(monkeypatch: pytest.MonkeyP
     assert installing[1] == {"UV_INDEX": "https://index.example"}
 
 
+@pytest.mark.process
 @pytest.mark.anyio
 async def test_a_process_is_given_more_environment() -> None:
     said = await run(["bash", "-c", 'echo "$MORE $PATH"'], within_s=20, more={"MORE": "yes"})

@@ -10,6 +10,8 @@ import pytest
 
 from bench.harness.processes import RunError, client, ours, rss_mib, run, started
 
+pytestmark = pytest.mark.process
+
 
 def python(text: str) -> list[str]:
     return [sys.executable, "-c", text]

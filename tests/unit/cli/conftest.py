@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pytubemq.cli.main import run
-
-from .fake_api import FakeApi
+from tests.unit.cli.fake_api import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,10 @@ import json
 import threading
 from typing import Any
 
-TOPIC = {"name": "flights", "partitions": 4, "brokers": [1, 2], "messages": None, "created": "2026-01-31T12:00:00.000Z"}
+TOPIC = {
+    "name": "flights", "state": "deployed", "partitions": 4, "brokers": [1, 2], "messages": None,
+    "created": "2026-01-31T12:00:00.000Z",
+}  # fmt: skip
 GROUP = {"name": "readers", "state": "stable", "topics": ["flights"], "members": 1, "lag_messages": 3}
 MOVED = {
     "group": "readers", "to": "latest", "dry_run": False,
@@ -39,7 +42,7 @@ ANSWERS: dict[str, Any] = {
             },
         ],
         "unreachable": [],
-        "cannot_tell": [],
+        "unsupported": [],
     },
     "/api/v1/groups/readers": {
         **GROUP,

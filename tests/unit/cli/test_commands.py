@@ -18,14 +18,14 @@ import click
 import pytest
 
 from pytubemq.cli.api import Api
-from pytubemq.cli.main import COMMANDS, root
+from pytubemq.cli.command_table import COMMANDS
+from pytubemq.cli.main import root
 from pytubemq.cli.options import OUTPUTS
 from pytubemq.errors import ExitCode, NotFoundError
-
-from .conftest import Ran
+from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
-    from .fake_api import FakeApi
+    from tests.unit.cli.fake_api import FakeApi
 
 Tube = Callable[..., Ran]
 
@@ -57,7 +57,8 @@ NOT_READING = {
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),
     ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
     ("pipeline", "dlq", "drop"),
-    ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
+    ("profile", "use"), ("profile", "add"), ("profile", "remove"),
+    ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 
 
@@ -111,6 +112,7 @@ def test_lists_in_csv_and_what_is_not_known_in_a_table(tube: Tube, api: FakeApi)
     assert re.search(r"^kind +-$", tube("group", "show", "readers", "--http", api.url).out, re.MULTILINE)
 
 
+@pytest.mark.process
 def test_the_list_of_commands_loads_nothing() -> None:
     probe = (
         "import sys\n"
@@ -349,3 +351,20 @@ def test_the_reference_has_the_exit_codes_as_they_are() -> None:
     text = Path(__file__).parents[3].joinpath("docs/reference/cli.md").read_text("utf-8")
     table = {int(code): name for code, name in re.findall(r"^\| (\d+) \| `(\w+)`", text, re.MULTILINE)}
     assert table == {int(code): code.name for code in ExitCode}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("server", "run"), "Missing argument '{master|broker|all}'. Choose from: master, broker, all"),
+        (("consume", "demo", "-n", "x"), "'x' is not a whole number."),
+        (("consume", "demo", "--idle", "x"), "'x' is not a number."),
+        (("produce", "demo", "a", ""), "one of the messages given is empty: a message has at least one byte"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_one_plain_line(tube: Tube, arguments: tuple[str, ...], says: str) -> None:
+    found = tube(*arguments)
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    head, hint = found.err.splitlines()
+    assert head.endswith(says)
+    assert hint.endswith("--help")

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ExitCode
-
-from .conftest import Ran
+from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
     import pytest
 
-    from .fake_api import FakeApi
+    from tests.unit.cli.fake_api import FakeApi
 
 Tube = Callable[..., Ran]
 
@@ -63,13 +62,13 @@ def test_a_time_without_a_zone_goes_out_with_the_one_of_this_machine(
 def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api: FakeApi) -> None:
     found = tube(*RESET, "--to", "soon", "--yes", "--http", api.url)
     assert (found.code, api.asked) == (ExitCode.USAGE, [])
-    assert "not a place to go to: 'soon'" in found.err
+    assert "not a reset target: 'soon'" in found.err
 
 
 def test_the_history_of_a_group_that_is_none_is_an_error_and_of_one_never_moved_is_empty(
     tube: Tube, api: FakeApi
 ) -> None:
-    nothing = {"resets": [], "unreachable": [], "cannot_tell": []}
+    nothing = {"resets": [], "unreachable": [], "unsupported": []}
     api.answers["/api/v1/groups/nope/resets"] = api.answers["/api/v1/groups/readers/resets"] = (200, nothing)
     api.answers["/api/v1/groups/nope"] = (404, {"code": 404, "message": "no group nope", "try": "look at group list"})
     found = tube("group", "history", "nope", "--http", api.url)
@@ -80,7 +79,7 @@ def test_the_history_of_a_group_that_is_none_is_an_error_and_of_one_never_moved_
 
 def test_a_history_says_who_did_not_tell(tube: Tube, api: FakeApi) -> None:
     path = "/api/v1/groups/readers/resets"
-    api.answers[path] = (200, {"resets": [], "unreachable": ["broker 2: no answer"], "cannot_tell": ["broker 3"]})
+    api.answers[path] = (200, {"resets": [], "unreachable": ["broker 2: no answer"], "unsupported": ["broker 3"]})
     found = tube("group", "history", "readers", "--http", api.url)
     assert found.code == ExitCode.UNREACHABLE, "what is printed may not be all"
-    assert found.err == "not told: broker 2: no answer\nnot told: broker 3\n"
+    assert found.err == "unknown: broker 2: no answer\nunknown: broker 3\n"

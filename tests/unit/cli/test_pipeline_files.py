@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .conftest import Ran
+    from tests.unit.cli.conftest import Ran
 
     Tube = Callable[..., Ran]
 

@@ -6,18 +6,22 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytubemq.cli.commands.produce.produce import check_some_answer
 from pytubemq.cli.options import GlobalOptions
-from pytubemq.cli.waiting import asking
-from pytubemq.errors import ExitCode
-
-from .conftest import Ran
+from pytubemq.cli.output.waiting import asking
+from pytubemq.errors import ExitCode, UnreachableError
+from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.server.profiles import Profile, save_profile
+from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
-    from .fake_api import FakeApi
+    from pathlib import Path
+
+    from tests.unit.cli.fake_api import FakeApi
 
 Tube = Callable[..., Ran]
 
@@ -90,7 +94,7 @@ def test_a_master_that_does_not_answer_is_said_to_be_waited_for(capsys: pytest.C
     assert capsys.readouterr().err == ""
     asyncio.run(ask(said_after_s=0))
     assert capsys.readouterr().err == (
-        "waiting for the Master at m:1 to say where topic 'demo' is, up to 10 s (--timeout)\n"
+        "waiting for the Master at m:1 to name a running Broker of topic 'demo', up to 10 s (--timeout)\n"
     )
 
 
@@ -109,3 +113,44 @@ def test_dev_takes_its_directory_by_its_own_option_alone(tube: Tube) -> None:
     found = tube("dev", "--set", "data=elsewhere", "--until-ready")
     assert (found.code, found.out) == (ExitCode.USAGE, "")
     assert "with --data DIR" in found.err
+
+
+def test_a_cluster_of_dev_that_was_killed_is_started_again(tube: Tube, tmp_path: Path) -> None:
+    save_profile(Profile("dev", "127.0.0.1:1", NOBODY, str(tmp_path / "gone")))
+    alone = tube("topic", "list")
+    assert alone.err.splitlines()[-1].endswith("of profile 'dev'; start it:  pytubemq dev")
+    save_profile(Profile("dev-2", "127.0.0.1:1", NOBODY, str(tmp_path)))
+    other = tube("topic", "list")
+    assert f"; start it:  pytubemq dev --data {tmp_path}; for another one:  pytubemq profile use dev" in other.err
+
+
+def test_a_profile_is_removed(tube: Tube) -> None:
+    tube("profile", "add", "one", "--master", "127.0.0.1:1", "--http", NOBODY)
+    tube("profile", "add", "two", "--master", "127.0.0.1:1", "--http", NOBODY)
+    found = tube("profile", "remove", "two")
+    assert (found.code, found.out) == (ExitCode.DONE, "")
+    assert "it was the current one" in found.err
+    assert "pytubemq profile use one" in found.err
+    assert [row["name"] for row in json.loads(tube("profile", "list", "-o", "json").out)] == ["one"]
+    assert tube("profile", "remove", "two").code == ExitCode.BAD_CONFIG
+
+
+class AwayTube:
+    """A cluster whose Master tells where a topic is; the Brokers in `away` do not answer."""
+
+    def __init__(self, *away: int) -> None:
+        self.away = away
+        self.brokers = [BrokerInfo(number, Address("h", number)) for number in (1, 2)]
+
+    async def partitions(self, topic: str) -> list[Partition]:
+        return [Partition(number, topic, 0) for number in (1, 2)]
+
+    async def offsets(self, partitions: list[Partition]) -> None:
+        if partitions[0].broker_id in self.away:
+            raise UnreachableError("cannot connect")
+
+
+def test_a_producer_is_told_which_brokers_are_away() -> None:
+    with pytest.raises(UnreachableError, match="no Broker of topic 't' answers: Broker 1 at h:1, Broker 2 at h:2"):
+        asyncio.run(check_some_answer(GlobalOptions(), cast("Any", AwayTube(1, 2)), "t"))
+    asyncio.run(check_some_answer(GlobalOptions(), cast("Any", AwayTube(1)), "t"))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import ExitCode
-
-from .conftest import Ran
+from tests.unit.cli.conftest import Ran
+from tests.unit.cli.fake_api import ANSWERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .fake_api import FakeApi
+    from tests.unit.cli.fake_api import FakeApi
 
 Tube = Callable[..., Ran]
 
@@ -36,6 +36,7 @@ def test_only_what_is_said_is_altered(tube: Tube, api: FakeApi) -> None:
     assert api.asked == [
         ("PATCH", "/api/v1/topics/a", {"partitions": 8, "retention": "forever"}),
         ("PATCH", "/api/v1/topics/a", {"durability": "default"}),
+        ("GET", "/api/v1/cluster/defaults", None),
         ("PATCH", "/api/v1/cluster/defaults", {"retention": "default"}),
     ]
 
@@ -65,6 +66,34 @@ def test_the_longest_message_may_be_given_in_units(tube: Tube, api: FakeApi) -> 
     for text in ("100KB", "2 mb", "1500000", "7b"):
         assert tube("topic", "alter", "a", "--max-message-size", text, "--http", api.url).code == ExitCode.DONE
     assert [body["max_message_bytes"] for _, _, body in api.asked] == [102_400, 2_097_152, 1_500_000, 7]
+
+
+@pytest.mark.parametrize(
+    ("retention", "is_less"),
+    [("1s", True), ("7d,10GB", True), ("default", True), ("200h", False), ("30d", False), ("forever", False)],
+)
+def test_what_deletes_messages_must_be_confirmed(tube: Tube, api: FakeApi, retention: str, is_less: bool) -> None:
+    api.answers["/api/v1/topics/flights"] = (200, {"retention": "200h"})
+    for command in (("topic", "alter", "flights"), ("cluster", "alter")):
+        if command[0] == "cluster":
+            api.answers["/api/v1/cluster/defaults"] = (200, {"retention": "200h"})
+        arguments = (*command, "--retention", retention, "--http", api.url)
+        found = tube(*arguments)
+        assert found.code == (ExitCode.USAGE if is_less else ExitCode.DONE), command
+        assert ("confirm with --yes" in found.err) == is_less
+        assert any(method == "PATCH" for method, _, _ in api.asked) != is_less
+        if is_less:
+            assert tube(*arguments, "--yes").code == ExitCode.DONE
+        api.asked.clear()
+
+
+def test_the_list_says_who_was_not_asked_and_what_is_being_removed(tube: Tube, api: FakeApi) -> None:
+    gone = {"name": "old", "state": "removing", "partitions": 0, "brokers": [], "messages": 0}
+    away = {**ANSWERS["/api/v1/topics/flights"], "unreachable": ["broker 2 at h:1: it is away"]}
+    api.answers["/api/v1/topics"] = (200, [away, gone])
+    found = tube("topic", "list", "--http", api.url, "-o", "csv")
+    assert found.out.splitlines()[-1].endswith(",removing")
+    assert "unknown: broker 2 at h:1: it is away" in found.err
 
 
 def test_many_topics_are_created_in_steps_of_a_thousand(tube: Tube, api: FakeApi, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from pytubemq.core import routing
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import MessageError
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -34,6 +34,7 @@ def run(code: str, master: str) -> str:
     return result.stdout
 
 
+@pytest.mark.process
 def test_the_tutorial_runs_from_top_to_bottom() -> None:
     io = IoThread(name="mock")
 
@@ -56,6 +57,7 @@ def test_the_tutorial_runs_from_top_to_bottom() -> None:
         io.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", blocks("reference/client.md"))
 def test_the_reference_runs(code: str) -> None:
     run(code, "127.0.0.1:8715")

@@ -11,8 +11,8 @@ import pytest
 from pytubemq import Partition, Start, connect
 from pytubemq.errors import NotFoundError, StaleBatchError
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.messages.broker import RegisterResponseB2C
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.messages.broker import RegisterResponseB2C
+from pytubemq.wire.rpc.methods import Method
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def taken_away(mock: MockBroker, consumer: BalanceConsumer) -> None:
     """The connection breaks, and before it is back another member has the partition."""
     mock.respond_fn(Method.CONSUMER_REGISTER_C2B, lambda _call, _request: TAKEN)
     mock.drop_connections()
-    await until(lambda: not consumer.holds)
+    await until(lambda: not consumer.connected)
 
 
 async def test_a_batch_that_waits_is_not_handed_out() -> None:
@@ -116,4 +116,4 @@ async def test_a_seek_under_way_ends_at_once() -> None:
         mock.respond_fn(Method.CONSUMER_REGISTER_C2B, lambda _call, _request: TAKEN)
         with pytest.raises(StaleBatchError, match="held by another one"):
             await consumer.seek(P0, 0)
-        assert consumer.holds == frozenset()
+        assert consumer.connected == frozenset()

@@ -10,8 +10,8 @@ import pytest
 from pytubemq import Bound, Partition, Start, connect
 from pytubemq.errors import ConfigError, NotFoundError, RequestTimeoutError, StaleBatchError
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.messages.master import RegisterResponseM2C
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.messages.master import RegisterResponseM2C
+from pytubemq.wire.rpc.methods import Method
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,7 @@ async def test_a_seek_that_cannot_be_done_says_why() -> None:
             with pytest.raises(ConfigError, match="offset is -1"):
                 await consumer.seek(P0, -1)
             mock.respond_fn(Method.CONSUMER_REGISTER_C2B, lambda _call, _request: SILENCE)
-            with pytest.raises(RequestTimeoutError, match="not told of the offset"):
+            with pytest.raises(RequestTimeoutError, match="was not sent to the Broker"):
                 await consumer.seek(P0, 0)
 
 

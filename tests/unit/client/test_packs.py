@@ -23,13 +23,13 @@ from pytubemq.errors import (
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.testing.mock_state import APPEND_TIME_MS, MockPartition
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.extension import PackResult, PackSpan, SendPacksResponseB2P
-from pytubemq.wire.methods import Method
-from pytubemq.wire.pack import read_columns
+from pytubemq.wire.batch.record_batch import read_columns
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.extension import PackResult, PackSpan, SendPacksResponseB2P
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 pytestmark = pytest.mark.anyio
 

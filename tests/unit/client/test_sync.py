@@ -23,7 +23,7 @@ from pytubemq.errors import (
 )
 from pytubemq.net.iothread import IoThread
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.methods import Method
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +175,14 @@ def test_use_outside_the_block_is_refused() -> None:
     tube.close()
 
 
+def test_what_was_not_entered_says_how_to_enter_it_here(mock: MockBroker) -> None:
+    with sync.connect(mock.masters) as tube:
+        consumer, reader, producer = tube.consumer("g", "demo"), tube.reader("1:demo:0"), tube.producer("demo")
+        for use in (consumer.next_batch, lambda: next(iter(reader.batches())), lambda: producer.send(b"x")):
+            with pytest.raises(ClosedError, match="use it inside `with`"):
+                use()
+
+
 def test_ctrl_c_ends_a_wait(mock: MockBroker) -> None:
     with sync.connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -198,6 +206,7 @@ def test_heartbeats_go_on_while_the_caller_is_busy(mock: MockBroker) -> None:
         assert len(mock.received(Method.CONSUMER_HEARTBEAT_C2M)) > before
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_is_refused(mock: MockBroker) -> None:

@@ -147,7 +147,7 @@ def _low(**fields: int) -> str:
         ('[{"rule":[]}]', "has no type"),
         ('[{"type":4,"rule":[]}]', "type is 4, it must be from 0 to 3"),
         ('[{"type":true,"rule":[]}]', "type must be a whole number"),
-        ('[{"type":1,"rule":[{}]},{"type":1,"rule":[]}]', "type 1 stands twice"),
+        ('[{"type":1,"rule":[{}]},{"type":1,"rule":[]}]', "type 1 is given twice"),
         ('[{"type":0,"rule":[]}]', "entry 0: type 0 has no rule"),
         ('[{"type":1}]', "entry 0: type 1 has no rule"),
         ('[{"type":1,"rule":{}}]', "`rule` must be a JSON array"),

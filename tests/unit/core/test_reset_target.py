@@ -44,7 +44,7 @@ def test_places_in_words(text: str, target: ResetTarget) -> None:
      "28", "2026-13-01", "yesterday", "number:1.5"],
 )  # fmt: skip
 def test_what_is_no_place_is_refused_with_the_forms_that_are(text: str) -> None:
-    with pytest.raises(BadRequestError, match="not a place to go to") as error:
+    with pytest.raises(BadRequestError, match="not a reset target") as error:
         parse_reset_target(text, now_ms=NOW_MS)
     assert "earliest, latest, a time" in (error.value.hint or "")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, format_rules
 from pytubemq.core.rate import Rate
-from pytubemq.core.throttle import NO_RULES, Fetched, Pause, RulesInForce, Throttle, ToldRules
+from pytubemq.core.throttle import NO_RULES, AnnouncedRules, Fetched, Pause, RulesInForce, Throttle
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import UNDEFINED
 
@@ -142,15 +142,15 @@ def test_the_pause_after_every_fetch(what: Fetched, wait_s: float) -> None:
 
 def test_rules_are_told_by_number() -> None:
     text = format_rules(LIMIT)
-    told = ToldRules().heard(7, text)
-    assert told == ToldRules(7, LIMIT)
-    assert told.heard(None, None) is told
-    assert told.heard(7, " ") is told
-    assert told.heard(8, format_rules(LOW)) == ToldRules(8, LOW)
-    assert told.heard(8, " ") == ToldRules(8)
-    assert told.heard(UNDEFINED, " ") == ToldRules()
+    announced = AnnouncedRules().after_response(7, text)
+    assert announced == AnnouncedRules(7, LIMIT)
+    assert announced.after_response(None, None) is announced
+    assert announced.after_response(7, " ") is announced
+    assert announced.after_response(8, format_rules(LOW)) == AnnouncedRules(8, LOW)
+    assert announced.after_response(8, " ") == AnnouncedRules(8)
+    assert announced.after_response(UNDEFINED, " ") == AnnouncedRules()
     with pytest.raises(FormatError):
-        told.heard(9, "{")
+        announced.after_response(9, "{")
 
 
 @given(
@@ -162,6 +162,6 @@ def test_a_rate_is_kept_on_average(per_s: float, steps: list[tuple[float, float]
     for pause_s, amount in steps:
         now_s += pause_s + rate.wait_s(now_s + pause_s)
         assert rate.wait_s(now_s) <= 1e-6 * max(1.0, now_s)
-        rate.took(amount, now_s)
+        rate.record(amount, now_s)
         taken, last = taken + amount, amount
         assert taken - last <= per_s * (now_s + 1) * (1 + 1e-6) + 1e-6

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pytubemq.decode.columns import parse_columns
 from pytubemq.demo import spark_job
 from pytubemq.demo.data import messages
 from pytubemq.demo.spark_job import pipeline_file, run_pipeline
 from pytubemq.errors import TubeError
-from pytubemq.spark.decode.columns import parse_columns
-from pytubemq.spark.pipeline.spec import lint, load_checked
+from pytubemq.pipelines import lint, load_checked
 
 EXAMPLE = Path(__file__).parents[3] / "examples/flights/flights.yaml"
 
@@ -31,6 +31,7 @@ def test_it_has_no_fault_and_every_column_of_a_flight() -> None:
     assert [column.name for column in parse_columns(decode.schema)] == list(body)
 
 
+@pytest.mark.process
 def test_what_the_run_says_is_wrong_is_what_the_demo_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_job, "pipeline_file", lambda: tmp_path / "none.yaml")
     with pytest.raises(TubeError, match=r"exit code 78.*none\.yaml"):

@@ -50,7 +50,7 @@ def test_a_missing_row_is_named_by_count_carrier_and_distance() -> None:
 def test_a_row_that_stands_twice_is_a_duplicate() -> None:
     verdict = compare(SOURCE, written([0, 1, 2, 3, 3]))
     assert verdict.duplicates == 1
-    assert "rows that stand twice: 0 expected, 1 found" in verdict.mismatches
+    assert "duplicate rows: 0 expected, 1 found" in verdict.mismatches
 
 
 def test_a_row_lost_and_another_twice_does_not_even_out() -> None:

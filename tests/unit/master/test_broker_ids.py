@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.errors import Code
-from pytubemq.master.answers import RefusalError
-from pytubemq.master.brokers import _broker_id
+from pytubemq.master.brokers.brokers import _broker_id
+from pytubemq.master.responses import RefusalError
 
 
 def test_a_number_is_an_id() -> None:

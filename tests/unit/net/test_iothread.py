@@ -89,6 +89,7 @@ def test_nobody_waits_for_ever_who_asks_while_it_is_closed() -> None:
             assert all(each.result(timeout=30) in (7, None) for each in asked)
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_refused() -> None:
     thread = IoThread()

@@ -11,7 +11,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.observe.logs import configure
-from pytubemq.observe.story import GROUP, MESSAGE, ROOT, Asked, tell_stories
+from pytubemq.observe.story import GROUP, MESSAGE, ROOT, Asked, configure_stories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,16 +24,16 @@ def _quiet_again() -> Iterator[None]:
     yield
     root.handlers[:], level = before
     root.setLevel(level)
-    tell_stories("")
+    configure_stories("")
 
 
 def told(*, level: str, story: str, form: str = "text") -> list[str]:
     """The lines that some steps make."""
     stream = io.StringIO()
     configure(level=level, form=form, stream=stream, story=story)
-    MESSAGE.tell("written", topic="orders", partition=3, offset=28, producer=None)
-    MESSAGE.tell("written", topic="others", partition=0, offset=56)
-    GROUP.tell("joined", group="g1", member="a b", topics='x="1"')
+    MESSAGE.record("written", topic="orders", partition=3, offset=28, producer=None)
+    MESSAGE.record("written", topic="others", partition=0, offset=56)
+    GROUP.record("joined", group="g1", member="a b", topics='x="1"')
     return [line.partition("  ")[2].partition("  ")[2] or line for line in stream.getvalue().splitlines()]
 
 

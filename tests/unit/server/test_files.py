@@ -58,6 +58,7 @@ def test_all_shares_together_leave_what_is_reserved(files: int, servers: int, ht
     assert files - used >= min(RESERVED_FILES, files // 4)
 
 
+@pytest.mark.process
 def test_the_limit_is_raised_as_far_as_it_goes() -> None:
     done = subprocess.run([sys.executable, "-c", RAISED], capture_output=True, text=True, check=True)
     assert done.stdout == "2000\n"
@@ -68,7 +69,7 @@ def test_the_limit_is_raised_as_far_as_it_goes() -> None:
 FEW_HANDLES = """
 import asyncio, resource, sys, time
 from pytubemq.model.ids import Address
-from pytubemq.net.server import RpcServer
+from pytubemq.net.server.server import RpcServer
 from pytubemq.observe.logs import configure
 from pytubemq.server.files import mind_lack_of_handles
 
@@ -97,6 +98,7 @@ with asyncio.Runner(loop_factory=factory) as runner:
 LOOPS = [name for name in ("asyncio", "uvloop") if find_spec(name)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_server_without_file_handles_rests_and_recovers(loop: str) -> None:
     with subprocess.Popen(

@@ -31,6 +31,7 @@ def faults(mode: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_buffers_of_megabytes_use_the_same_memory_again():
     kept, given_back = faults("keep"), faults("default")

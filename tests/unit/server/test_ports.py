@@ -1,4 +1,4 @@
-"""Taken ports: found, named, passed over."""
+"""Taken ports: found, named, skipped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
 from pytubemq.server.dev import free_ports
@@ -56,6 +57,24 @@ def test_no_two_get_the_same_port(taken: int) -> None:
     assert same not in chosen
     assert len(notes) == 4
     assert all(f"port {taken}" in note and "using" in note for note in notes)
+
+
+def test_a_port_that_was_given_is_an_error_if_it_is_taken(taken: int) -> None:
+    settings = load_settings(None, environ={}, flags={"http.listen": f"127.0.0.1:{taken}"})
+    with pytest.raises(ConfigError, match=rf"^http\.listen: port {taken} of 127\.0\.0\.1:{taken} is taken by .*pid"):
+        free_ports(settings, given=frozenset({"http.listen"}))
+
+
+def test_a_default_makes_room_for_a_port_that_was_given() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        free = bound.getsockname()[1]
+    same = f"127.0.0.1:{free}"
+    settings = load_settings(None, environ={}, flags=dict.fromkeys(KEYS, same))
+    found, notes = free_ports(settings, given=frozenset({"broker.http_listen"}))
+    assert (found.broker.http_listen, len(notes)) == (same, 3)
+    with pytest.raises(ConfigError, match="another address of this cluster"):
+        free_ports(settings, given=frozenset({"broker.http_listen", "master.listen"}))
 
 
 def test_any_port_stays_any_port() -> None:

@@ -12,6 +12,7 @@ from pytubemq.server.profiles import (
     Profiles,
     profiles_path,
     read_profiles,
+    remove_profile,
     restore_profiles,
     save_profile,
     use_profile,
@@ -76,3 +77,21 @@ def test_what_was_written_for_a_while_is_taken_back(tmp_path: Path) -> None:
     save_profile(other, path=path)
     restore_profiles(other, Profiles("dev-2", {"dev-2": other}), path=path)
     assert read_profiles(path) == Profiles("", {"dev": mine})
+
+
+def test_the_profile_of_a_cluster_that_does_not_run_says_how_to_start_one(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.toml"
+    save_profile(Profile("dev-5", "x:1", "http://x:2"), path=path)
+    with pytest.raises(ConfigError) as caught:
+        read_profiles(path).get("dev")
+    assert caught.value.hint == "it stands while its cluster runs, start one:  pytubemq dev; profiles: dev-5"
+
+
+def test_a_profile_is_removed_and_then_none_is_current(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.toml"
+    save_profile(DEV, path=path)
+    save_profile(Profile("b", "x:1", "http://x:2"), path=path)
+    assert remove_profile("b", path=path) == read_profiles(path)
+    assert (read_profiles(path).current, list(read_profiles(path).by_name)) == ("", ["dev"])
+    with pytest.raises(ConfigError, match="no profile is named 'b'"):
+        remove_profile("b", path=path)

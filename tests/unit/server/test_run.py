@@ -29,6 +29,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("loop", ["uvloop", "plain"])
 @pytest.mark.parametrize("background", [False, True], ids=["", "in the background"])
 def test_a_program_that_is_terminated_leaves_in_order_wherever_it_was_started(loop: str, background: bool) -> None:

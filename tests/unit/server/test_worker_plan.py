@@ -9,9 +9,11 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.model.limits import MAX_WORKERS
 from pytubemq.server.sources import load_settings
-from pytubemq.server.worker_plan import plan_workers
+from pytubemq.server.worker_plan import check_directories, plan_workers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytubemq.server.settings import Settings
 
 ANY = {"broker.listen": "127.0.0.1:0", "broker.http_listen": "127.0.0.1:0"}
@@ -84,3 +86,25 @@ def test_what_cannot_be_is_named(flags: dict[str, object], count: int, ips: str,
 def test_addresses_beyond_the_last_are_refused() -> None:
     with pytest.raises(ConfigError, match="go beyond the last"):
         plan_workers(settings(broker__listen="255.255.255.255:1", insecure=True), 2, ips="spread")
+
+
+@pytest.mark.parametrize("place", ["broker-7", "broker-8", "worker-1/broker-7", "worker-0/broker-8"])
+def test_workers_do_not_start_beside_a_directory_of_one_of_their_brokers(tmp_path: Path, place: str) -> None:
+    base = settings(data=str(tmp_path), broker__id=7)
+    plans = plan_workers(base, 2)
+    for other in ("broker-9", "worker-0/broker-7", "worker-1/broker-8", "master"):
+        (tmp_path / other).mkdir(parents=True)
+    check_directories(base, plans)
+    own = tmp_path / ("worker-0" if place.endswith("7") else "worker-1")
+    (tmp_path / place).mkdir(parents=True)
+    with pytest.raises(ConfigError) as refused:
+        check_directories(base, plans)
+    assert refused.value.message.startswith(f"{tmp_path / place} holds what Broker {place[-1]} stored")
+    assert refused.value.hint is not None
+    assert "start without --workers" in refused.value.hint
+    assert "move it away" in refused.value.hint
+    (own / f"broker-{place[-1]}").rmdir()
+    with pytest.raises(ConfigError) as refused:
+        check_directories(base, plans)
+    assert refused.value.hint is not None
+    assert f"move it into {own}" in refused.value.hint

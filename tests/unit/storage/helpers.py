@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.wire.pack import PACK_TAG, Columns, encode_columns, read_columns, read_pack
-from pytubemq.wire.stored import StoredMessage, decode_stored
-from pytubemq.wire.varint import decode_varint
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.wire.batch.record_batch import PACK_TAG, Columns, encode_columns, read_columns, read_pack
+from pytubemq.wire.batch.stored import StoredMessage, decode_stored
+from pytubemq.wire.protobuf.varint import decode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.core.sequences import ProducerMark, Span
-    from pytubemq.storage.staging import Appended, AppendedRun, Outcome, Staging
+    from pytubemq.storage.journal.staging import Appended, AppendedRun, Outcome, Staging
     from pytubemq.testing.disk import FaultyDisk
 
 ROOT = Path("/data/broker-1")

@@ -12,18 +12,20 @@ import json
 import sys
 import time
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.wire import direct, hot, pack_fetch, pack_send
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.frame import Frame
-from pytubemq.wire.messages import broker, extension, rpc
-from pytubemq.wire.methods import METHODS
-from pytubemq.wire.rpc import decode_request, decode_response
-from pytubemq.wire.schema import Kind, Label, specs
-from pytubemq.wire.varint import encode_varint
+from pytubemq.wire.batch import fetch_batches, send_batches
+from pytubemq.wire.fast import send_message, sends
+from pytubemq.wire.framing.frame import Frame
+from pytubemq.wire.protobuf.schema import Kind, Label, specs
+from pytubemq.wire.protobuf.varint import encode_varint
+from pytubemq.wire.protocol.messages import broker, extension, rpc
+from pytubemq.wire.rpc.envelope import decode_request, decode_response
+from pytubemq.wire.rpc.methods import METHODS
+from pytubemq.wire.serialization.codec import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,13 +38,13 @@ CPU_FACTOR = 100
 SPARE_CPU_S = 0.05
 
 READERS: dict[type, Callable[[bytes], Any]] = {
-    broker.SendMessageRequestP2B: direct.decode_send,
-    broker.SendMessageResponseB2P: direct.decode_send_answer,
-    broker.GetMessageResponseB2C: pack_fetch.decode_get_message,
-    extension.ReadRangeResponseB2C: pack_fetch.decode_read_range,
-    extension.SendBatchRequestP2B: hot.decode_send_batch,
-    extension.SendPacksRequestP2B: pack_send.decode_send_packs,
-    extension.SendPacksResponseB2P: pack_send.decode_send_packs_answer,
+    broker.SendMessageRequestP2B: send_message.decode_send,
+    broker.SendMessageResponseB2P: send_message.decode_send_response,
+    broker.GetMessageResponseB2C: fetch_batches.decode_get_message,
+    extension.ReadRangeResponseB2C: fetch_batches.decode_read_range,
+    extension.SendBatchRequestP2B: sends.decode_send_batch,
+    extension.SendPacksRequestP2B: send_batches.decode_send_packs,
+    extension.SendPacksResponseB2P: send_batches.decode_send_packs_response,
 }
 """The ways of those that have one of their own."""
 
@@ -144,14 +146,14 @@ def forget_peak() -> None:
 _LIBRARY = ctypes.CDLL(None)
 
 
-def main(size: int) -> None:
-    """Read every frame and print the result."""
+def main(size: int, number: int = 0, count: int = 1) -> None:
+    """Read every frame, or every `count`-th from `number` on, and print the result."""
     started_s = time.process_time()
     for _ in range(size):
         pass
     count_s = time.process_time() - started_s
     read, costly, worst = 0, [], [0.0, 0.0]
-    for name, reader, body in cases(size):
+    for name, reader, body in islice(cases(size), number, None, count):
         forget_peak()
         before_bytes, started_s = peak_bytes(), time.process_time()
         try:
@@ -171,4 +173,4 @@ def main(size: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from pytubemq.wire.schema import Kind, Label, proto_name, specs
+from pytubemq.wire.protobuf.schema import Kind, Label, proto_name, specs
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 FRAME_FILES = (

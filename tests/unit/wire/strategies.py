@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypothesis import strategies as st
 
-from pytubemq.wire.schema import FieldSpec, Kind, Label, specs
+from pytubemq.wire.protobuf.schema import FieldSpec, Kind, Label, specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,9 @@ from starlette.routing import Route
 from pytubemq.admin.broker_api.table import BrokerTable
 from pytubemq.admin.figures import health_route, metrics_route
 from pytubemq.admin.guard import HostGuard
-from pytubemq.admin.index_page import BROKER_LINKS, or_methods, page_of, render
+from pytubemq.admin.index_page import BROKER_LINKS, page_of, render
 from pytubemq.admin.webapi.dispatch import WebApi
+from pytubemq.admin.webapi.methods_page import or_methods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

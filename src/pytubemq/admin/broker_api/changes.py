@@ -11,7 +11,7 @@ from pytubemq.admin.webapi.envelope import GOOD, Reply, done
 from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, Bool, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
-from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.hold_key import HoldKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,14 +62,14 @@ def _changed(count: int) -> Reply:
 METHODS: tuple[Method[BrokerService], ...] = (
     Method(
         "admin_manual_set_current_offset",
-        "Puts a group to an offset in one partition; `oldOffset` tells where it was, -2 for nowhere.",
+        "Sets a group's offset in one partition; `oldOffset` is its previous offset, -2 if it had none.",
         True,
         (ONE_TOPIC, ONE_GROUP, PARTITION, Param("manualOffset", Int(0, INT64_MAX), required=True), *OPS_UPD),
         _set_one,
     ),
     Method(
         "admin_set_offset",
-        "Puts groups to the offsets in `offsetJsonInfo` (manualSet=true; those of other Brokers are passed over, each "
+        "Sets groups' offsets from `offsetJsonInfo` (manualSet=true; those of other Brokers are skipped, each "
         "is brought within what its partition holds), or to the end of topics (manualSet=false).",
         True,
         (

@@ -77,19 +77,19 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
         ),
         Method(
             "admin_enable_stats",
-            "Lets statistics that stood still count anew. Topics that are named make no difference.",
+            "Resumes counting in statistics that were disabled. Named topics make no difference.",
             True,
             (_KINDS, TOPICS, _BY),
             enable,
         ),
         Method(
             "admin_disable_stats",
-            "Lets statistics stand still. Topics that are named make no difference.",
+            "Disables statistics. Named topics make no difference.",
             True,
             (_KINDS, TOPICS, _BY),
             disable,
         ),
-        Method("admin_disable_all_stats", "Lets all statistics stand still.", True, (_BY,), disable_all),
+        Method("admin_disable_all_stats", "Disables all statistics.", True, (_BY,), disable_all),
     )
 
 

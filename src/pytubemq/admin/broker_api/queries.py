@@ -11,7 +11,7 @@ from pytubemq.admin.webapi.envelope import GOOD, Reply
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Bool, FilterItems, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import Args, CallError, Param
-from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.hold_key import HoldKey
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_SHOWN_MESSAGES
 
@@ -118,12 +118,12 @@ METHODS: tuple[Method[BrokerService], ...] = (
     Method("admin_query_server_version", "The version of this software.", False, (), _version),
     Method(
         "admin_query_group_offset",
-        "Where a group stands in one partition; -2 where it has confirmed nothing yet.",
+        "A group's offset in one partition; -2 if it has confirmed nothing yet.",
         False,
         (ONE_TOPIC, ONE_GROUP, PARTITION, Param("requireRealOffset", Bool(), default=False)),
         _group_offset,
     ),
-    Method("admin_query_offset", "Where groups stand, with their lags.", False, (GROUPS, TOPICS), _offsets),
+    Method("admin_query_offset", "Groups' offsets, with their lags.", False, (GROUPS, TOPICS), _offsets),
     Method(
         "admin_get_booked_groupname",
         "The groups that have an offset or a consumer here; with `divide` those with a consumer and the others.",
@@ -143,7 +143,7 @@ METHODS: tuple[Method[BrokerService], ...] = (
     ),
     Method(
         "admin_get_group_detail_info",
-        "Consumers with what they hold and where they stand.",
+        "Consumers with their partitions and offsets.",
         False,
         (GROUPS,),
         _consumers,

@@ -12,8 +12,8 @@ from pytubemq.model.limits import MAX_FETCH_BYTES, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pytubemq.broker.flow import Meter
     from pytubemq.broker.inspect import ConsumerFacts, GroupFacts, PartitionFacts
+    from pytubemq.broker.members.flow_control import Meter
 
 T = TypeVar("T")
 

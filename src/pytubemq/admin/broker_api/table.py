@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.params import Args
     from pytubemq.broker.service import BrokerService
 
-_HISTORY = "where groups stood at a time is not kept, only who moved them:"
+_HISTORY = "past offsets of groups are not kept, only who moved them:"
 
 NOT_OFFERED = {
     "admin_set_offset_by_time": f"{_HISTORY} `pytubemq group reset` goes to the messages of a time",
-    "admin_get_group_history_offset": f"{_HISTORY} `pytubemq group history` tells it, admin_query_offset where they "
-    "stand",
-    "admin_backup_group_offsets": "offsets lie in the Broker's store and are backed up with its data directory; "
-    "admin_query_offset tells them",
-    "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info tells sizes, "
+    "admin_get_group_history_offset": f"{_HISTORY} `pytubemq group history` shows it, admin_query_offset the current "
+    "offsets",
+    "admin_backup_group_offsets": "offsets are in the Broker's store and are backed up with its data directory; "
+    "admin_query_offset shows them",
+    "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info shows sizes, "
     "admin_get_msgstore_stats what came in",
 }
 

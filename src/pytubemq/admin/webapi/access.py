@@ -59,7 +59,7 @@ class Access:
         for name in TOKEN_NAMES:
             if query.get(name, "").strip() and not self.in_url:
                 raise CallError(
-                    f"{name} stands in the address, which this server does not take (`token_in_url` in [http]): "
+                    f"{name} is in the address, which this server does not accept (`token_in_url` in [http]): "
                     "send it in a form, or as the header Authorization: Bearer"
                 )
             found.append(query.get(name, ""))

@@ -13,7 +13,7 @@ from pytubemq.admin.webapi.envelope import base, props
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
-    from pytubemq.master.broker_run import BrokerRun
+    from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.service import MasterService
     from pytubemq.model.records import BrokerRecord
 
@@ -67,7 +67,7 @@ def run_shown(master: MasterService, record: BrokerRecord, *, detail: bool) -> d
     """What state a Broker is in. Where there is nothing to say of a field it is `-`."""
     room = master.broker_room
     run = room.runs.get(record.broker_id)
-    abnormal = room.forbidding.abnormal.get(record.broker_id)
+    abnormal = room.faults.abnormal.get(record.broker_id)
     reported = 0 if run is None else run.read_status * 100 + run.write_status
     status = reported or (0 if abnormal is None else abnormal.value)
     return {
@@ -80,7 +80,7 @@ def run_shown(master: MasterService, record: BrokerRecord, *, detail: bool) -> d
         "enableTLS": NOTHING if run is None else run.over_tls,
         "isRepAbnormal": status != 0,
         **({"repStatus": status} if status else {}),
-        "isAutoForbidden": record.broker_id in room.forbidding.forbidden,
+        "isAutoForbidden": record.broker_id in room.faults.forbidden,
         **_state(record, run),
         **({"BrokerRunStatusInfo": _detail(record, run)} if detail and run is not None else {}),
     }

@@ -47,7 +47,7 @@ class Table(Generic[A]):
         for method in self.methods:
             for name in (method.name, *method.aliases):
                 if name in self._by_name or name in self.not_offered:
-                    raise ValueError(f"{name} stands twice in the table")
+                    raise ValueError(f"{name} is in the table twice")
                 self._by_name[name] = method
 
     def find(self, name: str) -> Method[A]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from pytubemq.admin.index_page import MASTER_LINKS, index_route, or_methods
+from pytubemq.admin.index_page import MASTER_LINKS, index_route
 from pytubemq.admin.webapi.dispatch import WebApi
+from pytubemq.admin.webapi.methods_page import or_methods
 from pytubemq.admin.webapi.table import master_table
 from pytubemq.admin.webapi.text import TextQueries
 

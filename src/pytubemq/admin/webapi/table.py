@@ -20,7 +20,7 @@ from pytubemq.admin.webapi.methods import (
 if TYPE_CHECKING:
     from pytubemq.master.service import MasterService
 
-_STATS = "counters are not kept in this form; /metrics tells them to Prometheus, /api/v1/health how the cluster is"
+_STATS = "counters are not kept in this form; see /metrics for Prometheus, and /api/v1/health"
 
 NOT_OFFERED = {
     "admin_get_metrics_info": _STATS,

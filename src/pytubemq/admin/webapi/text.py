@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from pytubemq.master.group import Group
+    from pytubemq.master.groups.group import Group
     from pytubemq.master.service import MasterService
 
 _GROUP = Param("group", GROUP, required=True)

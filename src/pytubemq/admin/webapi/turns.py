@@ -41,7 +41,7 @@ class _Place:
     async def check(self) -> None:
         """Raises CallError: nobody waits for this answer."""
         if await self._gone():
-            raise CallError("nobody waits for this answer any more")
+            raise CallError("the caller no longer waits for this response")
 
     def leave(self) -> None:
         if self._taken:
@@ -74,7 +74,7 @@ class LongAnswers:
         """Wait for the ones before. Raises CallError: too many wait."""
         if self._waiting >= MAX_LONG_ANSWERS:
             raise CallError(
-                f"{MAX_LONG_ANSWERS} long answers wait to be made: ask again later, or name what is wanted",
+                f"{MAX_LONG_ANSWERS} long responses are already queued: retry later, or ask for fewer names",
                 code=UNAVAILABLE,
             )
         self._waiting += 1

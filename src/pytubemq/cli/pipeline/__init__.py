@@ -35,4 +35,4 @@ Examples:
 
 @click.group("pipeline", cls=LazyGroup, lazy=COMMANDS, epilog=EPILOG)
 def pipeline() -> None:
-    """From a topic to a table, as one file says it."""
+    """Write, check and run pipeline files, from a topic to a table."""

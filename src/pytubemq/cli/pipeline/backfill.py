@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_rows
+from pytubemq.cli.output.output import emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.cli.pipeline.run import carry_out, progress_option
-from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
 
 COLUMNS = ["partition", "from", "to", "messages"]
@@ -22,7 +22,7 @@ COLUMNS = ["partition", "from", "to", "messages"]
               help="Where to begin: earliest, a time (2026-01-31T12:00:00Z), or one ago (-10m).")  # fmt: skip
 @click.option("--to", "end", default="latest", show_default=True, metavar="PLACE", help="Where to end, likewise.")
 @click.option("--id", "name", metavar="ID", help="A name for this backfill [of its range]; one that was stopped or "
-              "killed goes on when it is started again.")  # fmt: skip
+              "killed continues when it is started again.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would be read, and what becomes of each sink.")
 @click.option("--yes", is_flag=True, help="Needed to do it.")
 @progress_option
@@ -38,9 +38,9 @@ def backfill(
     get them a second time.
     """
     if not dry_run and not yes:
-        raise click.UsageError("this writes rows again: look first with --dry-run, then say so with --yes")
-    from pytubemq.spark.pipeline.watch.backfill import APART, backfill_of, effects, ranges
-    from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
+        raise click.UsageError("this writes rows again: preview it with --dry-run, then confirm with --yes")
+    from pytubemq.pipelines.operate.backfill import APART, backfill_of, effects, ranges
+    from pytubemq.pipelines.state.files import LocalFiles, read_object
 
     options = current()
     pipeline = opened(options, file, variables)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.model.names import escaped
-from pytubemq.spark.pipeline.run.events import BatchDone, RunStatus, Started, Starting, as_json
+from pytubemq.pipelines.events import BatchDone, RunStatus, Started, Starting, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
     from pytubemq.cli.options import GlobalOptions
-    from pytubemq.spark.pipeline.run.events import Event
-    from pytubemq.spark.pipeline.watch.record import RunRecord
+    from pytubemq.pipelines.events import Event
+    from pytubemq.pipelines.report.record import RunRecord
 
 LINE_EVERY_S: Final = 10.0
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.output.output import emit_object, emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
-from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytubemq.cli.options import GlobalOptions
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetters, Taken
-    from pytubemq.spark.pipeline.watch.redrive import Redrive
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetters, Taken
+    from pytubemq.pipelines.operate.redrive import Redrive
 
 REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
 DEAD_LETTER: Final = "dead_letter"
@@ -69,12 +69,12 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
 
 @dlq.command("show")
 @file_argument
-@choice_options("At most so many [all].")
+@choice_options("The largest number of records [all].")
 @set_option
 @global_options
 def show(file: str, reason: str | None, most: int | None, variables: dict[str, str]) -> None:
     """Dead letters of FILE: where each stood, why it was rejected, and its bytes."""
-    from pytubemq.spark.pipeline.watch.dead_letters import rows_of
+    from pytubemq.pipelines.operate.dead_letters import rows_of
 
     options = current()
     letters = _letters(options, opened(options, file, variables))
@@ -89,8 +89,8 @@ def show(file: str, reason: str | None, most: int | None, variables: dict[str, s
 
 @dlq.command("redrive")
 @file_argument
-@choice_options("At most so many [all].")
-@click.option("--dry-run", is_flag=True, help="Only say how many are meant.")
+@choice_options("The largest number of records [all].")
+@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without doing it.")
 @click.option("--yes", is_flag=True, help="Needed to do it.")
 @set_option
 @global_options
@@ -103,7 +103,7 @@ def redrive(
     killed is finished first, and no sink gets a row twice.
     """
     _sure(dry_run, yes, "this writes to the sinks")
-    from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
+    from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
 
     options = current()
     pipeline = opened(options, file, variables)
@@ -141,9 +141,9 @@ def redrive(
 
 @dlq.command("drop")
 @file_argument
-@choice_options("At most so many [all].")
-@click.option("--dry-run", is_flag=True, help="Only say how many are meant.")
-@click.option("--yes", is_flag=True, help="Needed to drop them: their bytes are gone then.")
+@choice_options("The largest number of records [all].")
+@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without doing it.")
+@click.option("--yes", is_flag=True, help="Confirm the deletion; their bytes are lost.")
 @set_option
 @global_options
 def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
@@ -167,13 +167,13 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
         emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": meant}, name="pipeline")
         return
     emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
-    more = ", and more: so many are looked at in one go" if taken.more else ""
+    more = ", and more: this many are read at once" if taken.more else ""
     options.say(f"{count_of(meant, 'dead letter')} would be dropped{more}")
 
 
 def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
     """Those of a pipeline; None where nothing was rejected yet, which is said and is no fault."""
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
+    from pytubemq.pipelines.operate.dead_letters import dead_letters_of
 
     try:
         return dead_letters_of(pipeline)
@@ -230,9 +230,9 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done
         TubeError: it was asked to stop; they all stay, and the next redrive puts the rest of them through.
     """
     from pytubemq.cli.pipeline.run import engine_run
-    from pytubemq.spark.pipeline.run.events import RunStatus
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
-    from pytubemq.spark.pipeline.watch.redrive import APART
+    from pytubemq.pipelines.events import RunStatus
+    from pytubemq.pipelines.operate.dead_letters import dead_letters_of
+    from pytubemq.pipelines.operate.redrive import APART
 
     try:
         for stage in wanted.stages():
@@ -256,11 +256,11 @@ def _say_more(options: GlobalOptions, taken: Taken) -> None:
 
 
 def _choice(reason: str | None, most: int | None) -> Choice:
-    from pytubemq.spark.pipeline.watch.dead_letters import Choice
+    from pytubemq.pipelines.operate.dead_letters import Choice
 
     return Choice(reason, most)
 
 
 def _sure(dry_run: bool, yes: bool, what: str) -> None:
     if not dry_run and not yes:
-        raise click.UsageError(f"{what}: look first with --dry-run, then say so with --yes")
+        raise click.UsageError(f"{what}: preview it with --dry-run, then confirm with --yes")

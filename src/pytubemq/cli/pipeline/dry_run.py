@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_lines, emit_rows
+from pytubemq.cli.output.output import emit_lines, emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option, tell_for
-from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.spark.pipeline.check.dry import Check
+    from pytubemq.pipelines.check.dry import Check
 
 COLUMNS = ["check", "passed", "text"]
 
@@ -25,7 +25,7 @@ COLUMNS = ["check", "passed", "text"]
 @click.command("dry-run")
 @file_argument
 @click.option("-n", "--messages", type=click.IntRange(1, 1000), default=10, show_default=True,
-              help="How many real messages are read.")  # fmt: skip
+              help="Number of messages to read.")  # fmt: skip
 @set_option
 @global_options
 def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
@@ -36,7 +36,7 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     """
     from pytubemq.cli.pipeline.opened import opened
     from pytubemq.cli.pipeline.spark_log import spark_log
-    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.pipelines import load_checked
 
     options = current()
     loaded = load_checked(file, variables=variables)
@@ -47,8 +47,8 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     human = options.output in {None, "table"}
     checks: list[Check] = []
     with tempfile.TemporaryDirectory(prefix="pytubemq-dry-run-") as scratch, spark_log(Path(scratch) / "spark.log"):
-        from pytubemq.spark.pipeline.check.dry import dry_run as looked_at
-        from pytubemq.spark.pipeline.check.session import session_of
+        from pytubemq.pipelines.check.dry import dry_run as looked_at
+        from pytubemq.pipelines.check.session import session_of
 
         with session_of(pipeline) as spark:
             for check in looked_at(spark, pipeline, loaded.places, messages=messages):

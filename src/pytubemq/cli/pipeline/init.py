@@ -11,25 +11,25 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
 from pytubemq.model.names import check_topic
-from pytubemq.spark.pipeline.spec.template import FORMATS, SINKS, template
+from pytubemq.pipelines.file.template import FORMATS, SINKS, template
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "message", type=click.Choice(FORMATS), default="json", show_default=True,
-              help="What the messages are.")  # fmt: skip
-@click.option("--sink", type=click.Choice(SINKS), default="parquet", show_default=True, help="Where rows go.")
-@click.option("--topic", metavar="NAME", default="demo", show_default=True, help="What is read.")
+              help="The format of the messages.")  # fmt: skip
+@click.option("--sink", type=click.Choice(SINKS), default="parquet", show_default=True, help="The kind of sink.")
+@click.option("--topic", metavar="NAME", default="demo", show_default=True, help="The topic to read.")
 @click.option("--spark-pipelines", is_flag=True,
               help="Instead, a directory for Spark's own declarative pipelines that reads the topic.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @global_options
 def init(file: Path, message: str, sink: str, topic: str, spark_pipelines: bool, force: bool) -> None:
     """Write a commented pipeline file that has no fault and a test that passes."""
     options = current()
     check_topic(topic)
     if spark_pipelines:
-        from pytubemq.spark.pipeline.spec.spark_pipelines import files
+        from pytubemq.pipelines.operate.spark_pipelines import files
 
         made = files(name=_name(file), topic=topic, directory=file, master=masters(options, None))
         _write_all(file, made, force=force)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_lines, emit_rows
+from pytubemq.cli.output.output import emit_lines, emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import as_given, set_option
-from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytubemq.spark.pipeline.spec import Fault
+    from pytubemq.pipelines import Fault
 
 COLUMNS = ["file", "line", "column", "severity", "code", "key", "message", "hint"]
 
@@ -32,14 +32,14 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
     Neither Spark nor a cluster is needed. Ends with 78 if there is an error, and with 0 if there are only warnings.
     """
     if schema:
-        from pytubemq.spark.pipeline.spec.json_schema import json_schema
+        from pytubemq.pipelines.file.json_schema import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2))
         return ExitCode.DONE
     if not files:
         raise click.UsageError("name a file, as in  pytubemq pipeline lint orders.yaml")
-    from pytubemq.spark.pipeline.spec import Severity
-    from pytubemq.spark.pipeline.spec import lint as faults_of
+    from pytubemq.pipelines import Severity
+    from pytubemq.pipelines import lint as faults_of
 
     given = _given(files, variables)
     faults = [fault for file in files for fault in faults_of(file, variables=given[file])]
@@ -58,7 +58,7 @@ def _given(files: Sequence[str], variables: dict[str, str]) -> dict[str, dict[st
     """The variables for each file: of several files it is enough that one of them names a variable."""
     if not variables or len(files) == 1:
         return dict.fromkeys(files, variables)
-    from pytubemq.spark.pipeline.spec import load
+    from pytubemq.pipelines import load
 
     named = {file: load(file, variables=variables).variables for file in files}
     anywhere = frozenset[str]().union(*named.values())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.cli.options import GlobalOptions
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.files import Files
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.state.files import Files
 
 TUBEMQ = "tubemq"
 
@@ -30,10 +30,10 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
         PipelineFileError: the file has errors.
         ConfigError: its state refers to something that is not there.
     """
-    from pytubemq.spark.pipeline.spec import load_checked
-    from pytubemq.spark.pipeline.spec.paths import beside
-    from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets
-    from pytubemq.spark.pipeline.watch.place import state_location
+    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines.file.paths import beside
+    from pytubemq.pipelines.rules.secret_rules import hide_secrets
+    from pytubemq.pipelines.state.place import state_location
 
     pipeline = beside(load_checked(file, variables=variables).require(), file)
     hide_secrets(pipeline)
@@ -62,11 +62,11 @@ def files_of(place: str, variables: Mapping[str, str]) -> Files:
         NotFoundError: it has not run yet.
         PipelineFileError: the file has errors.
     """
-    from pytubemq.spark.pipeline.watch.files import state_files
+    from pytubemq.pipelines.state.files import state_files
 
     if "://" in place or Path(place).is_dir():
         return state_files(place)
-    from pytubemq.spark.pipeline.spec import load_checked
-    from pytubemq.spark.pipeline.watch.place import state_location
+    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines.state.place import state_location
 
     return state_files(state_location(load_checked(place, variables=variables).require(), place))

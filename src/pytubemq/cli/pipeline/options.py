@@ -18,7 +18,7 @@ from pytubemq.cli.target import names
 from pytubemq.errors import ConfigError, MissingExtraError, NotFoundError, TubeError, UnreachableError
 
 if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.spec.places import Places
+    from pytubemq.pipelines.file.places import Places
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,8 +43,8 @@ def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
     tell_for(error, file, variables)
     if not isinstance(error, NotFoundError | ConfigError):
         return
-    from pytubemq.spark.pipeline.spec import load
-    from pytubemq.spark.pipeline.spec.missing import MissingError
+    from pytubemq.pipelines import load
+    from pytubemq.pipelines.analysis.missing import MissingError
 
     if isinstance(error, MissingError):
         error.put(load(file, variables=variables).places)
@@ -55,14 +55,14 @@ def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
     named = rf"\bFILE\b|(?<=pytubemq pipeline lint ){re.escape(file)}"
     error.hint = error.hint and re.sub(named, lambda _: as_given(file, variables), error.hint)
     if isinstance(error, UnreachableError):
-        from pytubemq.spark.pipeline.spec import load
+        from pytubemq.pipelines import load
 
         error.hint = _with_address(error, load(file, variables=variables).places)
 
 
 def as_given(file: str, variables: Mapping[str, str]) -> str:
     """The arguments that name a file and its variables, for another command on them; secrets are left out."""
-    from pytubemq.spark.pipeline.spec.secrets import redacted
+    from pytubemq.pipelines.file.secrets import redacted
 
     sets = (f" --set {shlex.quote(f'{name}={redacted(name, text)}')}" for name, text in variables.items())
     return shlex.quote(file) + "".join(sets)
@@ -73,7 +73,7 @@ def _with_address(error: UnreachableError, places: Places) -> str | None:
         # An address by reference is not in the file.
         if path.rpartition(".")[2] == "master" and any(names(error.message, part) for part in text.split(",")):
             place = places.of(path).value
-            where = f"the address stands at {places.file}:{place.line}:{place.column}, {places.shown(path)}"
+            where = f"the address is at {places.file}:{place.line}:{place.column}, {places.shown(path)}"
             return where if error.hint is None else f"{error.hint}; {where}"
     return error.hint
 
@@ -82,7 +82,7 @@ def set_option(command: F) -> F:
     """Decorator: the option `--set`, as the mapping `variables`."""
     option = click.option(
         "--set", "variables", multiple=True, metavar="NAME=VALUE", callback=_variables,
-        help="What ${var:NAME} in the file stands for; may be given several times.",
+        help="A value for ${var:NAME} in the file; may be repeated.",
     )  # fmt: skip
     return option(command)
 

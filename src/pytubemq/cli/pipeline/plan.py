@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_lines, emit_object
+from pytubemq.cli.output.output import emit_lines, emit_object
 from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
 from pytubemq.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.spec.places import Places
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.file.places import Places
 
 
 @click.command()
 @file_argument
 @click.option("--offline", is_flag=True, help="Ask no cluster: no partitions, no messages that wait.")
-@click.option("--schema", is_flag=True, help="Start Spark to tell the columns of each step, too.")
+@click.option("--schema", is_flag=True, help="Start Spark to show the columns of each step, too.")
 @set_option
 @global_options
 def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> None:
@@ -29,15 +29,15 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     not as in the last run. Nothing is written.
     """
     from pytubemq.cli.pipeline.opened import opened
-    from pytubemq.spark.pipeline.plan.look import look
-    from pytubemq.spark.pipeline.plan.planned import plan as planned
-    from pytubemq.spark.pipeline.plan.words import words
-    from pytubemq.spark.pipeline.run.before.moved import fed_before
-    from pytubemq.spark.pipeline.run.before.topics import check_topics
-    from pytubemq.spark.pipeline.sinks.strangers import repeating
-    from pytubemq.spark.pipeline.spec import load_checked
-    from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
-    from pytubemq.spark.pipeline.watch.status import status
+    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines.operate.status import status
+    from pytubemq.pipelines.plan.look import look
+    from pytubemq.pipelines.plan.planned import plan as planned
+    from pytubemq.pipelines.plan.words import words
+    from pytubemq.pipelines.preflight.topics import check_topics
+    from pytubemq.pipelines.sinks.repeat_safety import repeating
+    from pytubemq.pipelines.state.fed_queries import fed_before
+    from pytubemq.pipelines.state.files import SPEC, read_object, state_files
 
     options = current()
     loaded = load_checked(file, variables=variables)
@@ -73,10 +73,10 @@ def _columns(pipeline: Pipeline, places: Places, file: str) -> dict[str, str]:
 
     on_path(file)
     with tempfile.TemporaryDirectory(prefix="pytubemq-plan-") as scratch, spark_log(Path(scratch) / "spark.log"):
-        from pytubemq.spark.pipeline.check.cases import decoded
-        from pytubemq.spark.pipeline.check.compiling import compiled
-        from pytubemq.spark.pipeline.check.session import local_session
-        from pytubemq.spark.pipeline.run.steps import make_tables
+        from pytubemq.pipelines.check.cases import decoded
+        from pytubemq.pipelines.check.compiling import compiled
+        from pytubemq.pipelines.check.session import local_session
+        from pytubemq.pipelines.frames.steps import make_tables
 
         with local_session(pipeline, with_packages=bool(pipeline.tables)) as spark:
             make_tables(spark, pipeline)

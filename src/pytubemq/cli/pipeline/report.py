@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.record import RunRecord
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.report.record import RunRecord
 
 
 @click.command()
@@ -31,12 +31,12 @@ def report(file: str, out: Path | None, variables: dict[str, str]) -> None:
 
     The page needs nothing else and opens without a network. Secrets do not stand in it.
     """
-    from pytubemq.spark.pipeline.watch.record import recorded
+    from pytubemq.pipelines.report.record import recorded
 
     options = current()
     record = recorded(files_of(file, variables))
     if Path(file).is_file():
-        from pytubemq.spark.pipeline.spec import load_checked
+        from pytubemq.pipelines import load_checked
 
         put_promises(record, load_checked(file, variables=variables).require())
         record.look = look_of(options, file)
@@ -55,7 +55,7 @@ def write_report(record: RunRecord, out: Path) -> Path:
     Raises:
         ConfigError: the file cannot be written.
     """
-    from pytubemq.spark.pipeline.watch.page import page
+    from pytubemq.pipelines.report.page import page
 
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,9 +69,9 @@ def write_report(record: RunRecord, out: Path) -> Path:
 
 def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
     """Put what each sink guarantees into the record, by the Brokers that the run found at both ends."""
-    from pytubemq.spark.pipeline.plan.guarantees import SourceKind, promise_of, source_kind
-    from pytubemq.spark.pipeline.sinks.make import dead_letter_spec
-    from pytubemq.spark.pipeline.spec.model import DeadLetter, Guarantee
+    from pytubemq.pipelines.analysis.guarantees import SourceKind, promise_of, source_kind
+    from pytubemq.pipelines.file.model import DeadLetter, Guarantee
+    from pytubemq.pipelines.sinks.make import dead_letter_spec
 
     kind = source_kind(pipeline, java=bool(record.java))
     unknown = record.java is None and kind is SourceKind.OURS
@@ -82,5 +82,5 @@ def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
         needs = "needs: " if promise.guarantee is Guarantee.EXACTLY_ONCE else ""
         why = f"{promise.why}; {needs}{promise.needs}" if promise.needs else promise.why
         if unknown:
-            why += "; the run did not tell its Brokers: this holds for pytubemq Brokers"
+            why += "; the run did not record its Brokers: this holds for pytubemq Brokers"
         record.guarantees.append((sink.name, promise.guarantee.value.replace("_", " "), why))

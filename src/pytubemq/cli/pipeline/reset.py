@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_lines, emit_object
+from pytubemq.cli.output.output import emit_lines, emit_object
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
-from pytubemq.cli.words import count_of
 
 if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.watch.reset import Progress
+    from pytubemq.pipelines.operate.reset import Progress
 
 
 @click.command()
 @file_argument
-@click.option("--dry-run", is_flag=True, help="Only show what would be forgotten.")
+@click.option("--dry-run", is_flag=True, help="Show what would be forgotten, without doing it.")
 @click.option("--yes", is_flag=True, help="Needed to forget it: the next run begins at the file's `source.start`.")
 @set_option
 @global_options
@@ -29,8 +29,8 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     that are read again stand twice in those without keys. Refused while a run is at work.
     """
     if not dry_run and not yes:
-        raise click.UsageError("this forgets the progress: look first with --dry-run, then say so with --yes")
-    from pytubemq.spark.pipeline.watch.reset import forget, progress
+        raise click.UsageError("this forgets the progress: preview it with --dry-run, then confirm with --yes")
+    from pytubemq.pipelines.operate.reset import forget, progress
 
     options = current()
     files = files_of(file, variables)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pytubemq.cli.options import GlobalOptions, current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from pytubemq.spark.pipeline.run.events import Event, RunResult
-    from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.record import RunRecord
+    from pytubemq.pipelines.events import Event, RunResult
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.report.record import RunRecord
 
 
 def progress_option(command: Any) -> Any:
@@ -37,10 +37,10 @@ def progress_option(command: Any) -> Any:
 
 @click.command()
 @file_argument
-@click.option("--once", is_flag=True, help="Take all that is there now, then end.")
+@click.option("--once", is_flag=True, help="Process all messages available now, then end.")
 @progress_option
 @click.option("--report", "report_to", type=click.Path(dir_okay=False, path_type=Path), metavar="PAGE.html",
-              help="Write a page with plots when it is over.")  # fmt: skip
+              help="Write an HTML report with plots at the end.")  # fmt: skip
 @set_option
 @global_options
 def run(file: str, once: bool, progress: str, report_to: Path | None, variables: dict[str, str]) -> int:
@@ -62,11 +62,11 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
 
 def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
     """The error of a step, or of a sink's columns, told as `dry-run` tells it; any other as it is."""
-    from pytubemq.spark.pipeline.check.compiling import at_its_place
-    from pytubemq.spark.pipeline.check.named import columns_at_their_place
-    from pytubemq.spark.pipeline.run.before.columns import NoColumnError
-    from pytubemq.spark.pipeline.run.faults import StepError
-    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines.check.compiling import at_its_place
+    from pytubemq.pipelines.check.named import columns_at_their_place
+    from pytubemq.pipelines.preflight.columns import NoColumnError
+    from pytubemq.pipelines.spark_faults import StepError
 
     told: ConfigError
     if isinstance(error, StepError):
@@ -129,9 +129,9 @@ def engine_run(
     from pytubemq.cli.pipeline.display import chosen, display, follower
     from pytubemq.cli.pipeline.report import look_of, put_promises, write_report
     from pytubemq.cli.pipeline.spark_log import length, log_place, spark_log
-    from pytubemq.spark.pipeline.spec.normal import as_dict
-    from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
-    from pytubemq.spark.pipeline.watch.record import RunRecord, audit_of
+    from pytubemq.pipelines.file.normal import as_dict
+    from pytubemq.pipelines.report.record import RunRecord, audit_of
+    from pytubemq.pipelines.state.files import SPEC, read_object, state_files
 
     assert pipeline.state is not None
     record = RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state, spec=as_dict(pipeline))
@@ -148,7 +148,7 @@ def engine_run(
                 shown.close()
     except TubeError as error:
         if length(log) != before:  # else Spark had no part in it
-            error.add_note(f"all that Spark said: {log}")
+            error.add_note(f"Spark's whole output: {log}")
         raise
     finally:
         put_promises(record, pipeline)
@@ -161,7 +161,7 @@ def engine_run(
 
 
 def _run(pipeline: Pipeline, once: bool, on_event: Any, apart: str | None) -> RunResult:
-    from pytubemq.spark.pipeline.run.engine import run
+    from pytubemq.pipelines.run.engine import run
 
     return run(pipeline, once=once, on_event=on_event, apart=apart)
 
@@ -184,7 +184,7 @@ class _Interrupts:
 
     def around(self, on_event: Any) -> Any:
         """Take Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
-        from pytubemq.spark.pipeline.run.events import Started
+        from pytubemq.pipelines.events import Started
 
         def told(event: Event) -> None:
             if isinstance(event, Started):
@@ -198,8 +198,8 @@ class _Interrupts:
             raise KeyboardInterrupt
         self.came = True
         print("ending after this batch; Ctrl-C again ends at once", file=self._talk, flush=True)
-        from pytubemq.spark.pipeline.watch.files import state_files
-        from pytubemq.spark.pipeline.watch.stop import ask_to_stop
+        from pytubemq.pipelines.operate.stop import ask_to_stop
+        from pytubemq.pipelines.state.files import state_files
 
         ask_to_stop(state_files(self._state))
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
 from pytubemq.errors import ExitCode
@@ -22,9 +22,9 @@ def status(file: str, variables: dict[str, str]) -> int:
 
     Ends with 10 if its last run failed or was killed, and with 3 if it has never run.
     """
-    from pytubemq.spark.pipeline.watch.backfills import backfills
-    from pytubemq.spark.pipeline.watch.status import Standing
-    from pytubemq.spark.pipeline.watch.status import status as look
+    from pytubemq.pipelines.operate.backfills import backfills
+    from pytubemq.pipelines.operate.status import Standing
+    from pytubemq.pipelines.operate.status import status as look
 
     options = current()
     files = files_of(file, variables)
@@ -33,7 +33,7 @@ def status(file: str, variables: dict[str, str]) -> int:
     emit_object(options, shown(whole) if options.output in {None, "table"} else whole, name="pipeline")
     if found.standing is Standing.DEAD:
         again = f"{options.next('pytubemq pipeline run')} {as_given(file, variables)}"
-        options.say(f"its process is gone: started again, it goes on where it stopped\nNext:  {again}")
+        options.say(f"its process is gone; when started again, it continues where it stopped\nNext:  {again}")
     return ExitCode.UNHEALTHY if found.standing in (Standing.DEAD, Standing.FAILED) else ExitCode.DONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.cli.pipeline.status import shown
@@ -25,8 +25,8 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
 
     Ends with 4 if it does not run, with 3 if it never has, and with 1 if the run failed while it was waited for.
     """
-    from pytubemq.spark.pipeline.watch.status import Standing
-    from pytubemq.spark.pipeline.watch.stop import ask_to_stop, wait_for_end
+    from pytubemq.pipelines.operate.status import Standing
+    from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
 
     options = current()
     files = files_of(file, variables)

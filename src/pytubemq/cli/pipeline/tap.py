@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import GlobalOptions, current, global_options
-from pytubemq.cli.output import emit_rows
+from pytubemq.cli.output.output import emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
-from pytubemq.cli.words import count_of
 
 if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.pipelines.file.model import Pipeline
 
 
 @click.command()
 @file_argument
 @click.argument("stage", default="input")
 @click.option("-n", "--messages", type=click.IntRange(1, 10_000), default=10, show_default=True, metavar="N",
-              help="How many messages to read.")  # fmt: skip
+              help="Number of messages to read.")  # fmt: skip
 @click.option("--newest", is_flag=True, help="The last ones, instead of those where the pipeline begins.")
 @set_option
 @global_options
@@ -40,8 +40,8 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
 
 def _rows(options: GlobalOptions, pipeline: Pipeline, stage: str, messages: int, *, newest: bool) -> list[Any]:
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
-    from pytubemq.spark.pipeline.watch.tap import check_stage, needs_spark
-    from pytubemq.spark.pipeline.watch.tap import tap as look
+    from pytubemq.pipelines.operate.tap import check_stage, needs_spark
+    from pytubemq.pipelines.operate.tap import tap as look
 
     check_stage(pipeline, stage)
     if not needs_spark(pipeline, stage):
@@ -49,7 +49,7 @@ def _rows(options: GlobalOptions, pipeline: Pipeline, stage: str, messages: int,
     assert pipeline.state is not None
     options.say("starting Spark")
     with spark_log(log_place(pipeline.state, pipeline.name)):
-        from pytubemq.spark.pipeline.run.session import open_session
+        from pytubemq.pipelines.run.session import open_session
 
         spark = open_session(pipeline)
         try:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_lines, emit_rows
+from pytubemq.cli.output.output import emit_lines, emit_rows
+from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
-from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.spark.pipeline.check.cases import CaseResult
-    from pytubemq.spark.pipeline.check.compare import Mismatch
+    from pytubemq.pipelines.check.cases import CaseResult
+    from pytubemq.pipelines.check.compare import Mismatch
 
 COLUMNS = ["name", "line", "passed", "seconds", "problems"]
 
@@ -35,7 +35,7 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
     Ends with 1 if a test fails, and with 78 if the file has errors or no test.
     """
     from pytubemq.cli.pipeline.spark_log import spark_log
-    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.pipelines import load_checked
 
     options = current()
     loaded = load_checked(file, variables=variables)
@@ -50,8 +50,8 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
     needs = any(table.name not in case.tables for case in chosen for table in pipeline.tables)
     human = options.output in {None, "table"}
     with tempfile.TemporaryDirectory(prefix="pytubemq-test-") as scratch, spark_log(Path(scratch) / "spark.log"):
-        from pytubemq.spark.pipeline.check.cases import run_cases
-        from pytubemq.spark.pipeline.check.session import local_session
+        from pytubemq.pipelines.check.cases import run_cases
+        from pytubemq.pipelines.check.session import local_session
 
         with local_session(pipeline, with_packages=needs) as spark:
             for result in run_cases(spark, pipeline, loaded.places, only=only):

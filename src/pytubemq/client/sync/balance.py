@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.client.sync.consumer import PartitionKeeper
+from pytubemq.client.sync.consumer import ConsumerBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.client.balance import consumer as consumers
-    from pytubemq.client.balance.consumer import PartitionOffset
-    from pytubemq.client.balance.options import BalanceOptions
+    from pytubemq.client.consumer.client_balance import consumer as consumers
+    from pytubemq.client.consumer.client_balance.consumer import PartitionOffset
+    from pytubemq.client.consumer.client_balance.options import BalanceOptions
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 
 
-class BalanceConsumer(PartitionKeeper):
+class BalanceConsumer(ConsumerBase):
     """Reads the partitions that it chooses. Made by `Tube.balance_consumer`; use it with `with`."""
 
     def __init__(self, io: IoThread, consumer: consumers.BalanceConsumer) -> None:
@@ -30,17 +30,17 @@ class BalanceConsumer(PartitionKeeper):
 
     @property
     def options(self) -> BalanceOptions:
-        """What was chosen."""
+        """The options of the consumer."""
         return self._balance.options
 
     @property
     def closed(self) -> bool:
-        """Whether it cannot be used: not entered yet, or left."""
+        """True if it cannot be used: not entered yet, or left."""
         return self._balance.closed
 
     @property
     def client_version(self) -> str:
-        """The version of this client, as its id tells it."""
+        """The version of this client, as in its client id."""
         return self._balance.client_version
 
     @property
@@ -50,20 +50,20 @@ class BalanceConsumer(PartitionKeeper):
 
     @property
     def node_id(self) -> int | None:
-        """Which member of the group this is; None when it has no number."""
+        """The number of this member of the group; None if it has none."""
         return self._balance.node_id
 
     @property
     def source_count(self) -> int | None:
-        """How many members the group has; None when they have no numbers."""
+        """The number of members of the group; None if they have no numbers."""
         return self._balance.source_count
 
     def filters(self, topic: str) -> frozenset[str]:
-        """The message types that are read of a topic; empty when that is all of them."""
+        """Return the filter items of a topic; empty if it is read without a filter."""
         return self._balance.filters(topic)
 
     def partition_meta(self) -> Mapping[Partition, bool]:
-        """All partitions that the topics have, with whether they can be consumed now."""
+        """Return all partitions of the topics, each with True if it can be consumed now."""
         return self._io.run(self._balance.partition_meta())
 
     @property
@@ -81,13 +81,13 @@ class BalanceConsumer(PartitionKeeper):
         return self._io.run(self._balance.ready(timeout_s))
 
     def offsets(self) -> dict[Partition, PartitionOffset]:
-        """Where the group stands in the partitions that this consumer holds, as their Brokers last told."""
+        """Return the group's position in each connected partition, as its Broker last reported it."""
         return self._io.call(self._balance.offsets)
 
     def connect(self, partition: Partition | str, offset: int | None = None) -> None:
-        """Take a partition; arguments and errors as in `pytubemq.BalanceConsumer.connect`."""
+        """Connect to a partition; arguments and errors as in `pytubemq.BalanceConsumer.connect`."""
         self._io.run(self._balance.connect(partition, offset))
 
     def disconnect(self, partition: Partition | str) -> None:
-        """Give a partition back, after at most 3 s for the batch in your hands."""
+        """Give a partition back, after at most 3 s for your batch."""
         self._io.run(self._balance.disconnect(partition))

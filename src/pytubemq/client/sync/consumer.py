@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client import batch as batches_of
-    from pytubemq.client import consumer as consumers
-    from pytubemq.client import keeper
-    from pytubemq.client.keeper import ConsumerStats
+    from pytubemq.client.consumer import consumer as consumers
+    from pytubemq.client.consumer import consumer_base
+    from pytubemq.client.consumer.consumer_base import ConsumerStats
+    from pytubemq.client.received import batch as batches_of
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
     from pytubemq.net.iothread import IoThread
@@ -29,7 +29,7 @@ class Batch:
 
     @property
     def partition(self) -> Partition:
-        """Where the messages lie."""
+        """The partition of the messages."""
         return self._batch.partition
 
     @property
@@ -39,12 +39,12 @@ class Batch:
 
     @property
     def start_offset(self) -> int | None:
-        """Where this batch begins."""
+        """The offset at which this batch begins."""
         return self._batch.start_offset
 
     @property
     def next_offset(self) -> int | None:
-        """Where the next one begins; None if the Broker does not tell."""
+        """The offset at which the next one begins; None if the Broker does not report it."""
         return self._batch.next_offset
 
     def __iter__(self) -> Iterator[Message]:
@@ -58,11 +58,11 @@ class Batch:
 
     @property
     def held(self) -> bool:
-        """Whether it can still be confirmed or rejected, as far as this client knows."""
+        """True if it can still be confirmed or rejected, as far as this client knows."""
         return self._batch.held
 
     def confirm(self, *, up_to: int | None = None) -> None:
-        """Tell the Broker that this batch is handled, or what lies below an offset; as `pytubemq.Batch.confirm`."""
+        """Tell the Broker that this batch is handled, or its messages below an offset; as `pytubemq.Batch.confirm`."""
         self._io.run(self._batch.confirm(up_to=up_to))
 
     def reject(self) -> None:
@@ -70,10 +70,10 @@ class Batch:
         self._io.run(self._batch.reject())
 
 
-class PartitionKeeper:
-    """What consumers of both kinds of balance have in common."""
+class ConsumerBase:
+    """The base of all consumers of a group."""
 
-    def __init__(self, io: IoThread, consumer: keeper.PartitionKeeper) -> None:
+    def __init__(self, io: IoThread, consumer: consumer_base.ConsumerBase) -> None:
         self._io = io
         self._consumer = consumer
 
@@ -98,7 +98,7 @@ class PartitionKeeper:
         max_bytes: int | None = None,
         idle_timeout_s: float | None = None,
     ) -> Iterator[Batch]:
-        """The batches of all partitions, as they come; arguments as in `pytubemq.Consumer.batches`."""
+        """Iterate over the batches of all partitions, as they come; arguments as in `pytubemq.Consumer.batches`."""
         self._io.call(
             lambda: self._consumer.batches(max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes)
         )
@@ -109,30 +109,30 @@ class PartitionKeeper:
             yield batch
 
     def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
-        """The next batch; None when none came within `timeout_s`; as `pytubemq.Consumer.next_batch`."""
+        """Return the next batch; None if none came within `timeout_s`; as `pytubemq.Consumer.next_batch`."""
         batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s))
         return None if batch is None else Batch(self._io, batch)
 
     def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
-        """Read a held partition from another offset or time on; as `pytubemq.Consumer.seek`."""
+        """Read an assigned partition from another offset or time on; as `pytubemq.Consumer.seek`."""
         return self._io.run(self._consumer.seek(partition, offset))
 
     @property
     def assignment(self) -> tuple[Partition, ...]:
-        """The partitions this consumer holds, sorted."""
+        """The partitions of this consumer, sorted."""
         return self._io.call(lambda: self._consumer.assignment)
 
     def lag(self) -> dict[Partition, int | None]:
-        """Messages not yet confirmed per held partition; None while unknown."""
+        """Return the unconfirmed messages of each partition; None while unknown."""
         return self._io.call(self._consumer.lag)
 
     @property
     def stats(self) -> ConsumerStats:
-        """What has been done so far."""
+        """The counters so far."""
         return self._consumer.stats
 
 
-class Consumer(PartitionKeeper):
+class Consumer(ConsumerBase):
     """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `with`."""
 
     def __init__(self, io: IoThread, consumer: consumers.Consumer) -> None:

@@ -13,8 +13,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from pytubemq.client.many import EncodedMany
-from pytubemq.client.pending import check_key
+from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
+from pytubemq.client.producer.messages.message_checks import check_key
+from pytubemq.client.sync.thread import use_sync_words
 from pytubemq.errors import BufferFullError, ClosedError, TubeError
 
 if TYPE_CHECKING:
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client import producer as producers
-    from pytubemq.client.pending import Body, Encoded
-    from pytubemq.client.producer import ProducerStats
-    from pytubemq.client.receipts import Receipts
+    from pytubemq.client.producer import producer as producers
+    from pytubemq.client.producer.messages.message_checks import Body, Encoded
+    from pytubemq.client.producer.producer import ProducerStats
+    from pytubemq.client.producer.receipts import Receipts
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
     from pytubemq.net.iothread import IoThread
 
 
-LOOK_AGAIN_S = 0.001
-"""How long a submitted message may lie between the threads while others follow it."""
+POLL_PERIOD_S = 0.001
+"""Longest time that a submitted message waits between the threads while others follow it."""
 
 
 class _Waiting(NamedTuple):
-    """What was submitted and has not reached the loop's thread yet: a message, or many that stay together."""
+    """A message, or several that stay together, that has not reached the loop's thread yet."""
 
     future: concurrent.futures.Future[Any]
-    encoded: Encoded | EncodedMany
+    encoded: Encoded | EncodedBatches
     key: bytes | str | None
     partition: Partition | int | None
     messages: int
@@ -155,12 +156,12 @@ class Producer:
 
     def encode_payloads(
         self, payloads: list[bytes], *, flag: int, msg_type: str | None = None, msg_time: str | None = None
-    ) -> EncodedMany:
-        """Packs of payloads that hold their attributes already; as `pytubemq.Producer.encode_payloads`."""
+    ) -> EncodedBatches:
+        """Build record batches of payloads that contain their attributes; as `pytubemq.Producer.encode_payloads`."""
         return self._producer.encode_payloads(payloads, flag=flag, msg_type=msg_type, msg_time=msg_time)
 
     def check_payload(self, payload: bytes, flag: int) -> None:
-        """See whether the topic takes a payload; as `encode_payloads` does.
+        """Check a payload's length; as `encode_payloads` does.
 
         Raises:
             MessageError: it is too long.
@@ -169,7 +170,7 @@ class Producer:
 
     @overload
     def submit_encoded(
-        self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None
+        self, encoded: EncodedBatches, *, key: bytes | str | None = None, partition: Partition | int | None = None
     ) -> concurrent.futures.Future[Receipts]: ...
     @overload
     def submit_encoded(
@@ -177,27 +178,27 @@ class Producer:
     ) -> concurrent.futures.Future[Receipt]: ...
     def submit_encoded(
         self,
-        encoded: EncodedMany | Encoded,
+        encoded: EncodedBatches | Encoded,
         *,
         key: bytes | str | None = None,
         partition: Partition | int | None = None,
     ) -> concurrent.futures.Future[Any]:
         """`submit_many` for what `encode_payloads` gave; `submit` for a payload, its flag, type and time."""
         self._producer.check_open()
-        if not isinstance(encoded, EncodedMany):
+        if not isinstance(encoded, EncodedBatches):
             return self._put(encoded, key, partition, 1, len(encoded[0]))
-        self._producer.buffer.check_lot(encoded.size_bytes, encoded.messages)
+        self._producer.buffer.check_size(encoded.size_bytes, encoded.messages)
         return self._put(encoded, key, partition, encoded.messages, encoded.size_bytes)
 
     def _put(
         self,
-        encoded: Encoded | EncodedMany,
+        encoded: Encoded | EncodedBatches,
         key: bytes | str | None,
         partition: Partition | int | None,
         messages: int,
         size_bytes: int,
     ) -> concurrent.futures.Future[Any]:
-        """Lay it between the threads, if the buffer has room for it.
+        """Queue a message for the loop's thread, if the buffer has room for it.
 
         Raises:
             BufferFullError: it has none.
@@ -207,17 +208,17 @@ class Producer:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         with self._lock:
             if not self._fits(messages, size_bytes):
-                raise self._producer.buffer.full(size_bytes, messages)
+                raise self._producer.buffer.full_error(size_bytes, messages)
             self._put_messages += messages
             self._put_bytes += size_bytes
             self._queue.append(_Waiting(future, encoded, key, partition, messages, size_bytes))
         if not self._posted:
             self._posted = True
-            self._io.post(self._look)
+            self._io.post(self._poll)
         return future
 
     def _fits(self, messages: int, size_bytes: int) -> bool:
-        """Whether there is room, what lies between the threads being counted, too."""
+        """True if there is room, counting what waits between the threads."""
         buffer = self._producer.buffer
         held = buffer.messages + self._put_messages - self._taken_messages
         held_bytes = buffer.size_bytes + self._put_bytes - self._taken_bytes
@@ -234,7 +235,7 @@ class Producer:
 
     @property
     def stats(self) -> ProducerStats:
-        """What has been done so far."""
+        """The counters so far."""
         return self._producer.stats
 
     @property
@@ -244,9 +245,12 @@ class Producer:
 
     # --- on the loop's thread -------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Take what is there, and look again soon: waking this thread for each message would cost more than sending
-        it. Only when nothing came meanwhile does the next message have to wake it."""
+    def _poll(self) -> None:
+        """Take what is queued, and check again soon: waking this thread for each message would cost more than sending
+        it.
+
+        Only if nothing came meanwhile does the next message have to wake it.
+        """
         if not self._queue:
             self._posted = False
             if not self._queue:  # cleared before this second look, so a message that saw it set is not left lying
@@ -254,7 +258,7 @@ class Producer:
             self._posted = True
         if not self._full and not self._hand_over_all():
             self._producer.tasks.spawn(self._drain(), name=f"sync-{self._producer.topic}")
-        asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look)
+        asyncio.get_running_loop().call_later(POLL_PERIOD_S, self._poll)
 
     async def _drain(self) -> None:
         """Hand over everything, waiting for room where there is none."""
@@ -286,7 +290,7 @@ class Producer:
             return True
         inner: asyncio.Future[Any]
         try:
-            if isinstance(encoded, EncodedMany):
+            if isinstance(encoded, EncodedBatches):
                 inner = self._producer.enqueue_many(encoded, key=key, partition=partition)
             else:
                 inner = self._producer.enqueue(encoded, key=key, partition=partition)
@@ -294,6 +298,7 @@ class Producer:
             return False
         except TubeError as error:
             if future.set_running_or_notify_cancel():
+                use_sync_words(error)
                 future.set_exception(error)
             return True
         if future.set_running_or_notify_cancel():

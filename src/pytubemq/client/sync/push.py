@@ -6,15 +6,15 @@ import functools
 import inspect
 from typing import TYPE_CHECKING
 
-from pytubemq.client.batch import Batch as AsyncBatch
+from pytubemq.client.received.batch import Batch as AsyncBatch
 from pytubemq.client.sync.consumer import Batch
 
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client import push as engine
-    from pytubemq.client.push import Handler, PushStats
+    from pytubemq.client.consumer import push_consumer as engine
+    from pytubemq.client.consumer.push_consumer import Handler, PushStats
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 
@@ -59,25 +59,26 @@ class PushConsumer:
 
     @property
     def assignment(self) -> tuple[Partition, ...]:
-        """The partitions this consumer holds, sorted."""
+        """The partitions of this consumer, sorted."""
         return self._io.call(lambda: self._push.assignment)
 
     def lag(self) -> dict[Partition, int | None]:
-        """Messages not yet confirmed per held partition; None while unknown."""
+        """Return the unconfirmed messages of each partition; None while unknown."""
         return self._io.call(self._push.lag)
 
     def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
-        """Read a held partition from another offset or time on; as `pytubemq.Consumer.seek`."""
+        """Read an assigned partition from another offset or time on; as `pytubemq.Consumer.seek`."""
         return self._io.run(self._push.seek(partition, offset))
 
     @property
     def stats(self) -> PushStats:
-        """What has been done so far."""
+        """The counters so far."""
         return self._push.stats
 
 
 def for_threads(io: IoThread, handler: Handler) -> Handler:
-    """A plain handler gets the batch in its form without `await`; a coroutine function runs on the client's thread."""
+    """Wrap a handler: a plain one gets the batch in its form without `await`; a coroutine function runs on the client's
+    thread."""
     if not callable(handler) or inspect.iscoroutinefunction(handler):
         return handler
 

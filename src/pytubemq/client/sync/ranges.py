@@ -1,13 +1,13 @@
-"""The way to a Broker's ranges, for those who read them over connections of their own.
+"""The parameters to read ranges over connections of their own.
 
-The invariant: the Master is asked where the Broker is now, so a Broker that has moved is found again.
+The invariant: the Master is asked for the Broker's address, so a Broker that has moved is found again.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.client.range_reads import RangeWay
+from pytubemq.client.reader.range_reads import RangeWay
 
 if TYPE_CHECKING:
     from pytubemq.client.sync.tube import Tube
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def range_way(tube: Tube, partition: Partition, *, renew_token: bool = False) -> RangeWay:
-    """Where the partition's Broker is, and what to show it.
+    """Return the address of the partition's Broker and the parameters of requests to it.
 
     Args:
         tube: a connection to the cluster.
@@ -30,10 +30,10 @@ def range_way(tube: Tube, partition: Partition, *, renew_token: bool = False) ->
     engine = tube._tube
 
     async def find() -> RangeWay:
-        cluster, lookup = engine._open(), engine._asks()
+        cluster, metadata = engine._open(), engine._open_metadata()
         if renew_token:
-            await lookup.renew_token(partition.topic)
-        address = await lookup._address(partition.broker_id, partition.topic)
-        return RangeWay(address, lookup.client_id, cluster.auth_info, cluster.options.request_timeout_s)
+            await metadata.renew_token(partition.topic)
+        address = await metadata._address(partition.broker_id, partition.topic)
+        return RangeWay(address, metadata.client_id, cluster.auth_info, cluster.options.request_timeout_s)
 
     return tube._open().run(find())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client.options import FetchOptions
-from pytubemq.client.reader import DEFAULT_READ_BYTES, DEFAULT_READ_MESSAGES, ReadBatches
+from pytubemq.client.reader.reader import DEFAULT_READ_BYTES, DEFAULT_READ_MESSAGES, ReadBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from pytubemq.client import batch as batches_of
-    from pytubemq.client import reader as readers
+    from pytubemq.client.reader import reader as readers
+    from pytubemq.client.received import batch as batches_of
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 
@@ -41,7 +41,7 @@ class Reader:
 
     @property
     def partition(self) -> Partition:
-        """What is read."""
+        """The topic to read."""
         return self._reader.partition
 
     @property
@@ -51,7 +51,7 @@ class Reader:
 
     @property
     def end(self) -> int | None:
-        """Where the range ends; None when it goes on with the partition."""
+        """The end of the range; None if it goes on with the partition."""
         return self._reader.end
 
     def batches(
@@ -62,7 +62,7 @@ class Reader:
         max_wait_s: float = 1.0,
         idle_timeout_s: float | None = None,
     ) -> Iterator[batches_of.ReadBatch]:
-        """The range in batches; arguments as in `pytubemq.Reader.batches`."""
+        """Iterate over the range in batches; arguments as in `pytubemq.Reader.batches`."""
         options = FetchOptions(
             max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
         )

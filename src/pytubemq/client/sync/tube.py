@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
-from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S
+from pytubemq.client.consumer.client_balance.options import META_CHECK_S, NODE_WAIT_S
 from pytubemq.client.options import Bound, FirstConnect, OnError, OnMalformed, Start
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
 from pytubemq.client.sync.push import PushConsumer, for_threads
 from pytubemq.client.sync.reader import Reader
+from pytubemq.client.sync.thread import SyncThread
 from pytubemq.errors import ClosedError
 from pytubemq.model.limits import (
     CONFIRM_TIMEOUT_S,
@@ -19,18 +20,18 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_BYTES,
     PRODUCER_BUFFER_MESSAGES,
 )
-from pytubemq.net.iothread import IoThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client.events import Event
-    from pytubemq.client.look import Known, PartitionLook
-    from pytubemq.client.push import Handler
+    from pytubemq.client.consumer.push_consumer import Handler
+    from pytubemq.client.partition_state import Known, PartitionLook
+    from pytubemq.client.session.events import Event
     from pytubemq.model.ids import Address, BrokerInfo, Partition
-    from pytubemq.wire.extensions import Capability
+    from pytubemq.net.iothread import IoThread
+    from pytubemq.wire.protocol.extensions import Capability
 
 
 def connect(
@@ -41,7 +42,7 @@ def connect(
     client_name: str = "",
     known: Known | None = None,
 ) -> Tube:
-    """A connection to a cluster, for `with`; arguments and errors as in `pytubemq.connect`."""
+    """Return a connection to a cluster, for `with`; arguments and errors as in `pytubemq.connect`."""
     return Tube(
         engine.connect(
             masters,
@@ -62,10 +63,10 @@ class Tube:
         self._io: IoThread | None = None
 
     def __enter__(self) -> Tube:
-        """Reach a Master; see `pytubemq.Tube`."""
+        """Connect to a Master; see `pytubemq.Tube`."""
         if self._io is not None:
             raise ClosedError("a connection can be entered once", hint="call connect() again")
-        self._io = IoThread()
+        self._io = SyncThread()
         try:
             self._io.run(self._tube.__aenter__())
         except BaseException:
@@ -79,7 +80,7 @@ class Tube:
         self.close()
 
     def close(self) -> None:
-        """Close what was made of it, then the connections. Idempotent, bounded in time."""
+        """Close its clients, then the connections. Idempotent, bounded in time."""
         io = self._io
         if io is None or io.closed:
             return
@@ -100,7 +101,7 @@ class Tube:
         batching: bool = True,
         idempotent: bool = True,
     ) -> Producer:
-        """A producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
+        """Return a producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
         made = self._open().call(
             lambda: self._tube.producer(
                 topic,
@@ -129,7 +130,7 @@ class Tube:
         max_bytes_per_s: float | None = None,
         bound: Bound | None = None,
     ) -> Consumer:
-        """A consumer of a group, for `with`; arguments as in `pytubemq.Tube.consumer`."""
+        """Return a consumer of a group, for `with`; arguments as in `pytubemq.Tube.consumer`."""
         made = self._open().call(
             lambda: self._tube.consumer(
                 group,
@@ -165,7 +166,7 @@ class Tube:
         meta_check_s: float = META_CHECK_S,
         node_wait_s: float = NODE_WAIT_S,
     ) -> BalanceConsumer:
-        """A consumer that divides a group's partitions with its fellows, for `with`; see `pytubemq.Tube`."""
+        """Return a consumer that divides a group's partitions with its fellows, for `with`; see `pytubemq.Tube`."""
         made = self._open().call(
             lambda: self._tube.balance_consumer(
                 group,
@@ -207,7 +208,7 @@ class Tube:
         max_bytes_per_s: float | None = None,
         bound: Bound | None = None,
     ) -> PushConsumer:
-        """A consumer that calls `handler`, for `with`; arguments as in `pytubemq.Tube.push_consumer`.
+        """Return a consumer that calls `handler`, for `with`; arguments as in `pytubemq.Tube.push_consumer`.
 
         A plain handler runs in a thread and gets a `sync.Batch`; a coroutine function runs on the client's own thread.
         """
@@ -246,7 +247,7 @@ class Tube:
         retry_for_s: float = 60.0,
         filters: Sequence[str] | None = None,
     ) -> Reader:
-        """A reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
+        """Return a reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
         made = self._open().call(
             lambda: self._tube.reader(
                 partition,
@@ -262,39 +263,39 @@ class Tube:
 
     @property
     def known(self) -> Known:
-        """What this connection has learned so far, for `connect(known=...)` in another process."""
+        """The state to pass on to another process, for `connect(known=...)`."""
         return self._open().call(lambda: self._tube.known)
 
     def learn(self, known: Known) -> None:
-        """Take what another connection to the cluster has learned since."""
+        """Take over the state of another connection to the cluster."""
         self._open().call(lambda: self._tube.learn(known))
 
     def partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
-        """All partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
+        """Return all partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
         return self._open().run(self._tube.partitions_of(topics))
 
     def topics(self) -> list[str]:
-        """The names of all topics, sorted; see `pytubemq.Tube.topics`."""
+        """Return the names of all topics, sorted; see `pytubemq.Tube.topics`."""
         return self._open().run(self._tube.topics())
 
     def partitions(self, topic: str) -> list[Partition]:
-        """All partitions of the topic, sorted; see `pytubemq.Tube.partitions`."""
+        """Return all partitions of the topic, sorted; see `pytubemq.Tube.partitions`."""
         return self._open().run(self._tube.partitions(topic))
 
     def offsets(
         self, partitions: Iterable[Partition], *, at: datetime | None = None
     ) -> dict[Partition, tuple[int, int]]:
-        """Per partition the first readable offset, or from a time on, and the one its next message gets."""
+        """Return per partition the first readable offset, or from a time on, and the one its next message gets."""
         return self._open().run(self._tube.offsets(list(partitions), at=at))
 
     def look(
         self, partitions: Iterable[Partition], *, at: datetime | None = None, group: str | None = None
     ) -> dict[Partition, PartitionLook]:
-        """Per partition what its Broker says about it; see `pytubemq.Tube.look`."""
+        """Return the state of each partition at its Broker; see `pytubemq.Tube.look`."""
         return self._open().run(self._tube.look(list(partitions), at=at, group=group))
 
     def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
-        """What each Broker that has some of these partitions can do of what the original cannot."""
+        """Return the capabilities of each Broker of these partitions, beyond those of the original."""
         return self._open().run(self._tube.capabilities(list(partitions)))
 
     def reset_group(
@@ -310,7 +311,7 @@ class Tube:
         return self._open().run(self._tube.reset_group(group, topic, to, partitions=partitions, dry_run=dry_run))
 
     def events(self) -> Iterator[Event]:
-        """What happens to this connection, as it happens; ends when it is closed."""
+        """Iterate over the events of this connection; ends when it is closed."""
         io = self._open()
         queue = io.call(self._tube.events)
         while True:
@@ -322,7 +323,7 @@ class Tube:
 
     @property
     def brokers(self) -> list[BrokerInfo]:
-        """The Brokers that have been named so far."""
+        """The Brokers known so far."""
         return self._open().call(lambda: self._tube.brokers)
 
     def _open(self) -> IoThread:

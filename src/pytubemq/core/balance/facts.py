@@ -32,14 +32,14 @@ class OpType(IntEnum):
 class Event:
     """An order to one consumer, known by its `rebalance_id` (never 0), which comes back as its acknowledgement.
 
-    `told_s` is when it was first told: the time-out counts from there. `sent_s` is when it last went out, or None
+    `first_sent_s` is when it was first told: the time-out counts from there. `sent_s` is when it last went out, or None
     when the answer that carried it is known to be lost.
     """
 
     rebalance_id: int
     op: OpType
     partitions: tuple[Partition, ...]
-    told_s: float
+    first_sent_s: float
     sent_s: float | None
 
     @property

@@ -153,13 +153,13 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
         return _put(view, member), ()
     before = member.event
     is_new = before is None or before.rebalance_id != event.rebalance_id
-    told = replace(member, event=event)
+    notified = replace(member, event=event)
     if is_new and before is not None:
-        told = _superseded(told, before)
-    told = replace(told, again=told.again.difference(event.partitions))
+        notified = _superseded(notified, before)
+    notified = replace(notified, again=notified.again.difference(event.partitions))
     if event.connects:
-        told = replace(told, holds=member.holds.union(event.partitions), shed=_NOTHING)
-    view = _put(view, told)
+        notified = replace(notified, holds=member.holds.union(event.partitions), shed=_NOTHING)
+    view = _put(view, notified)
     if is_new:
         owners = {**view.owners, **dict.fromkeys(event.partitions, member.name)} if event.connects else view.owners
         view = replace(view, owners=owners, next_rebalance_id=view.next_rebalance_id + 1)
@@ -216,7 +216,7 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
         if member.deadline_s <= now_s:
             view = _drop(view, name)
             dropped.append(Dropped(name, "not heard of in time"))
-        elif member.event is not None and member.event.told_s + view.timing.event_timeout_s <= now_s:
+        elif member.event is not None and member.event.first_sent_s + view.timing.event_timeout_s <= now_s:
             if member.forgone + 1 >= MAX_FORGONE_EVENTS:
                 view = _drop(view, name)
                 dropped.append(Dropped(name, f"event {member.event.rebalance_id} was not acknowledged in time"))
@@ -305,9 +305,9 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     member = view.members[name]
     if not view.planned:
         return _put(view, replace(member, holds=reported))
-    told = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
+    sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
-    holds = (reported - others) | (told & member.holds)
+    holds = (reported - others) | (sent & member.holds)
     stray = frozenset(others) | (member.stray & member.leaving)
     return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))
 
@@ -416,14 +416,14 @@ def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
         return Event(view.next_rebalance_id, op, tuple(sorted(surplus)[:room]), now_s, now_s)
     taken = {p for p in member.again if _can_be_taken_again(view, p, member, now_s)}
     if now_s >= view.settle_until_s:
-        taken.update(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
+        taken.update(p for p in gain if _can_be_assigned(view, p) and not _is_on_its_way(view, p, member, now_s))
     if not taken:
         return None
     op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
     return Event(view.next_rebalance_id, op, tuple(sorted(taken)[:room]), now_s, now_s)
 
 
-def _can_be_told(view: GroupView, partition: Partition) -> bool:
+def _can_be_assigned(view: GroupView, partition: Partition) -> bool:
     return (
         partition in view.available
         and partition not in view.owners

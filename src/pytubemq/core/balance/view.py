@@ -143,7 +143,7 @@ def _dues(view: GroupView) -> Iterator[float]:
     for member in view.members.values():
         yield member.deadline_s
         if member.event is not None:
-            yield member.event.told_s + view.timing.event_timeout_s
+            yield member.event.first_sent_s + view.timing.event_timeout_s
             if member.event.sent_s is not None:
                 yield member.event.sent_s + view.timing.resend_s
         if member.out_until_s is not None:

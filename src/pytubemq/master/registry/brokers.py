@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import BadRequestError, Code, StorageError
-from pytubemq.master.absent_brokers import is_auto_registered
-from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.brokers.absent_brokers import is_auto_registered
+from pytubemq.master.catalogue.topic_deletion import with_records
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import (
@@ -23,15 +23,15 @@ from pytubemq.master.registry.outcome import (
     Outcome,
 )
 from pytubemq.master.registry.topics import SYSTEM_USER, new_topic
-from pytubemq.master.removal import with_records
+from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicProps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pytubemq.master.brokers import Brokers
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.records import Record
 
 logger = logging.getLogger(__name__)
@@ -285,7 +285,7 @@ def _clash(record: BrokerRecord) -> Outcome | None:
     """The refusal of a Broker whose pages have the port of another of its servers."""
     if record.web_port not in (record.address.port, record.tls_port):
         return None
-    text = f"brokerWebPort {record.web_port} is also brokerPort or brokerTLSPort: give each server a port of its own"
+    text = f"brokerWebPort {record.web_port} is also brokerPort or brokerTLSPort: give each server its own port"
     return Outcome(_key(record), BAD_VALUE, text)
 
 

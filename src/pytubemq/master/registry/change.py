@@ -18,7 +18,7 @@ from pytubemq.model.limits import MAX_RECORDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.records import Record
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What holds for the whole cluster: the defaults of Brokers and topics."""
+"""Settings of the whole cluster: the defaults of Brokers and topics."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytubemq.model.records import BUILT_IN_PROPS, ClusterRecord, TopicProps
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.registry.audit import Audit
-    from pytubemq.master.topic_change import TopicChange
+    from pytubemq.master.registry.topic_change import TopicChange
 
 
 class ClusterRegistry:
@@ -46,7 +46,7 @@ class ClusterRegistry:
         return await self._put(given, props, by=by)
 
     async def alter(self, change: TopicChange, *, by: Audit) -> None:
-        """Change what holds for topics that say nothing else; what is so already stays, without an error.
+        """Change the cluster's defaults for topics; what is so already stays, without an error.
 
         A property that a change gives up gets its built-in value.
         """

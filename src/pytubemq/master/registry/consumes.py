@@ -21,7 +21,7 @@ from pytubemq.model.limits import MAX_CONSUME_RECORDS
 from pytubemq.model.records import ConsumeRecord, GroupRecord, Stamp, TopicRecord
 
 if TYPE_CHECKING:
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.registry.audit import Audit
     from pytubemq.model.records import Record
 

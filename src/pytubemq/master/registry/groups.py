@@ -1,4 +1,4 @@
-"""What holds for consumer groups: their rules of flow control, their priority, how many Brokers one consumer may have.
+"""Settings of consumer groups: their flow-control rules, their priority, how many Brokers one consumer may have.
 
 The older settings and rules of groups are views of the same records.
 """
@@ -17,7 +17,7 @@ from pytubemq.model.limits import MAX_GROUP_RECORDS
 from pytubemq.model.records import DEFAULT_QRY_PRIORITY_ID, NO_RULES, GroupRecord
 
 if TYPE_CHECKING:
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.registry.audit import Audit
 
 

@@ -12,8 +12,8 @@ from pytubemq.master.registry.groups import GroupRegistry
 from pytubemq.master.registry.topics import TopicRegistry
 
 if TYPE_CHECKING:
-    from pytubemq.master.brokers import Brokers
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

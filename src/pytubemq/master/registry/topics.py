@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.catalogue.topic_deletion import DELETED_BY
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import (
@@ -21,13 +21,13 @@ from pytubemq.master.registry.outcome import (
     UNCHANGED,
     Outcome,
 )
-from pytubemq.master.removal import DELETED_BY
+from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord, TopicStatus
 
 if TYPE_CHECKING:
-    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.records import Record
 
 SYSTEM_USER = "systemSelf"

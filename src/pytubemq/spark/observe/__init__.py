@@ -1,1 +1,1 @@
-"""How far queries are behind, and how that is told: as values, as figures for Prometheus, as lines of JSON."""
+"""The lag of queries, and its forms: values, Prometheus metrics, lines of JSON."""

@@ -51,7 +51,7 @@ _OF_QUERY: Final[Sequence[tuple[Metric, Callable[[QueryTotals], float | None]]]]
     (
         Metric(
             "spark_lag_seconds", Kind.GAUGE,
-            "Age of the oldest message that the query has yet to read; absent where it cannot be told", _QUERY,
+            "Age of the oldest message that the query has yet to read; absent where it is not known", _QUERY,
         ),
         lambda it: it.last.seconds,
     ),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 OPTIONS: Final = {
     "groupId": "the InLong group, needed",
     "streamId": "the InLong stream, needed; it is also the message's type, unless the rows or `msgType` name one",
-    "version": "0, 1 or 2; 1 if nothing is said",
-    "compress": "true (Snappy) or false; true if nothing is said",
+    "version": "0, 1 or 2; default 1",
+    "compress": "true (Snappy) or false; default true",
 }
 """Names behind `encode.`, and what they take."""
 
@@ -36,7 +36,7 @@ class InLongEncoder:
 
     def encode(self, bodies: Sequence[bytes], times_ms: Sequence[int | None] | None) -> list[bytes]:
         """The messages, one for each body; a row without a time gets the current one."""
-        from pytubemq.spark.decode.inlong.encode import encode_inlong
+        from pytubemq.decode.inlong.encode import encode_inlong
 
         now_ms = int(time.time() * 1000)
         shared = {"groupId": self.group_id, "streamId": self.stream_id}

@@ -67,7 +67,7 @@ OPTIONS: Final = (
         "false",
         "both",
         "true or false",
-        "Mark every message so that a repeat can be told from a new one. Needs an idempotency key column or "
+        "Mark every message so that duplicates can be detected. Needs an idempotency key column or "
         "`planIsMapOnly=true`.",
     ),
     SinkOption(
@@ -75,7 +75,7 @@ OPTIONS: Final = (
         "`idempotencyKey`, if there is such a column",
         "both",
         "the name of a column (text, binary or a whole number)",
-        "The column that tells the rows of a batch apart. It is not sent; its hash is.",
+        "The column that identifies the rows of a batch. It is not sent; its hash is.",
     ),
     SinkOption(
         "planIsMapOnly",
@@ -83,7 +83,7 @@ OPTIONS: Final = (
         "both",
         "true or false",
         "You say that a replayed batch has the same rows in the same order in the same Spark partitions. Rows are "
-        "then told apart by their number.",
+        "then identified by their number.",
     ),
     SinkOption(
         "queryId",

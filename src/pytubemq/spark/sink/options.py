@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 
 from pytubemq.core.sequences import MAX_EPOCH
 from pytubemq.errors import ConfigError, FormatError, MessageError
+from pytubemq.model import units
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MIB
 from pytubemq.model.names import check_topic
-from pytubemq.spark import units
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
-from pytubemq.wire.attributes import format_attributes
+from pytubemq.wire.text.attributes import format_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
     if options.idempotency_key is not None and options.plan_is_map_only:
         raise ConfigError(
             "options idempotencyKey and planIsMapOnly contradict each other",
-            hint="rows are told apart by their key or by their number: give one of the two",
+            hint="rows are identified by their key or by their number: give one of the two",
         )
     if "checkpointLocation" in given and "batchId" not in given:
         raise ConfigError(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import MessageError
 from pytubemq.spark.sink.identity import without_identity
-from pytubemq.wire.attributes import format_attributes
-from pytubemq.wire.payload import HAS_ATTRIBUTES
+from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
+from pytubemq.wire.text.attributes import format_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

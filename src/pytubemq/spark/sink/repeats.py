@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.pack import read_columns
-from pytubemq.wire.payload import decode_payload
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.batch.record_batch import read_columns
+from pytubemq.wire.text.attributes import parse_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.client.many import EncodedMany
-    from pytubemq.client.receipts import Receipts
+    from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
+    from pytubemq.client.producer.receipts import Receipts
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
     from pytubemq.sync import Tube
@@ -84,7 +84,7 @@ class SingleRepeats:
 
 
 def check_repeats(
-    tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Sequence[int], where: str, *, untold: bool = False
+    tube: Tube, receipts: Receipts, encoded: EncodedBatches, rows: Sequence[int], where: str, *, untold: bool = False
 ) -> None:
     """Compare the repeated ones of messages that were sent together with what stands in their partition.
 
@@ -102,8 +102,8 @@ def check_repeats(
     if not receipts.repeated and not untold:
         return
     sent: list[tuple[bytes, int]] = []
-    for pack in encoded.packs:
-        columns = read_columns(pack.columns, check=False)
+    for batch in encoded.batches:
+        columns = read_columns(batch.columns, check=False)
         sent += [(payload, columns.flag) for payload in columns.payloads()]
     at = 0
     while at < len(receipts):

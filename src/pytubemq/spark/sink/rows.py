@@ -17,7 +17,7 @@ from pytubemq.errors import FormatError, MessageError
 from pytubemq.model.ids import Partition
 from pytubemq.model.names import check_topic
 from pytubemq.spark.sink.identity import key_digest
-from pytubemq.wire.attributes import check_msg_time, format_attributes
+from pytubemq.wire.text.attributes import check_msg_time, format_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,15 +10,15 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.client.many import EncodedMany
-from pytubemq.client.receipts import Receipts
+from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
+from pytubemq.client.producer.receipts import Receipts
 from pytubemq.errors import MessageError, PartialSendError, TubeError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 from pytubemq.model.message import Receipt
 from pytubemq.spark.sink.payloads import payload_of_one, payloads
 from pytubemq.spark.sink.placing import Stripes, for_key
 from pytubemq.spark.sink.repeats import SingleRepeats, check_repeats
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.protocol.extensions import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class _Flight(NamedTuple):
 
     topic: str
     rows: Sequence[int]
-    encoded: EncodedMany | tuple[bytes, int, str | None, str | None]
+    encoded: EncodedBatches | tuple[bytes, int, str | None, str | None]
     future: Future[Any]
     messages: int
     size_bytes: int
@@ -317,7 +317,7 @@ class Sending:
             # the first request over a connection is one whose answer tells no repeat
             self._met.add((flight.topic, partition.broker_id))
             untold = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
-        if isinstance(flight.encoded, EncodedMany):
+        if isinstance(flight.encoded, EncodedBatches):
             assert isinstance(receipts, Receipts)
             check_repeats(self._tube, receipts, flight.encoded, flight.rows, self._where, untold=untold)
         else:

@@ -96,7 +96,7 @@ def _identity(plan: TaskPlan, context: TaskContext) -> Identity | None:
     query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query is None or batch is None:
         raise ConfigError(
-            "this Spark does not tell its tasks the ids of query and batch, by which repeats are known",
+            "this Spark does not give its tasks the ids of query and batch, by which duplicates are detected",
             hint="write with foreachBatch and the options queryId and batchId",
         )
     return Identity(query, int(batch), context.partitionId())

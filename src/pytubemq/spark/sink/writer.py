@@ -49,7 +49,7 @@ class TubeMqWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task has failed for good. What was delivered stays: a topic takes nothing back."""
-        _tell("given up; what was delivered stays", messages)
+        _tell("given up; delivered rows stay", messages)
 
 
 class TubeMqStreamWriter(DataSourceStreamArrowWriter):
@@ -68,7 +68,7 @@ class TubeMqStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """A task has failed for good; the query ends, and its restart writes this batch again."""
-        _tell(f"batch {batchId} given up; what was delivered stays", messages)
+        _tell(f"batch {batchId} given up; delivered rows stay", messages)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TubeMqWriter:

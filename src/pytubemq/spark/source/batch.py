@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.missing_topic import LIST
 from pytubemq.spark.entrance import entrance
-from pytubemq.spark.source.loss import lose
-from pytubemq.spark.source.plan import plan, taken_back
-from pytubemq.spark.source.planned import tasks
+from pytubemq.spark.source.plan.loss import lose
+from pytubemq.spark.source.plan.plan import plan, taken_back
+from pytubemq.spark.source.planning.resolve import check_named, check_order, resolve, resolve_start
+from pytubemq.spark.source.planning.survey import Survey
+from pytubemq.spark.source.planning.tasks import tasks
 from pytubemq.spark.source.positions import Edge, Positions
-from pytubemq.spark.source.resolve import check_named, check_order, resolve, resolve_start
-from pytubemq.spark.source.survey import Survey
-from pytubemq.spark.source.task import read_range
+from pytubemq.spark.source.read.task import read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class TubeMqReader(DataSourceReader):
         survey = Survey(options)
         ends = survey.ends()
         if not ends:
-            raise ConfigError(f"there is no topic like {options.topics.pattern}", hint="pytubemq topic list lists them")
+            raise ConfigError(f"no topic matches the pattern {options.topics.pattern!r}", hint=LIST)
         now_ms = int(time.time() * 1000)
         start = resolve_start(
             options.starting or Positions(Edge.EARLIEST),

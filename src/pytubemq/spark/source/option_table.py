@@ -173,7 +173,7 @@ OPTIONS: Final = (
         "none",
         Scope.BOTH,
         "message types, separated by commas",
-        "Reads only messages of these types (`msgType`); the Broker passes over the others. Limits and lag count them "
+        "Reads only messages of these types (`msgType`); the Broker skips the others. Limits and lag count them "
         "all the same. Needs pytubemq Brokers.",
     ),
     SourceOption(
@@ -181,7 +181,7 @@ OPTIONS: Final = (
         "none",
         Scope.STREAM,
         "the name of a group that nobody else uses",
-        "Publishes the query's progress as this group's position at the Brokers, so that `pytubemq group show` tells "
+        "Publishes the query's progress as this group's position at the Brokers, so that `pytubemq group show` shows "
         "the lag. Recovery goes by the checkpoint alone.",
     ),
     SourceOption(

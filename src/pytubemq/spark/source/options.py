@@ -13,10 +13,10 @@ from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
 from pytubemq.model.names import check_group, check_topic
+from pytubemq.model.units import count, duration_s, size_bytes
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope, takes
 from pytubemq.spark.source.positions import AtTime, Edge, Positions, bad, parse_offsets, parse_times
 from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
-from pytubemq.spark.units import count, duration_s, size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from pytubemq.spark.decode.in_source import DecodedColumns
+    from pytubemq.spark.source.decoded_columns import DecodedColumns
     from pytubemq.spark.source.options import SourceOptions
 
 COLUMNS: Final = (
@@ -54,7 +54,7 @@ def decoded_columns(options: SourceOptions) -> DecodedColumns:
     Raises:
         ConfigError: an option of it is wrong.
     """
-    from pytubemq.spark.decode.in_source import DecodedColumns
+    from pytubemq.spark.source.decoded_columns import DecodedColumns
 
     found = DecodedColumns.from_options(options.decode)
     assert found is not None

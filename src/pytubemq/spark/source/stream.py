@@ -24,10 +24,8 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.entrance import entrance
-from pytubemq.spark.source.ending import Ending
-from pytubemq.spark.source.loss import lose
-from pytubemq.spark.source.pace import Patience, TaskPace
-from pytubemq.spark.source.plan import (
+from pytubemq.spark.source.plan.loss import lose
+from pytubemq.spark.source.plan.plan import (
     Ends,
     Offsets,
     advance,
@@ -41,14 +39,16 @@ from pytubemq.spark.source.plan import (
     plan,
     taken_back,
 )
-from pytubemq.spark.source.planned import tasks
+from pytubemq.spark.source.planning.batch_pace import Patience, TaskPace
+from pytubemq.spark.source.planning.ending import Ending
+from pytubemq.spark.source.planning.partition_speeds import Speeds
+from pytubemq.spark.source.planning.resolve import resolve_start
+from pytubemq.spark.source.planning.survey import Survey
+from pytubemq.spark.source.planning.tasks import tasks
 from pytubemq.spark.source.positions import Edge, Positions
 from pytubemq.spark.source.progress import GroupProgress
-from pytubemq.spark.source.reports import Reports
-from pytubemq.spark.source.resolve import resolve_start
-from pytubemq.spark.source.speeds import Speeds
-from pytubemq.spark.source.survey import Survey
-from pytubemq.spark.source.task import read_range
+from pytubemq.spark.source.read.reports import Reports
+from pytubemq.spark.source.read.task import read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -291,7 +291,7 @@ def _max_rows(limit: ReadLimit) -> int:
 
 
 def _leave_at_sigterm() -> None:
-    """Spark ends this process by SIGTERM, which would pass over `stop`: end as a program does, instead."""
+    """Spark ends this process by SIGTERM, which would skip `stop`: end as a program does, instead."""
 
     def leave(*_: Any) -> None:
         raise SystemExit(0)

@@ -1,6 +1,6 @@
 """Where a Java Broker keeps what: `<topic>-<store>` directories with data files, and one file of group offsets.
 
-The invariant: nothing here writes, and a directory that is no store of a topic is passed over, not guessed at.
+The invariant: nothing here writes, and a directory that is no store of a topic is skipped, not guessed at.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.limits import MAX_MESSAGE_BYTES
 from pytubemq.storage.java.layout import PARTITIONS_PER_STORE
-from pytubemq.wire.checksum import check_sum
+from pytubemq.wire.batch.checksum import check_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

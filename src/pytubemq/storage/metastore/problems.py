@@ -5,11 +5,6 @@ from __future__ import annotations
 from pytubemq.errors import Code, NotFoundError
 
 
-def no_topic(name: str) -> NotFoundError:
-    """For a topic that is not there."""
-    return NotFoundError(f"no topic {name}", hint="`pytubemq topic list` shows all", code=Code.NOT_FOUND)
-
-
 def dangling(topic: str, broker_id: int) -> NotFoundError:
     """For a topic on a Broker of which one is not there."""
     return NotFoundError(

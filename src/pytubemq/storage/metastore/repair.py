@@ -18,7 +18,7 @@ from pytubemq.errors import NotFoundError, StorageError
 from pytubemq.model.records import ClusterRecord
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.seal import read_seal, seal_path
-from pytubemq.storage.metastore.sqlite import SqliteMetaStore, kept_log, read_records
+from pytubemq.storage.metastore.sqlite import COUNT_OF_RECORDS, SqliteMetaStore, kept_log, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from pytubemq.storage.metastore.checks import Totals
 
 _LOG: Final = "-wal"
+_NO_TOPICS: Final = (
+    "the record of consumer group ",
+    "the record of consume ",
+    "the record of cluster",
+    COUNT_OF_RECORDS,
+)
+"""How the names of damaged records begin that concern no topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,11 @@ class Examination:
     def is_sound(self) -> bool:
         """True if nothing is damaged or missing."""
         return not self.damaged and not self.lost_changes
+
+    @property
+    def lacks_topics(self) -> bool:
+        """True if records of topics, their placements or Brokers may be lost; `cluster adopt` takes those over."""
+        return bool(self.lost_changes) or any(not name.startswith(_NO_TOPICS) for name in self.damaged)
 
     def records(self) -> list[Record]:
         """Return the sound records."""
@@ -102,7 +114,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
             ) from error
     damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
     if not reading.damaged and sealed is not None and sealed.generation == reading.totals.generation != 0:
-        damaged += [] if sealed == reading.totals else ["the count of its records"]
+        damaged += [] if sealed == reading.totals else [COUNT_OF_RECORDS]
     behind = 0 if sealed is None else max(0, sealed.generation - reading.totals.generation)
     return Examination(reading.metadata, tuple(damaged), behind)
 

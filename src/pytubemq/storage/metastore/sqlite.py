@@ -28,7 +28,7 @@ from pytubemq.model.records import (
     GroupRecord,
     TopicRecord,
 )
-from pytubemq.storage.disk import PRIVATE_FILE, close_to_others, make_private
+from pytubemq.storage.disk.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LAYOUT_WITH_CHECKS: Final = 4
+COUNT_OF_RECORDS: Final = "the count of its records"
+"""What is named where every record is sound and their number or sum is not the one that was written."""
 REPAIR_HINT: Final = (
-    "put a copy of the directory in its place, or keep what is sound with `pytubemq store metadata {} --repair`: "
+    "put a copy of the directory in its place, or keep what is sound with `pytubemq store metadata {} --repair --yes`: "
     "Brokers keep their topics, `pytubemq cluster adopt` then takes over what is missing"
 )
 _DAMAGE: Final = (
@@ -245,10 +247,10 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
         serial = state = None
     found.last_serial_id = serial[0] if serial and isinstance(serial[0], int) else 0
     if state is None or not all(isinstance(value, int) for value in state):
-        return Reading(found, (*damaged, "the count of its records"), counted)
+        return Reading(found, (*damaged, COUNT_OF_RECORDS), counted)
     totals = Totals(*state[:3])
     if serial is None or state[3] != totals.check(serial[0]):
-        damaged.append("the count of its records")
+        damaged.append(COUNT_OF_RECORDS)
     elif (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
         damaged.append(f"{counted.records} records where {totals.records} should be")
     return Reading(found, tuple(damaged), totals)

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytubemq.errors import Code, FormatError, NotFoundError
+from pytubemq.model.missing_topic import missing_text
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.tools.holding import check_store, held
-from pytubemq.storage.tools.looking import looked_into
-from pytubemq.storage.tools.records import Skipped, messages_of, raw_records
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.payload import decode_payload
+from pytubemq.storage.tools.read.read_only_store import open_read_only
+from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
+from pytubemq.storage.tools.read.store_access import check_store, lock_store
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.text.attributes import parse_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytubemq.storage.store import BrokerStore
+    from pytubemq.storage.store.store import BrokerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def export(
     """
     check_store(root)
     count = count or ExportCount()
-    with held(root), looked_into(root, check=True) as store:
+    with lock_store(root), open_read_only(root, check=True) as store:
         ranges = []
         for name, number in store.partitions():
             if name == topic and partition_id in (None, number):
@@ -101,8 +102,10 @@ def export(
                 ranges.append((number, begin, min(last, _offset(store, topic, number, end, last))))
         if not ranges:
             raise NotFoundError(
-                f"no {'topic' if partition_id is None else f'partition {partition_id} of topic'} {topic} in {root}",
-                hint=f"pytubemq store inspect {root}  shows what is there",
+                f"{missing_text([topic])} in {root}"
+                if partition_id is None
+                else f"partition {partition_id} of topic {topic!r} does not exist in {root}",
+                hint=f"pytubemq store inspect {root}  shows its contents",
                 code=Code.NOT_FOUND,
             )
         count.wanted = sum(max(0, stop - begin) for _, begin, stop in ranges) // OFFSET_UNIT

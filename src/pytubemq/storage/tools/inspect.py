@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import CorruptError, FormatError, StorageError
 from pytubemq.model.offset import to_offset
-from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
-from pytubemq.storage.header import HEADER_BYTES, VERSION
-from pytubemq.storage.index import RecordKind
-from pytubemq.storage.scan import read_record
-from pytubemq.storage.tools.blocks import BadBytes, walk_blocks
-from pytubemq.storage.tools.files import find_journals, find_partitions
-from pytubemq.storage.tools.holding import ReadingDisk, check_store
-from pytubemq.storage.tools.looking import looked_into
-from pytubemq.storage.tools.records import Skipped, messages_of, raw_records
-from pytubemq.wire.payload import decode_payload
+from pytubemq.storage.format.checkpoint import NAME, Checkpoint, read_checkpoint
+from pytubemq.storage.format.header import HEADER_BYTES, VERSION
+from pytubemq.storage.format.index import RecordKind
+from pytubemq.storage.format.scan import read_record
+from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
+from pytubemq.storage.tools.read.files import find_journals, find_partitions
+from pytubemq.storage.tools.read.read_only_store import open_read_only
+from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
+from pytubemq.storage.tools.read.store_access import ReadingDisk, check_store
+from pytubemq.storage.tools.repair_steps.side_files import kept_files
+from pytubemq.wire.batch.payload import decode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytubemq.storage.disk import Disk
-    from pytubemq.storage.store import BrokerStore
-    from pytubemq.storage.tools.files import StoreFile
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.store.store import BrokerStore
+    from pytubemq.storage.tools.read.files import StoreFile
 
 _HEAD_BYTES = 64
 """Of a body that are shown."""
@@ -46,6 +47,8 @@ class Inspected:
     positions: list[dict[str, Any]] = field(default_factory=list)
     producers: list[dict[str, Any]] = field(default_factory=list)
     fences: list[dict[str, Any]] = field(default_factory=list)
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    """What recoveries and repairs left in the directory, and what to do with it."""
 
 
 def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = None) -> Inspected:
@@ -63,6 +66,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
         checkpoint, found.problem = None, error.message
     if checkpoint is not None:
         found.checkpoint = _checkpoint(root, checkpoint)
+    found.kept = [{"name": path.name, "what": what} for path, what in kept_files(disk, root)]
     found.journals = [_journal(disk, file, checkpoint) for file in find_journals(disk, root)]
     files = {(item.topic, item.partition_id): item for item in find_partitions(disk, root)}
 
@@ -70,7 +74,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
         return topic in (None, name) and partition_id in (None, number)
 
     try:
-        with looked_into(root) as store:
+        with open_read_only(root) as store:
             known = store.partitions()
             there = set(known)
             for key in known:
@@ -111,7 +115,7 @@ def inspect_records(
     Raises:
         NotFoundError: no such partition. Else as `inspect`, and CorruptError: a Broker would not open the store.
     """
-    with looked_into(root) as store:
+    with open_read_only(root) as store:
         first, end = store.ends(topic, partition_id)
         for record in raw_records(store, topic, partition_id, max(first, start or 0), end):
             if count <= 0:

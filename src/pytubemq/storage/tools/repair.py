@@ -7,45 +7,52 @@ is done, because it is found out by doing it in memory; the new state counts wit
 from __future__ import annotations
 
 import errno
-import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import CorruptError, DiskFullError, StorageError
 from pytubemq.model.limits import MIB
-from pytubemq.storage.checkpoint import NAME, Checkpoint
-from pytubemq.storage.disk import OsDisk, read_exactly
-from pytubemq.storage.fences import without
-from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.log_tails import LogTails
-from pytubemq.storage.places import partition_directory
-from pytubemq.storage.quarantine import Quarantine
-from pytubemq.storage.record import LogEnd, PartitionKey
-from pytubemq.storage.replay import lost_records
-from pytubemq.storage.tools.copies import put_back
-from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
-from pytubemq.storage.tools.findings import Severity
-from pytubemq.storage.tools.gaps import find_gaps, partitions_of
-from pytubemq.storage.tools.holding import check_store, held
-from pytubemq.storage.tools.journal_repair import JournalTaker
-from pytubemq.storage.tools.journals import JournalsAtHand, journals_at_hand
-from pytubemq.storage.tools.lost_files import find_pieces, make_files
-from pytubemq.storage.tools.overlay import OverlayDisk
-from pytubemq.storage.tools.partition_repair import find_end, find_reach, last_message_id, repair_partition
-from pytubemq.storage.tools.rewriting import put_checkpoint
-from pytubemq.storage.tools.salvage import salvage_checkpoint
-from pytubemq.storage.tools.side_files import put_aside
+from pytubemq.storage.disk.disk import OsDisk, read_exactly
+from pytubemq.storage.disk.paths import partition_directory
+from pytubemq.storage.format.checkpoint import NAME, Checkpoint
+from pytubemq.storage.format.header import HEADER_BYTES
+from pytubemq.storage.format.record import LogEnd, PartitionKey
+from pytubemq.storage.journal.log_tails import LogTails
+from pytubemq.storage.journal.quarantine import Quarantine
+from pytubemq.storage.journal.replay import lost_records
+from pytubemq.storage.log.fences import without
+from pytubemq.storage.store.repair_report import write_report
+from pytubemq.storage.tools.check.findings import Severity
+from pytubemq.storage.tools.read.files import PartitionFiles, find_journals, find_partitions
+from pytubemq.storage.tools.read.journals import JournalsAtHand, journals_at_hand
+from pytubemq.storage.tools.read.overlay import OverlayDisk
+from pytubemq.storage.tools.read.salvage import salvage_checkpoint
+from pytubemq.storage.tools.read.store_access import check_store, lock_store
+from pytubemq.storage.tools.repair_steps.copies import put_back
+from pytubemq.storage.tools.repair_steps.gaps import find_gaps, partitions_of
+from pytubemq.storage.tools.repair_steps.journal_repair import JournalTaker
+from pytubemq.storage.tools.repair_steps.lost_files import find_pieces, make_files
+from pytubemq.storage.tools.repair_steps.partition_repair import find_end, find_reach, last_message_id, repair_partition
+from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
+from pytubemq.storage.tools.repair_steps.side_files import rename_damaged_files
+from pytubemq.storage.tools.repair_steps.undoing import copied_and_undone
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytubemq.storage.disk import Disk
-    from pytubemq.storage.record import Fence
-    from pytubemq.storage.tools.files import StoreFile
-    from pytubemq.storage.tools.side_files import Decoders
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.format.record import Fence
+    from pytubemq.storage.tools.read.files import StoreFile
+    from pytubemq.storage.tools.repair_steps.side_files import Decoders
+
+
+_LOST_POSITIONS: Final = (
+    "positions of groups, and the sequences by which repeats of producers are known, may be gone; compare "
+    "`pytubemq group show` with what the groups had done"
+)
 
 
 @dataclass(slots=True)
@@ -60,6 +67,8 @@ class Plan:
     """Messages that are lost afterwards, all of them, also those that were known before."""
     lost_records: str | None = None
     """A text on positions of groups and sequences of producers that may be lost."""
+    report: Path | None = None
+    """The file that says so after the repair, too; health names it until it is removed."""
     after: Verified | None = None
     """What `verify` says of the result."""
 
@@ -72,7 +81,7 @@ def plan(root: Path, *, progress: Callable[[int, int], None] | None = None, besi
             OlderVersionError: another version. OSError: something cannot be read.
     """
     check_store(root)
-    with held(root):
+    with lock_store(root):
         return _plan(root, progress, beside or {})
 
 
@@ -89,20 +98,19 @@ def repair(
         As `plan`. CorruptError: it did not help; what was changed can be taken back from the copies.
     """
     check_store(root)
-    with held(root):
+    with lock_store(root):
         found = _plan(root, progress, beside or {})
         if not found.done:
             return found
         _check_room(root, found.changed)
-        for path in found.changed:
-            target = copies / path.relative_to(root)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
-        again: list[str] = []
         disk = OsDisk()
-        if not found.before.is_sound:
-            _mend(disk, root, again.append)
-        put_aside(disk, root, beside or {}, again.append)
+        with copied_and_undone(root, copies, found.changed):
+            again: list[str] = []
+            if not found.before.is_sound:
+                _mend(disk, root, again.append)
+            rename_damaged_files(disk, root, beside or {}, again.append)
+            found.report = root / f"{copies.name}.json"
+            write_report(disk, found.report, _report(found, copies))
         found.after = verify_files(disk, root)
         if not found.after.is_sound:
             worst = next(one for one in found.after.findings if one.severity is Severity.DAMAGE)
@@ -111,6 +119,15 @@ def repair(
                 hint=f"take the files in {copies} back into it, and restore the directory from a backup",
             )
         return found
+
+
+def _report(found: Plan, copies: Path) -> dict[str, object]:
+    return {
+        "copies": copies.name,
+        "done": found.done,
+        "lost_messages": sum(fence.messages for fence in found.fences),
+        "lost_records": found.lost_records,
+    }
 
 
 def _check_room(root: Path, changed: Sequence[Path]) -> None:
@@ -129,7 +146,7 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decod
     found = Plan(verify_files(disk, root, progress=progress))
     if not found.before.is_sound:
         found.fences, found.lost_records = _mend(disk, root, found.done.append)
-    put_aside(disk, root, beside, found.done.append)
+    rename_damaged_files(disk, root, beside, found.done.append)
     if not found.done:
         return found
     found.changed = disk.changed()
@@ -198,7 +215,9 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
     put_checkpoint(disk, root, checkpoint)
     quarantine.discard()
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
-    return checkpoint.fences, None if taker.unread_from is None else lost_records(*taker.unread_from)
+    lost = [f"{root / NAME} was damaged or missing: {_LOST_POSITIONS}"] if wrong else []
+    lost += [] if taker.unread_from is None else [lost_records(*taker.unread_from)]
+    return checkpoint.fences, "; ".join(lost) or None
 
 
 def _make_lost_files(
@@ -243,7 +262,7 @@ def _rebuilt(
         end = find_end(disk, found)
         if end.ordinal > end.first_ordinal:
             ends[found.topic, found.partition_id] = end
-            say(f"{found.directory}: its files tell that it ends with message {end.ordinal - 1}")
+            say(f"{found.directory}: its files show that it ends with message {end.ordinal - 1}")
     checkpoint.ends = ends
     if disk.exists(root / NAME):
         file = disk.open(root / NAME)
@@ -255,5 +274,5 @@ def _rebuilt(
         checkpoint.ends = told.ends | ends
         say(f"{root / NAME}: {len(told.confirmed)} positions of groups were taken from it, though it fails its check")
     else:
-        say(f"{root / NAME}: it is missing; positions of groups are those that the journal tells, and no others")
+        say(f"{root / NAME}: it is missing; only the positions of groups in the journal are known")
     return checkpoint

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import CorruptError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset
-from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
-from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.places import partition_directory
-from pytubemq.storage.record import LogEnd
-from pytubemq.storage.tools.copies import find_copies
-from pytubemq.storage.tools.files import find_journals, find_partitions
-from pytubemq.storage.tools.findings import Finding, Severity
-from pytubemq.storage.tools.gaps import find_gaps, partitions_of
-from pytubemq.storage.tools.holding import ReadingDisk, check_store, held
-from pytubemq.storage.tools.journal_check import check_journal
-from pytubemq.storage.tools.journals import journals_at_hand
-from pytubemq.storage.tools.lost_files import find_pieces
-from pytubemq.storage.tools.segment_check import check_partition
-from pytubemq.storage.tools.side_files import check_side_files
+from pytubemq.storage.disk.paths import partition_directory
+from pytubemq.storage.format.checkpoint import NAME, Checkpoint, read_checkpoint
+from pytubemq.storage.format.header import HEADER_BYTES
+from pytubemq.storage.format.record import LogEnd
+from pytubemq.storage.tools.check.findings import Finding, Severity
+from pytubemq.storage.tools.check.journal_check import check_journal
+from pytubemq.storage.tools.check.segment_check import check_partition
+from pytubemq.storage.tools.read.files import find_journals, find_partitions
+from pytubemq.storage.tools.read.journals import journals_at_hand
+from pytubemq.storage.tools.read.store_access import ReadingDisk, check_store, lock_store
+from pytubemq.storage.tools.repair_steps.copies import find_copies
+from pytubemq.storage.tools.repair_steps.gaps import find_gaps, partitions_of
+from pytubemq.storage.tools.repair_steps.lost_files import find_pieces
+from pytubemq.storage.tools.repair_steps.side_files import check_side_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from pytubemq.storage.disk import Disk
-    from pytubemq.storage.record import PartitionKey
-    from pytubemq.storage.tools.files import PartitionFiles, StoreFile
-    from pytubemq.storage.tools.side_files import Decoders
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.format.record import PartitionKey
+    from pytubemq.storage.tools.read.files import PartitionFiles, StoreFile
+    from pytubemq.storage.tools.repair_steps.side_files import Decoders
 
 MAX_FINDINGS: Final = 10_000
 """Listed; those beyond are counted."""
@@ -92,7 +92,7 @@ def verify(
             version that this program reads. OSError: something cannot be read.
     """
     check_store(root)
-    with held(root):
+    with lock_store(root):
         result = verify_files(ReadingDisk(), root, topic=topic, progress=progress)
         if beside is not None:
             result.take(check_side_files(ReadingDisk(), root, beside))

@@ -16,14 +16,14 @@ from pytubemq.testing.hostile.corruption import corrupt
 from pytubemq.testing.hostile.packs import bad_columns
 from pytubemq.testing.hostile.requests import bulk, sound
 from pytubemq.testing.hostile.values import Scene, Values
-from pytubemq.wire.codec import encode
-from pytubemq.wire.extensions import OURS
-from pytubemq.wire.frame import FRAME_HEAD, TOKEN, FrameDecoder, encode_frame
-from pytubemq.wire.messages.extension import PackEntry, SendPacksRequestP2B
-from pytubemq.wire.messages.rpc import RequestBody, RequestHeader, RpcConnHeader
-from pytubemq.wire.methods import METHODS, MethodSpec
-from pytubemq.wire.rpc import encode_request
-from pytubemq.wire.varint import encode_varint
+from pytubemq.wire.framing.frame import FRAME_HEAD, TOKEN, FrameDecoder, encode_frame
+from pytubemq.wire.protobuf.varint import encode_varint
+from pytubemq.wire.protocol.extensions import OURS
+from pytubemq.wire.protocol.messages.extension import PackEntry, SendPacksRequestP2B
+from pytubemq.wire.protocol.messages.rpc import RequestBody, RequestHeader, RpcConnHeader
+from pytubemq.wire.rpc.envelope import encode_request
+from pytubemq.wire.rpc.methods import METHODS, MethodSpec
+from pytubemq.wire.serialization.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.testing.hostile.forms import FORM_OF
-from pytubemq.wire.schema import FieldSpec, Kind, Label, specs
-from pytubemq.wire.varint import decode_varint, encode_varint
+from pytubemq.wire.protobuf.schema import FieldSpec, Kind, Label, specs
+from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
 
 if TYPE_CHECKING:
     from pytubemq.testing.hostile.values import Values

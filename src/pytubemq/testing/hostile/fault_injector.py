@@ -15,18 +15,18 @@ from pytubemq.testing.hostile.corruption import corrupt
 from pytubemq.testing.hostile.packs import bad_stored
 from pytubemq.testing.hostile.requests import bulk, sound
 from pytubemq.testing.hostile.values import NAMES, Scene, Values
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.frame import encode_frame
-from pytubemq.wire.messages.broker import GetMessageResponseB2C
-from pytubemq.wire.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.methods import METHODS
-from pytubemq.wire.rpc import encode_exception, encode_response
-from pytubemq.wire.varint import encode_varint
+from pytubemq.wire.framing.frame import encode_frame
+from pytubemq.wire.protobuf.varint import encode_varint
+from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
+from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.rpc.envelope import encode_exception, encode_response
+from pytubemq.wire.rpc.methods import METHODS
+from pytubemq.wire.serialization.codec import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 CODES: Final = (200, 301, 400, 401, 403, 404, 410, 411, 412, 415, 419, 422, 424, 430, 431, 443, 450, 452, 455, 500, 503,
                 0, -1, 201, 599, 2**31 - 1, -(2**31))  # fmt: skip
@@ -203,4 +203,4 @@ def _send(call: Call, buffers: Sequence[bytes]) -> None:
 def _drop(call: Call) -> None:
     if not call.answered:
         call.answered = True
-        call.connection.finished(call.size_bytes)
+        call.connection.count_answered(call.size_bytes)

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from pytubemq.wire.pack import encode_columns
+from pytubemq.wire.batch.record_batch import encode_columns
 
 if TYPE_CHECKING:
     from pytubemq.testing.hostile.values import Values

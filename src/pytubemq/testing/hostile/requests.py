@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.testing.hostile.forms import FORM_OF
 from pytubemq.testing.hostile.packs import sound_columns
-from pytubemq.wire.checksum import NOT_CHECKED
-from pytubemq.wire.messages.extension import PackEntry
-from pytubemq.wire.schema import FieldSpec, Kind, Label, specs
+from pytubemq.wire.batch.checksum import NOT_CHECKED
+from pytubemq.wire.protobuf.schema import FieldSpec, Kind, Label, specs
+from pytubemq.wire.protocol.messages.extension import PackEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

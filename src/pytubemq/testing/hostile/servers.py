@@ -9,20 +9,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.ids import Address
-from pytubemq.net.server import RpcServer
+from pytubemq.net.server.server import RpcServer
 from pytubemq.testing.hostile.fault_injector import FaultInjector
 from pytubemq.testing.hostile.requests import sound
 from pytubemq.testing.hostile.values import NAMES, Scene, Values
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.confstrings import (
-    BrokerDefaultConf,
-    BrokerTopicConf,
-    format_broker_default_conf,
-    format_broker_topic_conf,
-)
-from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.messages.master import (
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
     ClusterConfig,
@@ -31,12 +24,19 @@ from pytubemq.wire.messages.master import (
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
-from pytubemq.wire.methods import METHODS, Method, Service
+from pytubemq.wire.rpc.methods import METHODS, Method, Service
+from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.text.configuration import (
+    BrokerDefaultConf,
+    BrokerTopicConf,
+    format_broker_default_conf,
+    format_broker_topic_conf,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from pytubemq.net.call import Call
+    from pytubemq.net.server.call import Call
 
 LOOPBACK = Address("127.0.0.1", 0)
 REMOVED_HEARTBEATS = 25

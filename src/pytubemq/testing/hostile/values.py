@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.wire.confstrings import BrokerDefaultConf, BrokerTopicConf
-from pytubemq.wire.confstrings import format_broker_default_conf as default_conf
-from pytubemq.wire.confstrings import format_broker_topic_conf as topic_conf
+from pytubemq.wire.text.configuration import BrokerDefaultConf, BrokerTopicConf
+from pytubemq.wire.text.configuration import format_broker_default_conf as default_conf
+from pytubemq.wire.text.configuration import format_broker_topic_conf as topic_conf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -151,7 +151,7 @@ async def test_only_so_many_long_answers_wait(client: Make, server: Server) -> N
         refused = [answer for answer in found if not answer["result"]]
         assert [answer["errCode"] for answer in refused] == [503] * len(refused)
         assert 0 < len(refused) < 5
-        assert "wait to be made" in refused[0]["errMsg"]
+        assert "already queued" in refused[0]["errMsg"]
         assert (await call(one, method="long"))["result"]  # there is room again
 
 
@@ -248,7 +248,7 @@ async def test_the_address_can_be_forbidden_to_hold_the_token(client: Make) -> N
     access = Access(TOKEN, in_url=False)
     args = {"topicName": "t", "createUser": "me"}
     found = await call(client(access), method="change", **args, authToken=TOKEN)
-    assert "stands in the address" in found["errMsg"]
+    assert "is in the address" in found["errMsg"]
     answer = await client(access).post("/webapi.htm?method=change", data={**args, "authToken": TOKEN})
     assert answer.json()["result"]
     assert (await call(client(access, authorization=f"bearer {TOKEN}"), method="change", **args))["result"]
@@ -257,7 +257,7 @@ async def test_the_address_can_be_forbidden_to_hold_the_token(client: Make) -> N
 async def test_every_token_of_a_request_counts_wherever_it_stands(client: Make, server: Server) -> None:
     args = {"method": "change", "topicName": "t", "createUser": "me"}
     strict = client(Access(TOKEN, in_url=False), authorization=f"Bearer {TOKEN}")
-    assert "stands in the address" in (await call(strict, **args, confModAuthToken=TOKEN))["errMsg"]
+    assert "is in the address" in (await call(strict, **args, confModAuthToken=TOKEN))["errMsg"]
     bearer = client(Access(TOKEN), authorization=f"Bearer {TOKEN}")
     assert "token is wrong" in (await call(bearer, **args, authToken="abc"))["errMsg"]
     both = {"confModAuthToken": TOKEN, "authToken": "abc"}
@@ -433,7 +433,7 @@ async def test_objects_of_a_set_say_who_asks_or_the_request_does(client: Make, s
 
 def test_a_table_takes_a_name_once() -> None:
     method: Method[Server] = Method("a", "", False, (), nothing, aliases=("b",))
-    with pytest.raises(ValueError, match="b stands twice"):
+    with pytest.raises(ValueError, match="b is in the table twice"):
         Table((method, Method("b", "", False, (), nothing)), {})
-    with pytest.raises(ValueError, match="b stands twice"):
+    with pytest.raises(ValueError, match="b is in the table twice"):
         Table((method,), {"b": "no"})

@@ -6,7 +6,8 @@ now and then, and die with what they hold. Operators take them out, and Brokers 
 
 from __future__ import annotations
 
-from hypothesis import settings
+from typing import TYPE_CHECKING
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -32,7 +33,10 @@ from pytubemq.core.balance.facts import (
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
-from tests.properties import examples
+from tests.properties import examples, run_machine
+
+if TYPE_CHECKING:
+    from tests.soaking import Part
 
 NAMES = st.sampled_from("abcde")
 PARTITIONS = [Partition(broker, "demo", n) for broker in (1, 2) for n in range(5)]
@@ -232,5 +236,5 @@ class Group(RuleBasedStateMachine):
             assert max(sizes) - min(sizes) <= 1
 
 
-TestGroup = Group.TestCase
-TestGroup.settings = settings(max_examples=examples(150, soak_factor=100), stateful_step_count=40)
+def test_a_group_holds_together_and_comes_to_rest(part: Part) -> None:
+    run_machine(Group, part, max_examples=examples(150, soak_factor=100))

@@ -12,8 +12,8 @@ from pytubemq.model.ids import Partition
 from pytubemq.spark.sink.identity import Identity, key_digest, short_query, without_identity
 from pytubemq.spark.sink.payloads import payload_of_one, payloads
 from pytubemq.spark.sink.placing import STRIPE_ROWS, Stripes
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.payload import decode_payload
+from pytubemq.wire.batch.payload import decode_payload
+from pytubemq.wire.text.attributes import parse_attributes
 
 QUERY = "8c1f0e9e-0000-4000-8000-1234567890ab"
 PARTITIONS = tuple(Partition(1, "t", n) for n in range(5))

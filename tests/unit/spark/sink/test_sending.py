@@ -17,8 +17,8 @@ from pytubemq.spark.sink.placing import STRIPE_ROWS
 from pytubemq.spark.sink.rows import Rows
 from pytubemq.spark.sink.sending import Sending, Sent
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +76,7 @@ def test_what_is_not_acknowledged_is_bounded_over_all_topics(cluster: ThreadedCl
     assert len(stored(cluster.master, "demo")) == len(stored(cluster.master, "other")) == 1_500
 
 
+@pytest.mark.slow
 def test_rows_by_number_stand_where_their_numbers_say_however_they_come_in(cluster: ThreadedCluster) -> None:
     asked = options(cluster.master, "numbers", idempotent="true", planIsMapOnly="true")
     count = 2 * STRIPE_ROWS + 500

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.spark.source.fetch import close_kept
+from pytubemq.spark.source.read.fetch import close_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

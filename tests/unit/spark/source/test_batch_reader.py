@@ -11,8 +11,8 @@ from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.batch import TubeMqReader
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan import BrokerKind, Ends
-from pytubemq.spark.source.task import RangePartition
+from pytubemq.spark.source.plan.plan import BrokerKind, Ends
+from pytubemq.spark.source.read.task import RangePartition
 
 if TYPE_CHECKING:
     from pathlib import Path

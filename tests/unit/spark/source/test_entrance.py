@@ -13,8 +13,8 @@ from pytubemq.spark.entrance import entrance
 from pytubemq.spark.source import batch
 from pytubemq.spark.source.data_source import TubeMqDataSource
 from pytubemq.spark.source.options import parse_options
+from pytubemq.spark.source.planning.survey import known_topics
 from pytubemq.spark.source.stream import TubeMqStreamReader
-from pytubemq.spark.source.survey import nearest_topic
 
 OPTIONS = {"master": "127.0.0.1:1", "topic": "ordres"}
 
@@ -61,7 +61,7 @@ def test_spark_still_sees_what_a_method_takes() -> None:
     assert list(inspect.signature(reader.latestOffset).parameters) == ["start", "limit"]
 
 
-def test_of_the_topics_that_there_are_the_nearest_is_named_if_the_cluster_tells_them() -> None:
+def test_the_topics_are_known_if_the_master_names_them() -> None:
     class Tube:
         names: tuple[str, ...] | None = ("orders", "demo")
 
@@ -71,7 +71,6 @@ def test_of_the_topics_that_there_are_the_nearest_is_named_if_the_cluster_tells_
             return list(self.names)
 
     tube: Any = Tube()
-    assert nearest_topic(tube, "ordres") == "orders"
-    assert nearest_topic(tube, "xyz") is None
+    assert known_topics(tube) == ["orders", "demo"]
     tube.names = None
-    assert nearest_topic(tube, "ordres") is None
+    assert known_topics(tube) is None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.storage.tools.looking import looked_into
-from pytubemq.storage.tools.records import Skipped, messages_of, raw_records
-from pytubemq.wire.pack import encode_columns, read_columns
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.tools.read.read_only_store import open_read_only
+from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
+from pytubemq.wire.batch.record_batch import encode_columns, read_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def fill(root: Path, *, settings: StoreSettings = SMALL, rounds: int = 6, close:
 
 def held_in(root: Path) -> Messages:
     """What a Broker would give out of the store in `root`, every record checked."""
-    with looked_into(root, check=True) as store:
+    with open_read_only(root, check=True) as store:
         found: Messages = {}
         for topic, partition_id in store.partitions():
             found |= _held(store, topic, partition_id)

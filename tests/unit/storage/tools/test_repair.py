@@ -11,16 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytubemq.errors import DirectoryLockedError, StorageError
-from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.staging import Appended
-from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.storage.tools.findings import Severity
-from pytubemq.storage.tools.looking import looked_into
+from pytubemq.storage.format.header import HEADER_BYTES
+from pytubemq.storage.journal.staging import Appended
+from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.tools.check.findings import Severity
+from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
 from tests.properties import examples
-
-from .making import LARGE, NOW_MS, Messages, fill, held_in
+from tests.unit.storage.tools.making import LARGE, NOW_MS, Messages, fill, held_in
 
 HYPOTHESIS = settings(
     max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -69,16 +68,16 @@ def repaired(root: Path, tmp_path: Path) -> Messages:
 @HYPOTHESIS
 @given(data=st.data())
 def test_any_damaged_byte_costs_what_it_hit_and_no_more(
-    master: Path, held: Messages, tmp_path: Path, data: st.DataObject
+    master: Path, held: Messages, memory_path: Path, data: st.DataObject
 ) -> None:
     path = data.draw(st.sampled_from(files(master)))
     at = data.draw(st.integers(0, path.stat().st_size - 1))
-    root = fresh(master, tmp_path)
+    root = fresh(master, memory_path)
     place = root / path.relative_to(master)
     damaged = bytearray(place.read_bytes())
     damaged[at] ^= data.draw(st.integers(1, 255))
     place.write_bytes(damaged)
-    after = repaired(root, tmp_path)
+    after = repaired(root, memory_path)
     assert after.items() <= held.items()
     lost = held.keys() - after.keys()
     if path.suffix not in (".log", ".journal") or at < HEADER_BYTES:
@@ -88,7 +87,7 @@ def test_any_damaged_byte_costs_what_it_hit_and_no_more(
         assert len(lost) in (0, 1, 4)
     else:  # one record, or where the block's own records are hit, the block
         assert len({ROUND.search(held[key])[1] for key in lost}) <= 1  # type: ignore[index]
-    with looked_into(root) as store:
+    with open_read_only(root) as store:
         for fence in store.fences():
             assert not {(fence.topic, fence.partition_id, offset) for offset in range(
                 fence.from_offset, fence.to_offset, 28)} & after.keys()  # fmt: skip
@@ -99,9 +98,9 @@ def test_any_damaged_byte_costs_what_it_hit_and_no_more(
 @HYPOTHESIS
 @given(data=st.data())
 def test_whatever_happened_to_files_the_rest_is_right(
-    master: Path, held: Messages, tmp_path: Path, data: st.DataObject
+    master: Path, held: Messages, memory_path: Path, data: st.DataObject
 ) -> None:
-    root = fresh(master, tmp_path)
+    root = fresh(master, memory_path)
     for path in data.draw(st.lists(st.sampled_from(files(root)), min_size=1, max_size=4, unique=True)):
         how = data.draw(st.sampled_from(["gone", "cut", "hit", "log and index gone"]))
         if how == "log and index gone" and path.suffix in (".log", ".index"):
@@ -119,7 +118,7 @@ def test_whatever_happened_to_files_the_rest_is_right(
             damaged[at : at + 5] = data.draw(st.binary(min_size=1, max_size=9))
         path.write_bytes(damaged)
     if not verify(root).is_sound:
-        after = repaired(root, tmp_path)
+        after = repaired(root, memory_path)
         assert after.items() <= held.items()
 
 
@@ -156,7 +155,7 @@ def test_a_checkpoint_that_is_gone_is_made_from_logs_and_journal(master: Path, h
     root = fresh(master, tmp_path)
     (root / "checkpoint").unlink()
     assert repaired(root, tmp_path) == held
-    with looked_into(root) as store:
+    with open_read_only(root) as store:
         assert store.confirmed("readers", "demo", 1) == 10 * 28, "the journal tells it"
 
 

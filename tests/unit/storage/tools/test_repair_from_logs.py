@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+from pathlib import Path
 
 import pytest
 
 from pytubemq.errors import CorruptError, DiskFullError
-from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
-from pytubemq.storage.disk import OsDisk
-from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.store import BrokerStore
-from pytubemq.storage.tools.findings import Severity
+from pytubemq.storage.disk.disk import OsDisk
+from pytubemq.storage.format.checkpoint import read_checkpoint, write_checkpoint
+from pytubemq.storage.format.header import HEADER_BYTES
+from pytubemq.storage.store.repair_report import repair_notices
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.tools.check.findings import Severity
+from pytubemq.storage.tools.inspect import inspect
+from pytubemq.storage.tools.read.overlay import OverlayDisk
 from pytubemq.storage.tools.repair import plan, repair
+from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
 from pytubemq.storage.tools.verify import verify
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT, payloads
-from tests.unit.storage.test_log_tails import COUNT, JOURNAL, SETTINGS, confirmed, filled, found_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.storage.journal.test_log_tails import COUNT, JOURNAL, SETTINGS, confirmed, filled, found_in
 
 
 def put_down(disk: FaultyDisk, root: Path) -> Path:
@@ -159,6 +161,57 @@ def test_a_repair_keeps_positions_of_a_checkpoint_that_is_newer_than_the_journal
     repaired = read_checkpoint(OsDisk(), root)
     assert repaired is not None
     assert repaired.confirmed == {("readers", "demo", 0): 28 * 50}
+
+
+@pytest.mark.parametrize("fails_at", ["copies", "new files"])
+def test_a_repair_that_runs_out_of_space_leaves_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    disk = FaultyDisk()
+    filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    damaged(root, "half")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    directories = {path for path in root.rglob("*") if path.is_dir()}
+
+    def full(*paths: object, **__: object) -> None:
+        if fails_at == "copies":
+            Path(str(paths[1])).write_bytes(b"half a file")
+        else:
+            put_checkpoint(*paths)  # type: ignore[arg-type]
+            if isinstance(paths[0], OverlayDisk):
+                return
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if fails_at == "copies":
+        monkeypatch.setattr("pytubemq.storage.tools.repair_steps.undoing.shutil.copy2", full)
+    else:
+        monkeypatch.setattr("pytubemq.storage.tools.repair.put_checkpoint", full)
+    with pytest.raises(DiskFullError, match=r"no space left to write .* as it was before"):
+        repair(root, root / "repair-1")
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert {path for path in root.rglob("*") if path.is_dir()} == directories
+
+
+def test_what_a_repair_may_have_lost_is_named_until_its_report_is_removed(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    (root / "checkpoint").unlink()
+    found = repair(root, root / "repair-1")
+    assert found.report == root / "repair-1.json"
+    (notice,) = repair_notices(OsDisk(), root)
+    assert notice.startswith("repaired: ")
+    assert "positions of groups" in notice
+    assert str(found.report) in notice
+    kept = {finding.path.name: finding.what for finding in verify(root, beside={}).findings}
+    assert "positions of groups" in kept["repair-1.json"]
+    assert "copies that a repair made" in kept["repair-1"]
+    assert [row["name"] for row in inspect(root).kept] == ["repair-1", "repair-1.json"]
+    (root / "repair-recovery-7").mkdir()
+    assert "repair-recovery-7" in {row["name"] for row in inspect(root).kept}
+    found.report.unlink()
+    assert repair_notices(OsDisk(), root) == []
 
 
 def test_a_repair_without_room_for_its_copies_says_so_and_changes_nothing(

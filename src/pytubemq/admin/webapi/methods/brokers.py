@@ -92,8 +92,8 @@ async def _query_run(master: MasterService, args: Args) -> Reply:
     for record in _named(master, args):
         run = room.runs.get(record.broker_id)
         if (
-            (not args["onlyAbnormal"] or record.broker_id in room.forbidding.abnormal)
-            and (not args["onlyAutoForbidden"] or record.broker_id in room.forbidding.forbidden)
+            (not args["onlyAbnormal"] or record.broker_id in room.faults.abnormal)
+            and (not args["onlyAutoForbidden"] or record.broker_id in room.faults.forbidden)
             and (not args["onlyEnableTLS"] or (run is not None and run.over_tls))
         ):
             found.append(run_shown(master, record, detail=args["withDetail"]))
@@ -259,7 +259,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_reload_broker_configure",
-        "Tell Brokers their configuration once more; a change of it is told by itself.",
+        "Send Brokers their configuration again; changes of it are sent automatically.",
         *OPS_UPD,
         _BROKERS_NEEDED,
         run=_reload,
@@ -283,7 +283,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_delete_broker_configure",
-        "Delete Brokers that are drafts or offline; `isReservedData` also their topics' places, but no files.",
+        "Delete Brokers that are drafts or offline; with `isReservedData` also their topics' placements, but no files.",
         *OPS_UPD,
         _BROKERS_NEEDED,
         Param("isReservedData", Bool(), default=False),

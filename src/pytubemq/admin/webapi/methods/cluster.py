@@ -111,7 +111,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_update_cluster_default_setting",
-        "Change the cluster's defaults; what is not given stays.",
+        "Change the cluster's defaults; values not given stay.",
         True,
         (*OPS_UPD, *_VALUES),
         _update,

@@ -159,7 +159,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     Method("admin_query_booked_csmctrl_groups", "The groups that have such records.", False, _FIND, _query_groups),
     Method(
         "admin_add_group_csmctrl_info",
-        "Adds a record for every pair; consuming is on and filtering off unless said otherwise.",
+        "Adds a record for every pair; consuming is on and filtering off by default.",
         True,
         (*ADD_LISTS, *_VALUES),
         _add,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import GOOD, Reply
 from pytubemq.core.balance.consistency import GroupKind
-from pytubemq.master.readiness import members_for_rate
+from pytubemq.master.groups.readiness import members_for_rate
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_BROKERS_PER_CLIENT
 
 if TYPE_CHECKING:
     from pytubemq.core.balance.view import Member
-    from pytubemq.master.group import Group
+    from pytubemq.master.groups.group import Group
     from pytubemq.master.service import MasterService
     from pytubemq.model.ids import Partition
 
@@ -96,7 +96,7 @@ def _rate(master: MasterService, group: Group) -> dict[str, Any]:
     available, _ = master.broker_room.consumable(group.terms.topics)
     brokers = _brokers(available)
     rate = brokers // max(1, len(group.members))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "isRebalanced": True,
         "checkPasted": rate <= allowed,
         "defBClientRate": MAX_BROKERS_PER_CLIENT,
@@ -104,8 +104,8 @@ def _rate(master: MasterService, group: Group) -> dict[str, Any]:
         "curBClientRate": rate,
     }
     if rate > allowed:
-        told["minRequireClientCnt"] = members_for_rate(available, record)
-    return told
+        fields["minRequireClientCnt"] = members_for_rate(available, record)
+    return fields
 
 
 def _brokers(partitions: frozenset[Partition]) -> int:

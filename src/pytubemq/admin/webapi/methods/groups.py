@@ -1,4 +1,4 @@
-"""What holds for consumer groups: priority, rules of flow control, Brokers per consumer; and the older views of it."""
+"""Settings of consumer groups: priority, flow-control rules, Brokers per consumer; and the older views of it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _found(master: MasterService, args: Args) -> Iterable[GroupRecord]:
 
 
 def _values(args: Args) -> dict[str, Any]:
-    """What holds for a group, by the names of the newer methods."""
+    """Return a group's settings, by the names of the newer methods."""
     return {
         "res_check_enable": args.get("resCheckEnable"),
         "alwd_broker_client_rate": args.get("alwdBrokerClientRate"),
@@ -180,11 +180,11 @@ _SETTING = (_CHECK, _OLD_RATE)
 _FLOW = (_STATUS, _PRIORITY, _RULES)
 
 METHODS: tuple[Method[MasterService], ...] = (
-    Method("admin_query_group_resctrl_info", "What holds for groups.", False, _FIND, _query),
+    Method("admin_query_group_resctrl_info", "The settings of groups.", False, _FIND, _query),
     Method("admin_query_booked_resctrl_groups", "The groups that have such records.", False, _FIND, _query_names),
     Method(
         "admin_add_group_resctrl_info",
-        "Adds records; flow control is off unless said otherwise.",
+        "Adds records; flow control is off by default.",
         True,
         (*OPS_ADD, _GROUPS_NEEDED, *_VALUES),
         _each(GroupRegistry.add, _values),
@@ -278,7 +278,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_rmv_group_flow_control_rule",
-        "Where flow control of a group is on: switches it off, empties the rules, takes the priority back to 301.",
+        "Switches a group's flow control off if it is on, removes its rules, and sets the priority back to 301.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED),
         _each(GroupRegistry.remove_rules, _nothing),

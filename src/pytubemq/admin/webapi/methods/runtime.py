@@ -12,7 +12,7 @@ from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
 from pytubemq.model.ids import Address
 
 if TYPE_CHECKING:
-    from pytubemq.master.group import Group
+    from pytubemq.master.groups.group import Group
     from pytubemq.master.service import MasterService
 
 MAX_SAT_OUT = 1_000_000
@@ -94,9 +94,9 @@ async def _rebalance(master: MasterService, args: Args) -> Reply:
     group = master.group_room.groups.get(name)
     if group is None:
         raise CallError(f"group {name} has no members now: admin_query_sub_info lists the groups that have")
-    strangers = [member for member in members if member not in group.members]
-    if strangers:
-        raise CallError(f"{shown(strangers[0])} is not in group {name}: admin_query_consume_group_detail lists who is")
+    unknown = [member for member in members if member not in group.members]
+    if unknown:
+        raise CallError(f"{shown(unknown[0])} is not in group {name}: admin_query_consume_group_detail lists who is")
     out = [member for member in members if group.view.members[member].out_until_s is not None]
     if out:
         raise CallError(f"{shown(out[0])} is giving up its partitions already: wait until it has some again")
@@ -132,7 +132,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_query_consume_group_detail",
-        "One group: its terms, its members, and who has which partition.",
+        "One group: its settings, its members, and their partitions.",
         False,
         (Param("groupName", GROUP, required=True, old=("consumeGroup",)),),
         _group_detail,
@@ -158,7 +158,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_set_client_balance_group_consume_from_max",
-        "Lets such groups go on from the newest messages; others of the list are left out.",
+        "Lets such groups continue from the newest messages; other groups in the list are ignored.",
         True,
         (*OPS_UPD, Param("groupName", ListOf(GROUP), required=True)),
         _consume_from_max,

@@ -205,17 +205,19 @@ _PAIRS_UPD = (*OPS_UPD, _TOPICS_NEEDED, _BROKERS_NEEDED)
 METHODS: tuple[Method[MasterService], ...] = (
     _query(
         "admin_query_topic_info",
-        "Topics with their places, what runs there, and who may consume them.",
+        "Topics with their placements on Brokers, their state there, and who may consume them.",
         _FIND,
         _query_places,
     ),
     _query(
         "admin_query_topic_deploy_info",
-        "Topics with their records, their places and what runs there.",
+        "Topics with their records, their placements on Brokers and their state there.",
         (*_FIND, Param("withGroupAuthInfo", Bool(), default=False)),
         _query_places_new,
     ),
-    _query("admin_query_topic_deploy_configure", "Topics' places, one by one.", _FIND, _query_place_records),
+    _query(
+        "admin_query_topic_deploy_configure", "Topics' placements on Brokers, one by one.", _FIND, _query_place_records
+    ),
     _query(
         "admin_query_broker_topic_config_info",
         "How many topics, stores and partitions each Broker has, and how many may be used.",
@@ -272,14 +274,14 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_redo_deleted_topic_deploy_info",
-        "Bring back what was deleted softly.",
+        "Restore placements that were soft-deleted.",
         _PAIRS_UPD,
         _places(lambda topics, specs: topics.restore(specs)),
         ("admin_redo_deleted_topic_info",),
     ),
     _change(
         "admin_remove_topic_deploy_info",
-        "Remove what was deleted softly, with its data; the record goes when the Broker has done so.",
+        "Remove soft-deleted placements with their data; the record is deleted once the Broker has done so.",
         _PAIRS_UPD,
         _places(lambda topics, specs: topics.remove(specs)),
         ("admin_remove_topic_info",),

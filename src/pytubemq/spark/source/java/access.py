@@ -9,13 +9,13 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytubemq.client.range_group import GroupRanges
+from pytubemq.client.reader.range_group import GroupRanges
 from pytubemq.net.iothread import IoThread
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from pytubemq.client.look import Known
+    from pytubemq.client.partition_state import Known
     from pytubemq.model.ids import Address
 
 T = TypeVar("T")

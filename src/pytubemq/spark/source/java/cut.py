@@ -16,7 +16,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.wire.stored import StoredMessage
+    from pytubemq.wire.batch.stored import StoredMessage
 
 
 class Mark(NamedTuple):
@@ -58,7 +58,7 @@ def cut(pack: Sequence[Mark], sight: Sequence[Mark], *, complete: bool) -> int |
     tail = pack[kept:]
     if not all(behind[kept:]) or len(set(tail)) != len(tail):
         raise CorruptError(
-            "a Java Broker gave messages that cannot be told apart: the same id, checksum and content more than once, "
+            "a Java Broker returned indistinguishable messages: the same id, checksum and content more than once, "
             "or other messages when it was asked again",
             hint="see its log for damaged segments; a batch that ends elsewhere (maxRowsPerTrigger) may pass them",
         )

@@ -15,17 +15,17 @@ import random
 import threading
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.client.patience import patiently
+from pytubemq.client.session.retry import call_with_retry
 from pytubemq.core.retry import BRIEF_S
 from pytubemq.errors import Code, ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
 from pytubemq.spark.source.java.access import access
 from pytubemq.spark.source.java.group import ends_group_names
-from pytubemq.spark.source.plan import Ends
+from pytubemq.spark.source.plan.plan import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.client.range_group import GroupRange, GroupRanges
+    from pytubemq.client.reader.range_group import GroupRange, GroupRanges
     from pytubemq.model.ids import Address, Partition
 
 HELD_S: Final = 8.0
@@ -64,7 +64,7 @@ def refuse_time(partition: Partition) -> ConfigError:
     """The error for a position by time: a Java Broker tells of no message when it came."""
     return ConfigError(
         f"the Broker {partition.broker_id} of {partition} cannot find offsets by time: it is a Java Broker",
-        hint="start at earliest or latest, or name offsets; the column msgTime tells the producer's time of each row",
+        hint="start at earliest or latest, or name offsets; the column msgTime has the producer's time of each row",
     )
 
 
@@ -89,7 +89,8 @@ class EndsWatch:
             if held is not None:
                 try:
                     return await held.ends()
-                except (NotRegisteredError, NotAllowedError, TransportError):
+                except (NotRegisteredError, NotAllowedError, OccupiedError, TransportError):
+                    # Occupied: the Broker forgot us, as we were slow to renew, and somebody else is there by now.
                     await self._drop(partition)
                 except BaseException:
                     await self._drop(partition)
@@ -103,7 +104,7 @@ class EndsWatch:
 
     async def _take(self, partition: Partition) -> _Held:
         """Hold a partition; a Broker that has just started may not know the topic or the Master's token yet."""
-        return await patiently(
+        return await call_with_retry(
             lambda: self._take_once(partition),
             for_s=BRIEF_S,
             rng=random.random,

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 
-from pytubemq.client.unpack import Unpacked, Unpacker
+from pytubemq.client.received.unpacker import Unpacked, Unpacker
 from pytubemq.errors import CorruptError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.java.access import Access, access
 from pytubemq.spark.source.java.group import group_names
 from pytubemq.spark.source.java.reading import Piece, RangeReading
-from pytubemq.spark.source.plan import Ends, OffsetRange
+from pytubemq.spark.source.plan.plan import Ends, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from datetime import tzinfo
 
-    from pytubemq.client.look import Known
-    from pytubemq.client.unpack import Unreadable
+    from pytubemq.client.partition_state import Known
+    from pytubemq.client.received.unpacker import Unreadable
     from pytubemq.model.ids import Address
     from pytubemq.model.message import Message
 
@@ -63,7 +63,7 @@ def java_batches(
         known: what the driver knows of the cluster, so that no Master need be asked.
         read_group: the one group that may read; None takes names of the query's own.
         flushed_only: read from disk only, never what the Broker may still lose.
-        on_loss: told what is passed over, if loss is no error.
+        on_loss: told what is skipped, if loss is no error.
 
     Raises:
         OffsetMovedError: see `fail_on_data_loss`.

@@ -26,13 +26,13 @@ from pytubemq.errors import (
 )
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.java.cut import cut, dense, mark
-from pytubemq.spark.source.plan import Ends, OffsetRange, data_loss
+from pytubemq.spark.source.plan.plan import Ends, OffsetRange, data_loss
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-    from pytubemq.client.range_group import Standing, Taken
-    from pytubemq.wire.stored import StoredMessage
+    from pytubemq.client.reader.range_group import Standing, Taken
+    from pytubemq.wire.batch.stored import StoredMessage
 
 OUTAGE_S: Final = 60.0
 """How long a Broker may be away, or have nothing to say, counted anew after each fetch: a Broker's restart."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.client.range_group import Standing, Taken
+from pytubemq.client.reader.range_group import Standing, Taken
 from pytubemq.errors import ConnectionLostError, NotRegisteredError, OccupiedError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.stored import StoredMessage
+from pytubemq.wire.batch.checksum import check_sum
+from pytubemq.wire.batch.stored import StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

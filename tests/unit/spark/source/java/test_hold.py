@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.client.range_group import EVERYTHING, FLUSHED, GroupRanges, Standing
+from pytubemq.client.reader.range_group import EVERYTHING, FLUSHED, GroupRanges, Standing
 from pytubemq.errors import (
     ClosedError,
     Code,
@@ -22,11 +22,11 @@ from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java import ends as ends_module
 from pytubemq.spark.source.java.ends import EndsWatch, refuse_time
-from pytubemq.spark.source.plan import Ends
+from pytubemq.spark.source.plan.plan import Ends
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -125,7 +125,7 @@ async def test_a_forgotten_hold_and_an_answer_without_a_place_are_errors() -> No
             Method.CONSUMER_COMMIT_C2B,
             CommitOffsetResponseB2C(success=True, err_code=200, err_msg="OK!", curr_offset=-1, max_offset=28),
         )
-        with pytest.raises(CorruptError, match="did not tell where the next fetch begins"):
+        with pytest.raises(CorruptError, match="did not return where the next fetch begins"):
             await hold.fetch()
 
 
@@ -158,6 +158,7 @@ async def test_ends_are_as_they_are_now_and_cost_one_question_each() -> None:
         assert mock.received(Method.GET_MESSAGE_C2B) == []
 
 
+@pytest.mark.slow
 async def test_ends_are_asked_under_another_name_where_one_is_taken_and_again_after_a_restart() -> None:
     async with java() as (mock, ranges):
         await ranges.hold(P0, group="billing_ends_0").begin(0)
@@ -180,6 +181,19 @@ async def test_a_hold_for_ends_is_renewed_before_the_broker_forgets_it(monkeypat
         monkeypatch.setattr(ends_module, "HELD_S", -1.0)
         await watch.ask([P0])
         assert [told.op_type for told in mock.received(Method.CONSUMER_REGISTER_C2B)] == [31, 31]
+
+
+async def test_ends_are_asked_under_another_name_once_somebody_else_has_the_forgotten_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with java() as (mock, ranges):
+        watch = EndsWatch(ranges, read_group="billing", flushed_only=False)
+        await watch.ask([P0])
+        mock.partitions["demo", 0].owners.clear()
+        await ranges.hold(P0, group="billing_ends_0").begin(0)
+        monkeypatch.setattr(ends_module, "HELD_S", -1.0)
+        assert await watch.ask([P0]) == {P0: Ends(0, 5 * OFFSET_UNIT)}
+        assert mock.received(Method.CONSUMER_REGISTER_C2B)[-1].group_name == "billing_ends_1"
 
 
 async def test_what_is_on_disk_is_asked_with_a_fetch_that_wants_no_message() -> None:

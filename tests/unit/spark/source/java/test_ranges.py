@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pytubemq.client.look import Known
-from pytubemq.client.unpack import Unreadable
+from pytubemq.client.partition_state import Known
+from pytubemq.client.received.unpacker import Unreadable
 from pytubemq.errors import CorruptError, OffsetMovedError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
@@ -19,10 +19,10 @@ from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.java.guarantee import java_guarantee
 from pytubemq.spark.source.java.ranges import java_batches
 from pytubemq.spark.source.java.reading import Piece
-from pytubemq.spark.source.plan import Ends, OffsetRange
+from pytubemq.spark.source.plan.plan import Ends, OffsetRange
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.methods import Method
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

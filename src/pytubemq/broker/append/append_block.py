@@ -1,0 +1,102 @@
+"""The submissions of one journal write, from their staging to the answers.
+
+The invariant: each submission is told once, with the results that are its own, whatever becomes of the others' telling.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import tracing
+from pytubemq.observe.story import MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.broker.append.submission import Submission
+    from pytubemq.broker.append.waiters import PartitionKey
+    from pytubemq.storage.store.store import BrokerStore
+
+
+class AppendBlock:
+    """What one write takes along. Event loop only, but for `prepared`, which the writer is given."""
+
+    def __init__(
+        self,
+        store: BrokerStore,
+        submissions: Sequence[Submission],
+        wall_ms: int,
+        on_fault: Callable[[Exception], None],
+    ) -> None:
+        """Stage and number all of them.
+
+        Args:
+            on_fault: gets what a submission raises when it is told.
+
+        Raises: what staging and preparing raise; nothing has changed then.
+        """
+        self._store = store
+        self._on_fault = on_fault
+        staging = store.staging()
+        self.submissions = submissions
+        self.size_bytes = sum(submission.size_bytes for submission in submissions)
+        """What they count against the bound on staged bytes."""
+        self.void = False
+        """Whether the block before it failed, so that it is not written and its submissions go into another."""
+        self._counts = [submission.stage(staging) for submission in submissions]
+        self.prepared = store.prepare(staging, wall_ms)
+        self.partitions: frozenset[PartitionKey] = frozenset(
+            (run.topic, run.partition_id) for run in self.prepared.runs
+        )
+        """Where there are new messages. (The runs leave the block when they are in their logs.)"""
+        self._settled_early: frozenset[int] = frozenset()
+
+    def publish_early(self) -> bool:
+        """Publish what is promised from memory, and complete the submissions that are published as a whole.
+
+        For the block that is published next. Returns True if any submission was completed."""
+        early, appended = self.prepared.early, self.prepared.appended
+        if not early:
+            return False
+        self._store.publish_early(self.prepared)
+        if MESSAGE.on:
+            tracing.record_early_publication(self.prepared)
+        done: list[int] = []
+        at = 0
+        for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
+            if count and early.issuperset(range(at, at + count)):
+                done.append(position)
+                try:
+                    submission.complete(appended[at : at + count])
+                except Exception as fault:
+                    self._on_fault(fault)
+            at += count
+        self._settled_early = frozenset(done)
+        return bool(done)
+
+    def complete(self) -> None:
+        """Complete all other submissions."""
+        if MESSAGE.on:
+            try:
+                tracing.record_write(self.prepared, self.prepared.readable)
+            except Exception as fault:
+                self._on_fault(fault)
+        appended, already = self.prepared.appended, self._settled_early
+        at = 0
+        for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
+            if position not in already:
+                try:
+                    submission.complete(appended[at : at + count])
+                except Exception as fault:
+                    self._on_fault(fault)
+            at += count
+
+    @property
+    def promised(self) -> list[Submission]:
+        """The submissions that were completed early."""
+        return [submission for at, submission in enumerate(self.submissions) if at in self._settled_early]
+
+    @property
+    def unreported(self) -> list[Submission]:
+        """The submissions that were not."""
+        return [submission for at, submission in enumerate(self.submissions) if at not in self._settled_early]

@@ -1,0 +1,489 @@
+"""The append path: what came in while one write was under way goes out together in the next.
+
+The invariants: the journal is written one block after the other, and while one is being written the next may be
+prepared behind it, so that neither the disk nor the loop waits for the other; if a block fails, the one behind it is
+prepared again. A submission is told "written" only after its messages are as
+durable as its topic promises and readable (at once where that is memory), and those of equal promise are told in the
+order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written. A fault
+of ours costs those it concerns, is remembered, and never leaves the others waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker.append.append_block import AppendBlock
+from pytubemq.broker.append.submission import Barrier
+from pytubemq.broker.refusal import Refusal
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError, one_line
+from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
+from pytubemq.observe.histogram import Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytubemq.broker.append.submission import Submission
+    from pytubemq.broker.append.waiters import PartitionKey
+    from pytubemq.net.clock import Clock
+    from pytubemq.storage.journal.staging import Prepared
+    from pytubemq.storage.store.store import BrokerStore
+
+logger = logging.getLogger(__name__)
+
+_CONGESTED_S = 0.1
+_MOST_UNDER_WAY: Final = 2
+_AHEAD_BYTES: Final = 64 * 1024
+"""So much must wait at least before it is prepared behind a block that is being written; less goes into one flush."""
+_CLOSING = Refusal(Code.SERVICE_UNAVAILABLE, "this Broker is stopping; send to another, or again later")
+
+
+@dataclass(slots=True)
+class AppendStats:
+    """Counters since start."""
+
+    messages: int = 0
+    confirmations: int = 0
+    writes: int = 0
+    failed_writes: int = 0
+    expired: int = 0
+    """Submissions whose caller gave up before their turn came."""
+    overflows: int = 0
+    """Submissions refused because too much was waiting."""
+    write_s: Histogram = field(default_factory=Histogram)
+    """Writes of the journal that succeeded, with their flush if they had one."""
+
+
+class AppendPath:
+    """Collects submissions and writes them to the journal, one batch after the other. Event loop only."""
+
+    def __init__(
+        self,
+        store: BrokerStore,
+        *,
+        clock: Clock,
+        on_published: Callable[[Iterable[PartitionKey]], None],
+        on_written: Callable[[], None],
+        backlog_error: Callable[[], BaseException | None] = lambda: None,
+        max_staged_bytes: int = MAX_STAGED_BYTES,
+        max_write_bytes: int = MAX_JOURNAL_WRITE_BYTES,
+        max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES,
+    ) -> None:
+        """`on_published` gets the partitions that have new messages; `on_written` runs after every good write;
+        `backlog_error` tells why the journal's backlog does not shrink, if something is wrong there."""
+        self.stats = AppendStats()
+        self.staged_bytes = 0
+        self.failure: BaseException | None = None
+        """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
+        self.fault: Exception | None = None
+        """The newest fault of ours that cost somebody the answer, after which writes go on; kept until a restart."""
+        self._fault_text, self._fault_count = "", 0
+        self.full: DiskFullError | None = None
+        """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
+        self.unopened: OutOfResourcesError | None = None
+        """The same for a write whose file could not be opened."""
+        self.refused_bytes = 0
+        """The largest write that failed since, for one of these two reasons."""
+        self._store = store
+        self._clock = clock
+        self._on_published = on_published
+        self._on_written = on_written
+        self._backlog_error = backlog_error
+        self._max_staged_bytes = max_staged_bytes
+        self._max_write_bytes = max_write_bytes
+        self._max_unapplied_bytes = max_unapplied_bytes
+        self._queue: deque[Submission] = deque()
+        self._owes = False
+        """Whether the store keeps messages that were promised from memory and could not be written."""
+        self._loop = asyncio.get_running_loop()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
+        self._under_way: deque[AppendBlock] = deque()
+        """The block that is being written, and the one behind it."""
+        self._alone = 0
+        """So many of those that wait are written each by itself: together they could not be prepared."""
+        self._next_turn: asyncio.Handle | None = None
+        """The one turn that is to come, at once or after a pause."""
+        self._closing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- what the handlers call -----------------------------------------------------------------------------
+
+    def submit(self, submission: Submission) -> None:
+        """Take something to write, or refuse it on the spot."""
+        refusal = self._refusal(submission.size_bytes)
+        if refusal is not None:
+            submission.refuse(refusal)
+            return
+        self._queue.append(submission)
+        self.staged_bytes += submission.size_bytes
+        self._idle.clear()
+        self._schedule()
+
+    def grow(self, submission: Submission, size_bytes: int) -> bool:
+        """Count what is added to a submission; False if there is no room, or it is not the last of those that wait."""
+        queue = self._queue
+        staged_bytes = self.staged_bytes + size_bytes
+        if not queue or queue[-1] is not submission or staged_bytes > self._max_staged_bytes:
+            return False
+        self.staged_bytes = staged_bytes
+        return True
+
+    def resume(self) -> None:
+        """The backlog behind the journal has shrunk: go on if that was in the way."""
+        if self._queue and not self._under_way:
+            self._turn_at(self._loop.call_soon(self._turn))
+
+    def writable_again(self) -> None:
+        """What was in the way of a write is over."""
+        if self.full is not None or self.unopened is not None:
+            logger.info("the journal can be written again")
+        self.full = self.unopened = None
+        self.refused_bytes = 0
+        if self._owes:
+            self._owes = False
+            self.submit(Barrier(lambda _: None))  # the store puts what it owes into whatever is written next
+
+    @property
+    def congested(self) -> bool:
+        """Whether writes wait for the journal's backlog."""
+        return self._store.unapplied_bytes > self._max_unapplied_bytes
+
+    async def close(self, *, timeout_s: float) -> None:
+        """Take no more, write what waits for at most `timeout_s`, refuse the rest. Idempotent."""
+        self._closing = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            logger.warning("%d requests still waited for the journal and were refused", len(self._queue))
+        self._refuse_all(_CLOSING)
+        self._writer.shutdown(wait=not self._under_way)  # a disk that hangs must not hold up the stop
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _refusal(self, size_bytes: int) -> Refusal | None:
+        if self._closing:
+            return _CLOSING
+        if self.failure is not None:
+            return _failed(self.failure)
+        stuck = self._stuck()
+        if stuck is not None:
+            return stuck
+        # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
+        waits = self._queue or len(self._under_way) > 1
+        if waits and self.staged_bytes + size_bytes > self._max_staged_bytes:
+            self.stats.overflows += 1
+            return Refusal(
+                Code.SERVER_RECEIVE_OVERFLOW,
+                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
+            )
+        return None
+
+    def _stuck(self) -> Refusal | None:
+        """Why waiting is of no use: the journal's backlog is full and does not shrink."""
+        error = self._backlog_error() if self.congested else None
+        if error is None:
+            return None
+        what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+        code = Code.SERVER_RECEIVE_OVERFLOW if isinstance(error, DiskFullError) else Code.SERVICE_UNAVAILABLE
+        return Refusal(code, f"this Broker cannot move messages from its journal: {what}")
+
+    def _schedule(self) -> None:
+        if self._next_turn is None and (not self._under_way or self._is_worth_ahead()):
+            self._turn_at(self._loop.call_soon(self._turn))
+
+    def _turn_at(self, handle: asyncio.Handle) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self._next_turn = handle
+
+    def _turn(self) -> None:
+        self._next_turn = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Start the next write; if that fails, nothing would ever start another: all are told instead."""
+        try:
+            if not self._under_way:
+                self._write_next()
+            elif self._is_worth_ahead():
+                self._write_ahead()
+        except Exception as error:
+            self._broken(error)
+
+    def _is_worth_ahead(self) -> bool:
+        """Whether a block is to be prepared behind the one that is being written: if it would not be much smaller."""
+        under_way = self._under_way
+        if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void or self._alone:
+            return False
+        size_bytes = under_way[-1].size_bytes
+        return self.staged_bytes - size_bytes >= max(_AHEAD_BYTES, size_bytes // 2)
+
+    def _write_ahead(self) -> AppendBlock | None:
+        """Start the next write while callers of those before it are not told yet: so nobody is refused here, and what
+        cannot be written is left to `_write_next`."""
+        if not self._queue or self.congested:
+            return None
+        submissions: list[Submission] = []
+        try:
+            submissions = self._next_batch(refuse=False)
+            block = self._prepare(submissions) if submissions else None
+        except Exception:
+            self._queue.extendleft(reversed(submissions))
+            return None
+        return block if block is not None and self._start(block) else None
+
+    def _write_next(self) -> None:
+        """Start the next write, if there is something and nothing is in the way."""
+        if not self._queue:
+            self._idle.set()
+            return
+        if self.congested:
+            stuck = self._stuck()
+            if stuck is not None:
+                self._refuse_all(stuck)
+                return
+            self._drop_expired()
+            # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
+            self._turn_at(self._loop.call_later(_CONGESTED_S, self._turn))
+            return
+        submissions = self._next_batch()
+        if not submissions:
+            self._schedule()
+            return
+        try:
+            block = self._prepare(submissions)
+        except DiskFailedError as error:  # in the background; nothing more can be written
+            self._failed_for_good(error)
+            self._settle_failed(submissions, _failed(error))
+            return
+        except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
+            self._remember(error, "messages could not be prepared for the journal")
+            if len(submissions) > 1:  # it may be the fault of one of them: the others must not pay for it
+                self._queue.extendleft(reversed(submissions))
+                self._alone = len(submissions)
+                self._schedule()
+                return
+            self._settle_failed(
+                submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
+            )
+            return
+        if self._start(block):
+            self._publish_early(block)
+
+    def _start(self, block: AppendBlock) -> bool:
+        """Hand a block to the writer; False if that cannot be (there was no thread to be had), and all is over."""
+        try:
+            future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
+        except Exception as error:
+            self._store.abandon(block.prepared)
+            self._fail(block, error)
+            return False
+        self._under_way.append(block)
+        future.add_done_callback(self._ended)
+        return True
+
+    def _write(self, prepared: Prepared) -> None:
+        """On the writer's thread."""
+        began_s = self._clock.now_s()
+        self._store.write(prepared)
+        self.stats.write_s.add(self._clock.now_s() - began_s)
+
+    def _next_batch(self, *, refuse: bool = True) -> list[Submission]:
+        """What goes out next; with `refuse` unset it ends before the first one that must not go out."""
+        now_s = self._clock.now_s()
+        batch: list[Submission] = []
+        size_bytes = 0
+        queue = self._queue
+        try:
+            most_bytes = 0 if self._alone else self._max_write_bytes
+            while queue and (not batch or size_bytes + queue[0].size_bytes <= most_bytes):
+                submission = queue[0]
+                late = submission.deadline_s <= now_s
+                # one before it may have failed since it came
+                broken = submission.order.find_refusal() if submission.order is not None else None
+                if (late or broken is not None) and not refuse:
+                    break
+                queue.popleft()
+                self._alone = max(0, self._alone - 1)
+                if late:
+                    self._expire(submission)
+                elif broken is not None:
+                    self._refuse(submission, broken)
+                else:
+                    size_bytes += submission.size_bytes
+                    batch.append(submission)
+        except Exception:
+            queue.extendleft(reversed(batch))  # nobody is lost on the way
+            raise
+        return batch
+
+    def _prepare(self, submissions: list[Submission]) -> AppendBlock:
+        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._unanswered)
+
+    def _ended(self, done: asyncio.Future[None]) -> None:
+        block = self._under_way.popleft()  # the writer takes them in order
+        error = done.exception()
+        if block.void:
+            self._go_on()
+            return
+        prepared = block.prepared
+        try:
+            if error is None:
+                self._store.publish(prepared)
+            else:
+                self._store.abandon(prepared)
+        except Exception as fault:
+            error = fault
+        if error is not None:
+            self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
+            for behind in self._under_way:
+                behind.void = True
+                self._queue.extendleft(reversed(behind.submissions))
+            self._fail(block, error)
+            return
+        self._owes = False
+        self.writable_again()
+        self.stats.writes += 1
+        # The next write starts before this one's callers are told: the disk and the loop work side by side.
+        ahead = self._under_way[0] if self._under_way else self._write_ahead()
+        self._complete(block)
+        if ahead is not None:
+            self._publish_early(ahead)
+        self._go_on()
+        try:
+            self._on_written()
+        except Exception as fault:
+            self._remember(fault, "what follows a write could not be done")
+
+    def _publish_early(self, block: AppendBlock) -> None:
+        """Tell those whose messages are all promised from memory, while the rest is being written."""
+        try:
+            if block.publish_early():
+                self._wake(block)
+        except Exception as fault:  # they are told when it is written, like the others
+            self._unanswered(fault)
+
+    def _complete(self, block: AppendBlock) -> None:
+        for submission in block.submissions:
+            self.staged_bytes -= submission.size_bytes
+            self.stats.confirmations += submission.confirmations
+        self.stats.messages += block.prepared.messages
+        block.complete()
+        if block.partitions:
+            self._wake(block)
+
+    def _wake(self, block: AppendBlock) -> None:
+        try:
+            self._on_published(block.partitions)
+        except Exception as fault:
+            self._unanswered(fault)
+
+    def _fail(self, block: AppendBlock, error: BaseException) -> None:
+        """A write failed: its callers learn it; whether there will be another depends on why."""
+        self.stats.failed_writes += 1
+        if isinstance(error, DiskFullError):
+            if self.full is None:
+                logger.error("the disk is full, sends are refused until there is space: %s", one_line(error))
+            self.full = error
+            refusal = Refusal(
+                Code.SERVER_RECEIVE_OVERFLOW,
+                f"the Broker's disk is full: {error.message}; send again when there is space",
+            )
+        elif isinstance(error, OutOfResourcesError):
+            if self.unopened is None:
+                logger.error("sends are refused until the journal's next file can be opened: %s", one_line(error))
+            self.unopened = error
+            refusal = Refusal(
+                Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; send again later"
+            )
+        else:
+            self._failed_for_good(error)
+            refusal = _failed(error)
+        for submission in block.promised:  # the store keeps their messages for the next write
+            self.staged_bytes -= submission.size_bytes
+            self._owes = True
+        self._settle_failed(block.unreported, refusal)
+
+    def _failed_for_good(self, error: BaseException) -> None:
+        self.failure = error
+        expected = isinstance(error, TubeError)
+        logger.error(
+            "the journal cannot be written, sends are refused until a restart: %s",
+            error,
+            exc_info=None if expected else error,
+        )
+
+    def _broken(self, error: Exception) -> None:
+        """A fault of ours keeps writes from going on."""
+        self.failure = error
+        logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
+        self._refuse_all(_failed(error))
+
+    def _unanswered(self, fault: Exception) -> None:
+        self._remember(fault, "a caller could not be notified of the outcome of its write")
+
+    def _remember(self, fault: Exception, what: str) -> None:
+        """Log a fault of ours; a repeated one only the 10th, the 100th, … time, and without a traceback."""
+        self.fault = fault
+        text = f"{what}: {type(fault).__name__}: {fault}"
+        if text != self._fault_text:
+            self._fault_text, self._fault_count = text, 0
+        self._fault_count += 1
+        if self._fault_count == 1:
+            logger.error("%s: %s", what, fault, exc_info=fault)
+        elif str(self._fault_count).strip("0") == "1":
+            logger.error("%s, for the %dth time: %s", what, self._fault_count, fault)
+
+    def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
+        for submission in submissions:
+            self._refuse(submission, refusal)
+        if self.failure is not None:
+            self._refuse_all(refusal)
+        elif self._queue:
+            self._schedule()
+        elif not self._under_way:
+            self._idle.set()
+
+    def _drop_expired(self) -> None:
+        """While the journal waits for its backlog: let go of those who have given up."""
+        now_s = self._clock.now_s()
+        waiting = list(self._queue)
+        self._queue.clear()
+        for submission in waiting:
+            if submission.deadline_s <= now_s:
+                self._expire(submission)
+            else:
+                self._queue.append(submission)
+
+    def _expire(self, submission: Submission) -> None:
+        self.stats.expired += 1
+        self.staged_bytes -= submission.size_bytes
+        try:
+            submission.expire()
+        except Exception as fault:
+            self._unanswered(fault)
+
+    def _refuse(self, submission: Submission, refusal: Refusal) -> None:
+        self.staged_bytes -= submission.size_bytes
+        try:
+            submission.refuse(refusal)
+        except Exception as fault:
+            self._unanswered(fault)
+
+    def _refuse_all(self, refusal: Refusal) -> None:
+        while self._queue:
+            self._refuse(self._queue.popleft(), refusal)
+        if not self._under_way:
+            self._idle.set()
+
+
+def _failed(error: BaseException) -> Refusal:
+    what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+    code = Code.SERVICE_UNAVAILABLE if isinstance(error, DiskFailedError) else Code.INTERNAL_SERVER_ERROR
+    return Refusal(code, f"this Broker can write no more and must be restarted: {what}")

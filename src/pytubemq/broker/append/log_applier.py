@@ -1,0 +1,102 @@
+"""The background thread that carries messages from the journal into their partitions' logs.
+
+The invariant: a failure here is kept, logged and shown in the Broker's health; one that can mend by itself (a full
+disk, no file handle) is tried again, any other ends the thread, after which the append path stops taking messages once
+its backlog is full.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import DiskFullError, OutOfResourcesError, TubeError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.storage.store.store import BrokerStore
+
+logger = logging.getLogger(__name__)
+
+IDLE_S: Final = 0.5
+"""What lies in the journal is applied at the latest so long after it was written, if little comes in."""
+REST: Final = 10
+"""The thread rests so many times as long as its last round took, if little comes in: with thousands of partitions a
+round costs much however little is in it."""
+LONGEST_REST_S: Final = 10.0
+RETRY_S: Final = 1.0
+
+
+class LogApplier:
+    """Runs `store.apply()` until it is closed."""
+
+    def __init__(self, store: BrokerStore, *, on_progress: Callable[[], None]) -> None:
+        """`on_progress` is called on the thread, after each round and after a failure."""
+        self.error: BaseException | None = None
+        """The last round's failure; None again after a good one."""
+        self.dead = False
+        """The thread ended by a failure that does not mend."""
+        self._store = store
+        self._on_progress = on_progress
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pytubemq-apply", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def record_write(self) -> None:
+        """Something was written to the journal."""
+        if self._store.worth_applying:
+            self._wake.set()
+
+    def close(self, *, timeout_s: float) -> bool:
+        """Stop after the round under way; False if that takes longer than `timeout_s`. Blocks."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        rest_s = IDLE_S
+        while not self._stop.is_set():
+            self._wake.wait(rest_s)
+            self._wake.clear()
+            begun_s = time.monotonic()
+            if not self._round():
+                return
+            rest_s = min(max(IDLE_S, REST * (time.monotonic() - begun_s)), LONGEST_REST_S)
+
+    def _round(self) -> bool:
+        """Apply all there is; False when that must not be tried again."""
+        try:
+            while self._store.apply():
+                self._on_progress()
+                if self._stop.is_set() or not self._store.worth_applying:
+                    break
+        except (DiskFullError, OutOfResourcesError) as error:
+            if self.error is None:
+                logger.error("messages stay in the journal for now: %s", one_line(error))
+            self.error = error
+            self._on_progress()
+            self._stop.wait(RETRY_S)
+            return True
+        except BaseException as error:
+            expected = isinstance(error, TubeError)
+            logger.error(
+                "messages cannot be moved from the journal to their partitions: %s",
+                one_line(error),
+                exc_info=None if expected else error,
+            )
+            self.error, self.dead = error, True
+            self._on_progress()
+            return False
+        if self.error is not None:
+            logger.info("messages move from the journal to their partitions again")
+        self.error = None
+        return True

@@ -1,0 +1,128 @@
+"""One request's share of a journal write: what it wants written, and how it learns what became of it.
+
+The invariant: exactly one of `written`, `refused` and `expired` is called, once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from pytubemq.broker.refusal import Refusal
+from pytubemq.errors import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.broker.append.send_order import SendOrder
+    from pytubemq.storage.journal.staging import Appended, AppendedRun, Staging
+
+Result: TypeAlias = "Appended | AppendedRun"
+"""What became of a message, or of several."""
+ENTRY_OVERHEAD_BYTES: Final = 512
+"""Size of a message staged individually, beside its payload: bounds its objects, and lets a block of the smallest be
+prepared, or answered, in 50 ms."""
+RUN_ENTRY_OVERHEAD_BYTES: Final = 64
+"""Size of a message of a run beside its payload; it is staged with the others."""
+PARTITION_OVERHEAD_BYTES: Final = 4096
+"""Size of each partition of a request beside its messages: the partition's part of the block, its index entries
+and the producer's window take so much, and the time of ten messages."""
+CONFIRM_OVERHEAD_BYTES: Final = 512
+"""Size of a position that is to be confirmed."""
+PACK_OVERHEAD_BYTES: Final = 2048
+"""Size of a record batch beside its payload: the views of its columns take so much, however small it is."""
+
+
+class Confirmation(NamedTuple):
+    """A group's position that is to be made durable."""
+
+    group: str
+    topic: str
+    partition_id: int
+    offset: int
+
+
+class Submission(Protocol):
+    """What the append path takes."""
+
+    @property
+    def deadline_s(self) -> float:
+        """After this nobody waits for the outcome any more."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts against the bound on staged bytes."""
+        ...
+
+    @property
+    def order(self) -> SendOrder | None:
+        """Its place among its producer's batches, if the producer cares; looked at again when its turn comes."""
+        ...
+
+    @property
+    def confirmations(self) -> int:
+        """How many positions it confirms."""
+        ...
+
+    def stage(self, staging: Staging) -> int:
+        """Put what it has into a journal block; returns how many numbers of the staging it took, one after the other.
+
+        It may be called again, with another staging, if the first one could not be prepared.
+        """
+        ...
+
+    def complete(self, results: Sequence[Result]) -> None:
+        """Complete it: it is as durable as its topic asks, and readable. One result for each number it took."""
+        ...
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Refuse it: nothing of it was written."""
+        ...
+
+    def expire(self) -> None:
+        """End it because its time ran out before its turn came; nothing of it was written."""
+        ...
+
+
+class Barrier:
+    """Writes nothing, and ends when all that came before it has. Never dropped for its age."""
+
+    __slots__ = ("_done",)
+
+    deadline_s = math.inf
+    size_bytes = CONFIRM_OVERHEAD_BYTES
+    order: SendOrder | None = None
+    confirmations = 0
+
+    def __init__(self, done: Callable[[Refusal | None], None]) -> None:
+        self._done = done
+
+    def stage(self, staging: Staging) -> int:
+        return 0
+
+    def complete(self, results: Sequence[Result]) -> None:
+        self._done(None)
+
+    def refuse(self, refusal: Refusal) -> None:
+        self._done(refusal)
+
+    def expire(self) -> None:
+        """Never called: the deadline is infinite."""
+        self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
+
+
+class ConfirmSubmission(Barrier):
+    """Makes one position durable."""
+
+    __slots__ = ("confirmation",)
+
+    confirmations = 1
+
+    def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
+        super().__init__(done)
+        self.confirmation = confirmation
+
+    def stage(self, staging: Staging) -> int:
+        staging.confirm(*self.confirmation)
+        return 0

@@ -1,0 +1,1 @@
+"""Handlers of fetches, of range reads and of registrations."""

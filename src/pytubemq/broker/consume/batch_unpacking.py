@@ -1,0 +1,137 @@
+"""Slices of a log for consumers that know no packs: the messages of each pack as if they had come alone.
+
+The invariants: every message of the slice from its start on comes out once and in order, up to the limits; the new
+slice ends where the next fetch has to begin, which may be within a pack; of bytes that were damaged nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import FormatError
+from pytubemq.model.offset import to_offset, to_ordinal
+from pytubemq.wire.batch.fetch_batches import expand
+from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.stored import decode_stored
+from pytubemq.wire.protobuf.varint import decode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.storage.log.selection import Slice
+
+_SINGLE_TAG: Final = b"\x22"
+
+
+@dataclass(slots=True)
+class _Room:
+    """What may still be taken."""
+
+    max_bytes: int
+    max_messages: int
+
+    @property
+    def none(self) -> bool:
+        return self.max_bytes <= 0 or self.max_messages <= 0
+
+    def take(self, size_bytes: int, messages: int) -> None:
+        self.max_bytes -= size_bytes
+        self.max_messages -= messages
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What came out so far; `next_offset` set once it is known that the slice ends before its end."""
+
+    parts: list[bytes] = field(default_factory=list)
+    count: int = 0
+    next_offset: int | None = None
+
+
+def unpacked(
+    found: Slice,
+    *,
+    max_bytes: int,
+    max_messages: int,
+    codes: frozenset[int] | None = None,
+    end_offset: int | None = None,
+) -> Slice:
+    """The slice with single messages only.
+
+    Args:
+        found: as the store gave it, perhaps with packs that begin before its start or have messages of other codes.
+        max_bytes: it ends with the message that reaches them, or before.
+        max_messages: as many are taken at most.
+        codes: the consumer's filter codes; None takes all.
+        end_offset: nothing from there on is taken.
+
+    Raises:
+        FormatError: a pack, or where a record begins, was damaged.
+    """
+    blob = b"".join(found.parts)
+    taken, room = _Taken(), _Room(max_bytes, max_messages)
+    for start, stop, is_pack in _records(blob):
+        if room.none:
+            taken.next_offset = _offset_of(blob[start:stop], is_pack=is_pack)
+        elif is_pack:
+            _take_pack(blob[start:stop], found, taken, room, codes, end_offset)
+        else:
+            taken.parts.append(blob[start:stop])
+            taken.count += 1
+            room.take(stop - start, 1)
+        if taken.next_offset is not None:
+            break
+    next_offset = found.next_offset if taken.next_offset is None else taken.next_offset
+    return replace(
+        found,
+        parts=[b"".join(taken.parts)] if taken.parts else [],
+        next_offset=next_offset if end_offset is None else min(next_offset, end_offset),
+        count=taken.count,
+        payload_bytes=sum(map(len, taken.parts)),
+        packs=False,
+    )
+
+
+def _take_pack(
+    record: bytes,
+    found: Slice,
+    taken: _Taken,
+    room: _Room,
+    codes: frozenset[int] | None,
+    end_offset: int | None,
+) -> None:
+    head, columns = read_stored_pack(record, check=False)
+    first, stop = to_ordinal(head.offset), to_ordinal(head.offset) + columns.count
+    wanted = max(first, to_ordinal(found.start_offset))
+    if end_offset is not None:
+        stop = min(stop, to_ordinal(end_offset))
+    if wanted >= stop:
+        return
+    piece = expand(record, wanted, codes, room.max_bytes, min(room.max_messages, stop - wanted))
+    if piece.entries:
+        taken.parts.append(piece.entries)
+    taken.count += piece.messages
+    room.take(len(piece.entries), piece.messages)
+    if piece.next_ordinal < stop:
+        taken.next_offset = to_offset(piece.next_ordinal)
+
+
+def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Where each record begins and ends, and whether it is a pack."""
+    at = 0
+    while at < len(blob):
+        is_pack = blob.startswith(PACK_TAG, at)
+        try:
+            size, begin = decode_varint(blob, at + (len(PACK_TAG) if is_pack else 1))
+        except (IndexError, ValueError) as error:
+            raise FormatError(f"a record has no length: {error}") from error
+        if begin + size > len(blob) or not (is_pack or blob.startswith(_SINGLE_TAG, at)):
+            raise FormatError(f"no record begins where one should, {at} bytes into what was read")
+        yield at, begin + size, is_pack
+        at = begin + size
+
+
+def _offset_of(record: bytes, *, is_pack: bool) -> int | None:
+    """Where a record stands."""
+    return read_stored_pack(record, check=False)[0].offset if is_pack else decode_stored(record)[0].offset

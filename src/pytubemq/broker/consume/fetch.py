@@ -1,0 +1,401 @@
+"""GetMessage and CommitOffset: what a registered consumer reads, and how it says that it is done with it.
+
+The invariants: only what is durable is read; what is handed out is booked before it is sent, and confirmed only when
+the consumer says so (or the filter skipped it); a confirm that is refused is undone, so that what it was about is
+handed out again; a fetch that was held belongs to the registration that asked for it and never acts for a later one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import request_checks, tracing
+from pytubemq.broker.consume.fetch_turns import FetchTurns
+from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.members.cursor import NOT_GIVEN, whole
+from pytubemq.broker.members.flow_control import FEW_LEFT_MESSAGES, Meter
+from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.core.flow import rule_clock
+from pytubemq.errors import Code, NotFoundError
+from pytubemq.model.offset import to_offset
+from pytubemq.observe.story import GROUP, MESSAGE
+from pytubemq.wire.batch.stored import encode_get_message_response
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import (
+    CommitOffsetRequestC2B,
+    CommitOffsetResponseB2C,
+    GetMessageRequestC2B,
+    GetMessageResponseB2C,
+)
+from pytubemq.wire.serialization.codec import decode, encode
+
+if TYPE_CHECKING:
+    from pytubemq.broker.members.consumer_registry import Hold
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+    from pytubemq.storage.log.selection import Slice
+
+_AT_END = Refusal(Code.NOT_FOUND, "the consumer has read all there is in the partition")
+_NO_LIMIT = 0
+_AT_END_LIMIT = -1
+"""`minLimitTime` as the original fills it; clients read it with 452 only."""
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A GetMessage under way."""
+
+    call: Call
+    hold: Hold
+    manual: bool
+    escapes: bool
+    """The consumer keeps to a rule of its group already; the cluster's do not count for it."""
+    limits: ReadLimits
+
+
+class FetchHandlers:
+    """Methods 17 and 18."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    # --- GetMessage -----------------------------------------------------------------------------------------
+
+    def get(self, call: Call) -> None:
+        """GetMessage: what comes next for this consumer; may be held until there is something."""
+        request = decode(GetMessageRequestC2B, call.request.body)
+        state = self._state
+        now_s = state.clock.now_s()
+        try:
+            state.serving.check_read()
+            consumer_id = request_checks.client(request.client_id)
+            group = request_checks.group(request.group_name)
+            served = request_checks.topic(request.topic_name, state.topics)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            hold = self._hold(key, consumer_id, now_s=now_s)
+            if not hold.is_used:
+                state.positions.spare.record_use(key)
+            state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
+            if hold.is_moved_away:
+                raise Refused(*_moved_refusal(hold))
+            request_checks.open_for_reading(served)
+        except Refused as refused:
+            self._refuse(call, refused.refusal)
+            return
+        manual = bool(request.manual_commit_offset)
+        if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
+            state.positions.save(key, hold.cursor.confirmed)
+        limits = ReadLimits.of(
+            call,
+            now_s=now_s,
+            max_bytes=request.max_bytes,
+            max_messages=request.max_messages,
+            max_wait_ms=request.max_wait_ms,
+        )
+        self._attempt(_Fetch(call, hold, manual, bool(request.esc_flow_ctrl), limits))
+
+    def _hold(self, key: HoldKey, consumer_id: str, *, now_s: float) -> Hold:
+        hold = self._state.registry.get(key, now_s=now_s)
+        if hold is None:
+            raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
+        if hold.consumer_id != consumer_id:
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+        return hold
+
+    def _attempt(self, fetch: _Fetch) -> None:
+        """Read when the connection's turn comes, or hold the fetch if there is nothing and it may wait."""
+        key = fetch.hold.key
+        extent = self._state.store.extent(key.topic, key.partition_id)
+        offset = fetch.hold.cursor.request(manual=fetch.manual)
+        if offset == extent.max_offset:
+            self._wait_or_end(fetch)
+        else:
+            size = expected_size(extent, offset, fetch.limits.max_bytes)
+            FetchTurns.of(fetch.call.connection).run(lambda most_bytes: self._read(fetch, most_bytes), size)
+
+    def _read(self, fetch: _Fetch, most_bytes: int) -> None:
+        state, hold = self._state, fetch.hold
+        cursor, key = hold.cursor, hold.key
+        turns = FetchTurns.of(fetch.call.connection)
+        if not self._still_holds(fetch):
+            turns.finish()
+            return
+        min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        known = cursor.expired
+        if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
+            state.positions.save(key, cursor.confirmed)
+        if cursor.expired > known:
+            state.expired.record(key, cursor.expired - known, now_s=state.clock.now_s())
+        offset = cursor.request(manual=fetch.manual)
+        if offset >= max_offset:
+            self._wait_or_end(fetch)
+            turns.finish()
+            return
+        max_bytes = min(fetch.limits.max_bytes, most_bytes)
+        if state.flow.limits and not fetch.escapes:
+            meter = hold.meter = hold.meter or Meter()
+            if self._too_fast(fetch, meter):
+                turns.finish()
+                return
+            max_bytes = meter.most_bytes(max_bytes)
+
+        def done(result: Slice | Refusal) -> None:
+            try:
+                here = hold.cursor is cursor and cursor.request(manual=fetch.manual) == offset
+                if here and not self._overtaken(key, offset, result):
+                    self._deliver(fetch, max_offset, result)
+                else:  # moved or confirmed while the disk was read: what was read is not what comes next
+                    self._attempt(fetch)
+            finally:
+                turns.finish()
+
+        limits = fetch.limits.within(max_bytes)
+        read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
+
+    def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
+        """Whether retention let go of the place while it was read: the cursor is lifted then, as for any other."""
+        if not isinstance(result, Refusal) or result.code is not Code.MOVED:
+            return False
+        try:
+            return offset < self._state.store.ends(key.topic, key.partition_id)[0]
+        except NotFoundError:  # the topic was removed meanwhile: the refusal stands
+            return False
+
+    def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
+        """Refuse the fetch if its consumer has had what the cluster's rules give it."""
+        state, key = self._state, fetch.hold.key
+        pause_ms = meter.pause_ms(
+            state.flow.rules,
+            end_position=state.store.extent(key.topic, key.partition_id).max_position,
+            now_s=state.clock.now_s(),
+            hhmm=rule_clock(state.clock.wall_ms() / 1000),
+        )
+        if pause_ms is None:
+            return False
+        state.flow.refusals += 1
+        refusal = Refusal(
+            Code.SERVER_CONSUME_SPEED_LIMIT,
+            f"the cluster's flow control leaves {key} alone for now; fetch again in {pause_ms} ms",
+        )
+        self._refuse(fetch.call, refusal, min_limit_time=pause_ms)
+        return True
+
+    def _wait_or_end(self, fetch: _Fetch) -> None:
+        """Hold the fetch for what is left of its wait, or answer that there is nothing."""
+        state, key = self._state, fetch.hold.key
+        held = state.serving.started and state.waiters.hold(
+            (key.topic, key.partition_id),
+            connection=id(fetch.call.connection),
+            wait_s=fetch.limits.wait_until_s - state.clock.now_s(),
+            resume=lambda timed_out: self._resume(fetch, timed_out),
+        )
+        if not held:
+            self._at_end(fetch)
+
+    def _at_end(self, fetch: _Fetch) -> None:
+        """Answer that there is nothing, and how far the group is: its filter may have skipped the rest."""
+        if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
+            self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
+            return
+        key = fetch.hold.key
+        max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
+        cursor = fetch.hold.cursor
+        self._refuse(
+            fetch.call,
+            _AT_END,
+            min_limit_time=_AT_END_LIMIT,
+            max_offset=max_offset,
+            next_offset=cursor.confirmed,
+            expired_messages=cursor.take_expired(),
+        )
+
+    def _resume(self, fetch: _Fetch, timed_out: bool) -> None:
+        if timed_out:
+            self._at_end(fetch)
+        elif self._still_holds(fetch):
+            try:  # while it was held, reading may have been stopped, or the topic closed
+                self._state.serving.check_read()
+                request_checks.open_for_reading(request_checks.topic(fetch.hold.key.topic, self._state.topics))
+            except Refused as refused:
+                self._refuse(fetch.call, refused.refusal)
+            else:
+                self._attempt(fetch)
+
+    def _still_holds(self, fetch: _Fetch) -> bool:
+        """Whether the registration that asked is still in force; if not, the caller is told (if it is still there)."""
+        if fetch.call.connection.closed or fetch.call.expired:
+            fetch.call.drop()  # nothing may be booked for an answer that nobody will get
+            return False
+        now_s = self._state.clock.now_s()
+        if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
+            if not fetch.hold.is_moved_away:
+                return True
+            self._refuse(fetch.call, _moved_refusal(fetch.hold))
+            return False
+        self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
+        return False
+
+    def _deliver(self, fetch: _Fetch, max_offset: int, result: Slice | Refusal) -> None:
+        if not self._still_holds(fetch):
+            return
+        if isinstance(result, Refusal):
+            self._refuse(fetch.call, result)
+            return
+        state, hold = self._state, fetch.hold
+        if result.skipped:
+            state.skipped(hold.key, result)
+        if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
+            state.positions.save(hold.key, hold.cursor.confirmed)
+        if hold.meter is not None and state.flow.limits:
+            end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
+            hold.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
+        if not result.count and self._hold_on(fetch, result):
+            return
+        capable = Capability.FETCH_LIMITS in fetch.call.connection.capabilities
+        head = GetMessageResponseB2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            curr_offset=result.start_offset,
+            min_limit_time=_NO_LIMIT,
+            esc_flow_ctrl=False,
+            curr_data_dlt=result.remaining_bytes,
+            require_slow=_few_left(hold, max_offset, result),
+            max_offset=max_offset,
+            next_offset=result.next_offset if capable else None,
+            expired_messages=hold.cursor.take_expired() if capable else None,
+        )
+        fetch.call.reply(encode_get_message_response(head, result.parts))
+        counters = state.counters
+        counters.served(hold.key.topic, result.count, result.payload_bytes)
+        if MESSAGE.on and result.count:
+            tracing.record_fetch(fetch.call, hold.key, hold.consumer_id, result)
+        counters.fetch_s.add(state.clock.now_s() - fetch.call.received_s)
+
+    def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
+        """The filter skipped all there was: go on waiting if there is time; True if so."""
+        state, key = self._state, fetch.hold.key
+        if state.clock.now_s() >= fetch.limits.wait_until_s:
+            return False
+        if result.next_offset < state.store.ends(key.topic, key.partition_id)[1]:
+            return False  # a bounded scan ended early: the caller hears of the progress and asks again
+        self._attempt(fetch)
+        return True
+
+    def _refuse(
+        self,
+        call: Call,
+        refusal: Refusal,
+        *,
+        min_limit_time: int = _NO_LIMIT,
+        max_offset: int | None = None,
+        next_offset: int | None = None,
+        expired_messages: int | None = None,
+    ) -> None:
+        self._state.counters.fetch_refused(refusal.code)
+        call.reply(
+            encode(
+                GetMessageResponseB2C(
+                    success=False,
+                    err_code=refusal.code,
+                    err_msg=refusal.text,
+                    curr_offset=NOT_GIVEN,
+                    min_limit_time=min_limit_time,
+                    esc_flow_ctrl=False,
+                    curr_data_dlt=-1,
+                    max_offset=max_offset,
+                    next_offset=next_offset,
+                    expired_messages=expired_messages,
+                )
+            )
+        )
+
+    # --- CommitOffset ---------------------------------------------------------------------------------------
+
+    def commit(self, call: Call) -> None:
+        """CommitOffset: confirm what was handed out, or all below a given offset; answered when that is durable."""
+        request = decode(CommitOffsetRequestC2B, call.request.body)
+        state = self._state
+        try:
+            state.serving.check_started()
+            consumer_id = request_checks.client(request.client_id)
+            group = request_checks.group(request.group_name)
+            served = request_checks.topic(request.topic_name, state.topics)
+            request_checks.open_for_writing(served)
+            request_checks.partition(served, request.partition_id)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            hold = state.registry.get(key, now_s=state.clock.now_s())
+            if hold is None:
+                raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
+            if hold.consumer_id != consumer_id:
+                raise Refused(Code.UNAUTHORIZED, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+            if hold.is_moved_away:
+                raise Refused(*_moved_refusal(hold))
+            max_offset = state.store.ends(key.topic, key.partition_id)[1]
+            self._confirm(hold, request, max_offset)
+        except Refused as refused:
+            _answer_commit(call, refused.refusal)
+            return
+        cursor = hold.cursor
+        confirmed = cursor.settling()
+
+        def done(refusal: Refusal | None) -> None:
+            # Before anything is fetched again: who hears of the refusal first knows why messages come again.
+            _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
+            state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
+            if refusal is not None:
+                cursor.take_back(confirmed, to=state.positions.current(key))
+                state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
+                return
+            passed = cursor.settled(confirmed)
+            # The next holder may have confirmed more meanwhile; it has skipped the same messages on its own.
+            if (
+                passed is not None
+                and hold.cursor is cursor
+                and state.registry.get(key, now_s=state.clock.now_s()) is hold
+            ):
+                state.positions.save(key, passed)
+            if MESSAGE.on or GROUP.on:
+                tracing.record_confirm(key, consumer_id, confirmed)
+
+        state.positions.commit(key, confirmed, done)
+
+    def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
+        if request.up_to is None:
+            hold.cursor.commit(consumed=request.last_pack_consumed is not False)
+            return
+        if request.up_to < 0 or whole(request.up_to) > max_offset:
+            raise Refused(
+                Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {hold.key} ends at {max_offset}"
+            )
+        hold.cursor.commit_up_to(request.up_to)
+
+
+def _moved_refusal(hold: Hold) -> Refusal:
+    return Refusal(
+        Code.MOVED, f"group {hold.key.group} was moved to offset {hold.cursor.confirmed} of {hold.key}; register again"
+    )
+
+
+def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
+    """Whether a consumer with a filter is better off waiting until there is more to look through."""
+    return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
+
+
+def _answer_commit(
+    call: Call, refusal: Refusal | None, *, confirmed: int = NOT_GIVEN, max_offset: int | None = None
+) -> None:
+    code, text = refusal or (Code.SUCCESS, "OK!")
+    call.reply(
+        encode(
+            CommitOffsetResponseB2C(
+                success=refusal is None,
+                err_code=code,
+                err_msg=text,
+                curr_offset=confirmed if refusal is None else NOT_GIVEN,
+                max_offset=max_offset if refusal is None else None,
+            )
+        )
+    )

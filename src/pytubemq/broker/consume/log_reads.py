@@ -1,0 +1,183 @@
+"""Reads for fetches: at once from memory, on a few threads from the disk.
+
+The invariants: the event loop never waits for the disk, nor for packs to be taken apart; reads that wait for a thread
+are bounded; each read ends in exactly one call of `done`, on the event loop. A partition that cannot be read is a
+matter of that partition alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.refusal import Refusal
+from pytubemq.errors import Code, FormatError, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
+from pytubemq.model.limits import (
+    ATTRIBUTE_ALLOWANCE_BYTES,
+    MAX_ANSWER_BYTES,
+    MAX_FETCH_BYTES,
+    MAX_FETCH_MESSAGES,
+    MAX_FETCH_WAIT_S,
+    MAX_FRAME_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_PACK_BYTES,
+    MAX_PACK_MESSAGES,
+)
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.net.server.response_budget import ReadSize
+from pytubemq.wire.protocol.extensions import Capability
+
+if TYPE_CHECKING:
+    from pytubemq.broker.append.waiters import PartitionKey
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+    from pytubemq.storage.log.partition_reads import Extent
+    from pytubemq.storage.log.selection import Slice
+
+logger = logging.getLogger(__name__)
+
+MAX_READ_FAULTS = 1_000
+"""Partitions that cannot be read and are named as such; of further ones the log alone tells."""
+ANSWER_MARGIN_S = 0.2
+"""A held fetch is answered so long before its caller gives up, so that the answer arrives in time."""
+_FRAME_SLACK_BYTES = 64 * 1024
+_MOST_RECORD_BYTES = MAX_PACK_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES
+"""A pack, which ends with the message that reaches its bound, and its columns."""
+_MOST_BYTES = min(MAX_ANSWER_BYTES, MAX_FRAME_BYTES - _MOST_RECORD_BYTES - _FRAME_SLACK_BYTES)
+"""A read ends with the record that reaches its limit; with the largest one the answer must still be a frame."""
+_MOST_PLAIN_BYTES = MAX_ANSWER_BYTES - _FRAME_SLACK_BYTES
+"""The same for a peer that takes small blocks only, and perhaps (C++) no more than MAX_ANSWER_BYTES of them."""
+
+Done = Callable[["Slice | Refusal"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What one fetch may take."""
+
+    max_bytes: int
+    max_messages: int
+    wait_until_s: float
+    most_bytes: int
+    """What an answer may come to with the message that reaches `max_bytes`; a single message may be larger."""
+    packs: bool
+    """Whether the peer takes packs."""
+
+    def within(self, max_bytes: int) -> ReadLimits:
+        """Return these limits with no more bytes than this."""
+        return self if max_bytes >= self.max_bytes else replace(self, max_bytes=max_bytes)
+
+    @classmethod
+    def of(
+        cls, call: Call, *, now_s: float, max_bytes: int | None, max_messages: int | None, max_wait_ms: int | None
+    ) -> ReadLimits:
+        """The request's limits within ours; what is absent or not positive is our default."""
+        wait_s = min((max_wait_ms or 0) / 1000, MAX_FETCH_WAIT_S)
+        return cls(
+            max_bytes=min(max_bytes, _MOST_BYTES) if max_bytes and max_bytes > 0 else MAX_FETCH_BYTES,
+            max_messages=min(max_messages, MAX_FETCH_MESSAGES)
+            if max_messages and max_messages > 0
+            else MAX_FETCH_MESSAGES,
+            wait_until_s=min(now_s + wait_s, call.deadline_s - ANSWER_MARGIN_S),
+            most_bytes=_MOST_PLAIN_BYTES if call.connection.block_bytes is not None else MAX_FRAME_BYTES,
+            packs=Capability.PACKS in call.connection.capabilities,
+        )
+
+
+def expected_size(extent: Extent, offset: int, max_bytes: int) -> ReadSize:
+    """Estimate the size of a read from `offset` by the average size of the messages in a partition of this extent."""
+    min_offset, max_offset, min_position, max_position = extent
+    kept = max_offset - min_offset
+    left = min(max_offset - offset, kept)
+    if left <= 0:
+        return ReadSize(0)
+    kept_bytes = max_position - min_position
+    return ReadSize(min(kept_bytes * left // kept, max_bytes), kept_bytes * OFFSET_UNIT // kept)
+
+
+def read(
+    state: BrokerState,
+    topic: str,
+    partition_id: int,
+    offset: int,
+    limits: ReadLimits,
+    done: Done,
+    *,
+    end_offset: int | None = None,
+    codes: frozenset[int] | None = None,
+) -> None:
+    """Read from a partition; `done` gets the slice or why there is none."""
+    store = state.store
+
+    def run(max_messages: int = limits.max_messages, *, take_apart: bool = True, doubted: bool = False) -> Slice:
+        found = store.read(
+            topic,
+            partition_id,
+            offset,
+            end_offset=end_offset,
+            max_bytes=limits.max_bytes,
+            max_messages=max_messages,
+            codes=codes,
+        )
+        if found.packs and not limits.packs:
+            if not take_apart:
+                return found
+            try:
+                found = unpacked(
+                    found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
+                )
+            except FormatError:
+                if doubted:
+                    raise
+                # It was not looked at on the way here. The store knows how many messages there were, so it shall check.
+                store.doubt(topic, partition_id, found.next_offset - OFFSET_UNIT)
+                return run(max_messages, doubted=True)
+        if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.packs:
+            return run(found.count - 1)  # the last one made it too much: it comes with the next answer
+        return found
+
+    key = (topic, partition_id)
+    if store.in_memory(topic, partition_id, offset):
+        try:
+            result: Slice | Refusal = run(take_apart=False)
+        except Exception as error:
+            result = _refusal(state, key, error)
+        if isinstance(result, Refusal) or not result.packs or limits.packs:
+            done(result)
+            return
+    if state.pending_reads >= state.max_pending_reads:
+        done(Refusal(Code.SERVICE_UNAVAILABLE, f"{state.pending_reads} fetches already wait for this Broker's disk"))
+        return
+    state.pending_reads += 1
+
+    def ended(future: asyncio.Future[Slice]) -> None:
+        state.pending_reads -= 1
+        error = future.exception()
+        if error is None:
+            state.read_faults.pop(key, None)
+        done(future.result() if error is None else _refusal(state, key, error))
+
+    asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(ended)
+
+
+def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Refusal:
+    if isinstance(error, OffsetMovedError):
+        return Refusal(Code.MOVED, error.message)
+    if isinstance(error, NotFoundError):  # the topic was removed while its files were read
+        return Refusal(Code.FORBIDDEN, error.message)
+    if isinstance(error, OutOfResourcesError):
+        return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot read its disk now: {error.message}")
+    what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+    text = f"partition {key[1]} of {key[0]} cannot be read: {what}"
+    faults = state.read_faults
+    # Once for each partition; of more than are listed no more is said than `health` does.
+    hint = error.hint if isinstance(error, TubeError) else None
+    fault = text if hint is None else f"{text}; {hint}"
+    if faults.get(key) != fault and (len(faults) < MAX_READ_FAULTS or key in faults):
+        logger.error("%s", fault, exc_info=None if isinstance(error, TubeError) else error)
+        faults[key] = fault
+    return Refusal(Code.INTERNAL_SERVER_ERROR, text)

@@ -1,0 +1,334 @@
+"""READ_RANGE and PARTITION_OFFSETS: reading and looking without a group.
+
+The invariants: nothing here changes what any group has confirmed or is handed out; nobody is answered who may not
+register a consumer, and as there is no registration to rely on, that is looked at with every request. Offsets of many
+partitions are answered in slices, so each is as of its slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import request_checks, tracing
+from pytubemq.broker.consume.fetch_turns import FetchTurns
+from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.members.cursor import whole
+from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
+from pytubemq.model.limits import LONG_WORK_SLICE, MAX_POSITIONS_CHARS
+from pytubemq.net.server.long_work import sliced
+from pytubemq.observe.story import MESSAGE
+from pytubemq.wire.batch.stored import encode_read_range_response
+from pytubemq.wire.protocol.messages.extension import (
+    GroupPosition,
+    PartitionEnds,
+    PartitionOffsetsRequest,
+    PartitionOffsetsResponse,
+    ReadRangeRequestC2B,
+    ReadRangeResponseB2C,
+)
+from pytubemq.wire.serialization.codec import decode, decode_apart, encode, encode_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pytubemq.broker.append.waiters import PartitionKey
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+    from pytubemq.net.server.long_work import Turn
+    from pytubemq.storage.log.selection import Slice
+    from pytubemq.wire.protocol.messages.extension import TopicPartition
+    from pytubemq.wire.serialization.codec import Values
+
+
+_POSITION_CHARS = 40
+"""What a position takes in an answer beside its names."""
+_SCANNED = 10_000
+"""Positions of the store that are looked at in one turn."""
+
+
+@dataclass(slots=True)
+class _Range:
+    """A READ_RANGE under way."""
+
+    call: Call
+    key: PartitionKey
+    offset: int
+    end_offset: int | None
+    limits: ReadLimits
+    codes: frozenset[int] | None
+    """Of the message types that are wanted; None for all."""
+
+
+class RangeHandlers:
+    """Methods 101 and 102."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    # --- READ_RANGE -----------------------------------------------------------------------------------------
+
+    def read_range(self, call: Call) -> None:
+        """ReadRange: messages from an offset on."""
+        request = decode(ReadRangeRequestC2B, call.request.body)
+        state = self._state
+        try:
+            state.serving.check_read()
+            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            request_checks.client(request.client_id)
+            served = request_checks.topic(request.topic_name, state.topics)
+            request_checks.partition(served, request.partition_id)
+            request_checks.open_for_reading(served)
+            if request.offset < 0 or (request.end_offset is not None and request.end_offset < request.offset):
+                raise Refused(
+                    Code.BAD_REQUEST, f"offsets {request.offset} to {request.end_offset} are no range to read"
+                )
+            codes = request_checks.filter_codes(request.filters)
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(ReadRangeResponseB2C(success=False, err_code=code, err_msg=text)))
+            return
+        limits = ReadLimits.of(
+            call,
+            now_s=state.clock.now_s(),
+            max_bytes=request.max_bytes,
+            max_messages=request.max_messages,
+            max_wait_ms=request.max_wait_ms,
+        )
+        key = (served.config.name, request.partition_id)
+        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes))
+
+    def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
+        state = self._state
+        if self._removed(wanted):
+            return
+        extent = state.store.extent(*wanted.key)
+        if wanted.offset < extent.min_offset:
+            self._refuse(
+                wanted,
+                Refusal(Code.MOVED, f"offset {wanted.offset} is no longer kept, the first is {extent.min_offset}"),
+            )
+        elif wanted.offset >= extent.max_offset and wanted.offset != wanted.end_offset:
+            if not (may_wait and self._hold(wanted)):
+                self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
+        else:
+            size = expected_size(extent, wanted.offset, wanted.limits.max_bytes)
+            FetchTurns.of(wanted.call.connection).run(lambda most_bytes: self._read(wanted, most_bytes), size)
+
+    def _read(self, wanted: _Range, most_bytes: int) -> None:
+        turns = FetchTurns.of(wanted.call.connection)
+
+        def done(result: Slice | Refusal) -> None:
+            try:
+                self._deliver(wanted, result)
+            finally:
+                turns.finish()
+
+        if wanted.call.expired:
+            wanted.call.drop()
+            turns.finish()
+        elif self._removed(wanted):
+            turns.finish()
+        else:
+            read(
+                self._state,
+                *wanted.key,
+                wanted.offset,
+                wanted.limits.within(most_bytes),
+                done,
+                end_offset=wanted.end_offset,
+                codes=wanted.codes,
+            )
+
+    def _removed(self, wanted: _Range) -> bool:
+        """Refuse a read whose topic was taken away while it waited; True if so."""
+        topic = wanted.key[0]
+        if self._state.topics.get(topic) is not None:
+            return False
+        self._refuse(wanted, Refusal(Code.FORBIDDEN, f"topic {topic} is not at this Broker any more"))
+        return True
+
+    def _hold(self, wanted: _Range) -> bool:
+        state = self._state
+        return state.serving.started and state.waiters.hold(
+            wanted.key,
+            connection=id(wanted.call.connection),
+            wait_s=wanted.limits.wait_until_s - state.clock.now_s(),
+            resume=lambda timed_out: self._attempt(wanted, may_wait=not timed_out),
+        )
+
+    def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
+        """Answer with a code; where the partition's ends explain it, they are told."""
+        self._state.counters.fetch_refused(refusal.code)
+        ends: tuple[int, int] | None = None
+        if refusal.code in (Code.MOVED, Code.NOT_FOUND):
+            ends = self._state.store.ends(*wanted.key)
+        wanted.call.reply(
+            encode(
+                ReadRangeResponseB2C(
+                    success=False,
+                    err_code=refusal.code,
+                    err_msg=refusal.text,
+                    next_offset=wanted.offset if ends else None,
+                    min_offset=ends[0] if ends else None,
+                    max_offset=ends[1] if ends else None,
+                )
+            )
+        )
+
+    def _deliver(self, wanted: _Range, result: Slice | Refusal) -> None:
+        if isinstance(result, Refusal):
+            self._refuse(wanted, result)
+            return
+        if self._removed(wanted):
+            return
+        if result.skipped:
+            self._state.skipped(wanted.key, result)
+        min_offset, max_offset = self._state.store.ends(*wanted.key)
+        head = ReadRangeResponseB2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            next_offset=result.next_offset,
+            min_offset=min_offset,
+            max_offset=max_offset,
+        )
+        wanted.call.reply(encode_read_range_response(head, result.parts))
+        counters = self._state.counters
+        counters.served(wanted.key[0], result.count, result.payload_bytes)
+        if MESSAGE.on and result.count:
+            tracing.record_range_read(wanted.call, *wanted.key, result)
+        counters.fetch_s.add(self._state.clock.now_s() - wanted.call.received_s)
+
+    # --- PARTITION_OFFSETS ----------------------------------------------------------------------------------
+
+    async def offsets(self, call: Call) -> None:
+        """PartitionOffsets: ends of partitions, how far groups have confirmed there, and what came at a time."""
+        async with self._state.turns_of(call).request(call.connection) as turn:
+            if call.expired or call.connection.closed:
+                call.drop()
+            else:
+                await self._serve_offsets(call, turn)
+
+    async def _serve_offsets(self, call: Call, turn: Turn) -> None:
+        request, named = decode_apart(PartitionOffsetsRequest, call.request.body, "partitions")
+        state = self._state
+        try:
+            state.serving.check_started()
+            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            request_checks.client(request.client_id)
+            wanted = await self._wanted(turn, named)
+            positions = await self._positions(turn, request, wanted)
+            found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
+            return
+        parts = [encode(PartitionOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
+        for keys in sliced(list(wanted)):
+            parts.append(encode_values(PartitionOffsetsResponse, "partitions", self._ends(keys, found)))
+            if len(keys) == LONG_WORK_SLICE:
+                await turn()
+        call.reply(parts + positions)
+
+    async def _look_up(self, wanted: Collection[PartitionKey], not_before_ms: int) -> dict[PartitionKey, int]:
+        """Return the offset of each partition at that time, which may be on the disk. Raises Refused."""
+        state = self._state
+        if state.pending_reads >= state.max_pending_reads:
+            raise Refused(Code.SERVICE_UNAVAILABLE, "too many reads wait for this Broker's disk")
+
+        def look(keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:
+            return {key: state.store.offset_at(*key, not_before_ms) for key in keys}
+
+        loop = asyncio.get_running_loop()
+        found: dict[PartitionKey, int] = {}
+        state.pending_reads += 1
+        try:
+            for keys in sliced(list(wanted)):  # between them other requests have theirs looked up
+                found.update(await loop.run_in_executor(state.lookups, look, keys))
+        except (StorageError, OSError) as error:
+            what = error.message if isinstance(error, TubeError) else str(error)
+            raise Refused(Code.INTERNAL_SERVER_ERROR, f"offsets by time cannot be read: {what}") from error
+        except NotFoundError as error:  # a topic was removed meanwhile
+            raise Refused(Code.FORBIDDEN, error.message) from error
+        finally:
+            state.pending_reads -= 1
+        return found
+
+    def _ends(self, keys: Sequence[PartitionKey], by_time: Mapping[PartitionKey, int]) -> list[PartitionEnds]:
+        found = []
+        for key in keys:
+            try:
+                extent = self._state.store.extent(*key)
+            except NotFoundError:  # removed while the request was worked on
+                continue
+            found.append(
+                PartitionEnds(
+                    topic_name=key[0],
+                    partition_id=key[1],
+                    min_offset=extent.min_offset,
+                    max_offset=extent.max_offset,
+                    offset_by_time=by_time.get(key),
+                    size_bytes=extent.max_position - extent.min_position,
+                )
+            )
+        return found
+
+    async def _wanted(self, turn: Turn, named: Values[TopicPartition]) -> dict[PartitionKey, None]:
+        """The partitions asked for that are served here, each once; all of them when none is named."""
+        topics = self._state.topics
+        wanted: dict[PartitionKey, None] = {}
+        if not named:
+            for served in topics:
+                wanted.update(dict.fromkeys((served.config.name, pid) for pid in sorted(served.partition_ids)))
+        for items in named.slices(LONG_WORK_SLICE):
+            for item in items:
+                found = topics.get(item.topic_name)
+                if found is not None and item.partition_id in found.partition_ids:
+                    wanted[item.topic_name, item.partition_id] = None
+            if len(items) == LONG_WORK_SLICE:
+                await turn()
+        return wanted
+
+    async def _positions(
+        self, turn: Turn, request: PartitionOffsetsRequest, wanted: Collection[PartitionKey]
+    ) -> list[bytes]:
+        """Build parts of the response: positions in these partitions, durable ones only; a holder is listed with the
+        position it began at, which is durable by then."""
+        if not request.all_groups and not request.group_names:
+            return []
+        groups = None if request.all_groups else frozenset(request.group_names)
+        registry, now_s = self._state.registry, self._state.clock.now_s()
+        parts: list[bytes] = []
+        count = total_chars = looked_at = 0
+        found: list[GroupPosition] = []
+        for (group, topic, partition_id), offset in self._state.store.positions().items():
+            looked_at += 1
+            if looked_at % _SCANNED == 0 or len(found) == LONG_WORK_SLICE:
+                parts.append(encode_values(PartitionOffsetsResponse, "groups", found))
+                found = []
+                await turn()
+            if (topic, partition_id) not in wanted or (groups is not None and group not in groups):
+                continue
+            hold = registry.get(HoldKey(group, topic, partition_id), now_s=now_s)
+            total_chars += _POSITION_CHARS + len(group) + len(topic) + (len(hold.consumer_id) if hold else 0)
+            if total_chars > MAX_POSITIONS_CHARS:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"more than {count} positions are asked for at once; name the groups or the partitions",
+                )
+            count += 1
+            found.append(
+                GroupPosition(
+                    group_name=group,
+                    topic_name=topic,
+                    partition_id=partition_id,
+                    confirmed_offset=offset,
+                    consumer_id=hold.consumer_id if hold else None,
+                )
+            )
+        parts.append(encode_values(PartitionOffsetsResponse, "groups", found))
+        return parts

@@ -1,0 +1,213 @@
+"""Registration, heartbeat and farewell of consumers.
+
+The invariants: a registration is answered only when its starting position is durable (or cannot be now, which is
+logged), so that the group begins there again after a crash; what was handed out to the previous holder and not
+confirmed is handed out again; while a confirm is in flight nobody begins and nobody leaves, so that neither undoes it
+nor keeps what is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker import request_checks
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.members.consumer_registry import RegistryFullError
+from pytubemq.broker.members.cursor import NOT_GIVEN, Cursor, start_offset
+from pytubemq.broker.refusal import Refused
+from pytubemq.errors import Code, FormatError
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
+from pytubemq.observe.story import GROUP
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.broker import (
+    HeartBeatRequestC2B,
+    HeartBeatResponseB2C,
+    RegisterRequestC2B,
+    RegisterResponseB2C,
+)
+from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.text.strings import FailureInfo, format_failure_info, parse_partition_info
+
+if TYPE_CHECKING:
+    from pytubemq.broker.refusal import Refusal
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+
+REGISTER: Final = 31
+UNREGISTER: Final = 32
+CONSUMED: Final = 0
+"""`readStatus` of a farewell whose last fetch was consumed."""
+
+
+class RegisterHandlers:
+    """Methods 15 and 16."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    def register(self, call: Call) -> None:
+        """RegisterRequestC2B: take or give back a partition."""
+        self._serve(call, decode(RegisterRequestC2B, call.request.body))
+
+    def _serve(self, call: Call, request: RegisterRequestC2B) -> None:
+        state = self._state
+        try:
+            state.serving.check_started()
+            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            consumer_id, group = request_checks.consumer(request.client_id, request.group_name)
+            served = request_checks.topic(request.topic_name, state.topics)
+            codes = request_checks.filter_codes(request.filter_cond_str)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            if state.positions.when_decided(key, lambda: self._resume(call, request)):
+                return
+            if request.op_type == REGISTER:
+                # 500 as the original has it: its clients try again, which is right while a topic grows
+                request_checks.partition(served, request.partition_id, code=Code.INTERNAL_SERVER_ERROR)
+                self._register(call, request, key, consumer_id, codes)
+            elif request.op_type == UNREGISTER:
+                self._unregister(call, request, key, consumer_id)
+            else:
+                raise Refused(
+                    Code.BAD_REQUEST, f"opType {request.op_type} is neither {REGISTER} (register) nor {UNREGISTER}"
+                )
+        except Refused as refused:
+            _answer(call, refused.refusal)
+
+    def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
+        """Serve a request that waited for a confirm: a registration unless its caller has gone, a farewell always."""
+        if request.op_type != UNREGISTER and (call.connection.closed or call.expired):
+            call.drop()
+            return
+        try:
+            self._serve(call, request)
+        except Exception as error:
+            call.crash(error)
+
+    def _register(
+        self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str, codes: frozenset[int] | None
+    ) -> None:
+        state = self._state
+        now_s = state.clock.now_s()
+        holder = state.registry.get(key, now_s=now_s)
+        if holder is not None and holder.consumer_id != consumer_id:
+            raise Refused(
+                Code.PARTITION_OCCUPIED,
+                f"partition {key.partition_id} of {key.topic} is held by {holder.consumer_id} of group {key.group}",
+            )
+        if not state.positions.has_room(key):
+            # 400, not 503: positions that consumers have used stay, so waiting is of no use and a client must not
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"group positions are full: this Broker keeps {state.positions.most} of them and takes no more: "
+                f"{key} is new; use a group that it knows",
+            )
+        min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        offset = start_offset(
+            stored=state.positions.settled(key),
+            read_status=request.read_status,
+            asked=NOT_GIVEN if request.curr_offset is None else request.curr_offset,
+            min_offset=min_offset,
+            max_offset=max_offset,
+        )
+        has_notices = Capability.RESET_NOTICES in call.connection.capabilities
+        epoch = max(state.reset_epochs.get(key), 0 if holder is None else holder.reset_epoch)
+        try:
+            hold = state.registry.put(
+                key,
+                consumer_id,
+                # A consumer that is notified confirms nothing from before a move, so its confirms count from now on.
+                Cursor.at(offset, moved=not has_notices and holder is not None and holder.cursor.moved),
+                codes=codes,
+                connection=id(call.connection),
+                now_s=now_s,
+                priority_id=UNDEFINED if request.qry_priority_id is None else request.qry_priority_id,
+                host=call.peer.rpartition(":")[0],
+            )
+        except RegistryFullError:
+            # 503, as clients try again then, ours and Java's: a place becomes free when somebody leaves or is silent
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"registrations are full: this Broker has {len(state.registry)}, which is as many as may be; try again",
+            ) from None
+        hold.has_reset_notices, hold.reset_epoch = has_notices, epoch
+        GROUP.record(
+            "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
+        )
+        answer = RegisterResponseB2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            curr_offset=offset,
+            max_offset=max_offset,
+            reset_epoch=epoch if has_notices and epoch else None,
+        )
+        # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
+        state.positions.begin(key, offset, lambda _: call.reply(encode(answer)))
+
+    def _unregister(self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str) -> None:
+        state = self._state
+        hold = state.registry.get(key, now_s=state.clock.now_s())
+        if hold is None:
+            raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
+        if hold.consumer_id != consumer_id:
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+        state.registry.drop(hold)
+        GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
+        hold.cursor.commit(consumed=request.read_status == CONSUMED)
+        state.positions.save(key, hold.cursor.confirmed, lambda refusal: _answer(call, refusal))
+
+    def heartbeat(self, call: Call) -> None:
+        """HeartBeatRequestC2B: renew the holds named; those that cannot be are named in the answer."""
+        request = decode(HeartBeatRequestC2B, call.request.body)
+        state = self._state
+        failures: list[str] = []
+        try:
+            state.serving.check_started()
+            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            consumer_id = request_checks.client(request.client_id)
+            group = request_checks.group(request.group_name)
+            if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"{len(request.partition_info)} partitions in one heartbeat, {MAX_HEARTBEAT_PARTITIONS} are "
+                    "allowed; send several",
+                )
+            now_s = state.clock.now_s()
+            priority_id = UNDEFINED if request.qry_priority_id is None else request.qry_priority_id
+            for item in request.partition_info:
+                try:
+                    info = parse_partition_info(item)
+                except FormatError as error:
+                    raise request_checks.malformed(error) from error
+                key = HoldKey(group, info.partition.topic, info.partition.partition_id)
+                hold = state.registry.get(key, now_s=now_s)
+                code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
+                if hold is not None and hold.consumer_id == consumer_id:
+                    state.registry.record_heartbeat(hold, connection=id(call.connection), now_s=now_s)
+                    hold.priority_id = priority_id
+                    if not hold.is_moved_away:
+                        continue
+                    code = Code.MOVED
+                failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(HeartBeatResponseB2C(success=False, err_code=code, err_msg=text)))
+            return
+        call.reply(
+            encode(
+                HeartBeatResponseB2C(
+                    success=True,
+                    err_code=Code.SUCCESS,
+                    err_msg="OK!",
+                    has_part_failure=bool(failures),
+                    failure_info=tuple(failures),
+                    require_auth=False,
+                )
+            )
+        )
+
+
+def _answer(call: Call, refusal: Refusal | None) -> None:
+    code, text = refusal or (Code.SUCCESS, "OK!")
+    call.reply(encode(RegisterResponseB2C(success=refusal is None, err_code=code, err_msg=text, curr_offset=NOT_GIVEN)))

@@ -1,0 +1,1 @@
+"""Consumers of groups at this Broker: registrations, positions, resets remembered, flow control."""

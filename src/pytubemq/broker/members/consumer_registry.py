@@ -1,0 +1,271 @@
+"""Which consumer holds which partition for its group, and until when: decisions only, `now_s` comes in.
+
+The invariants: a partition has at most one holder per group; a hold that was not renewed in time is nobody's; the
+number of holds is bounded. When there are as many as may be, a new one replaces one of the host, then the connection,
+that has most, if that has clearly more than the new one's own: first those that never fetched. So nobody can keep all
+others out, and where all have a fair share none goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.core.key_counts import KeyCounts
+from pytubemq.core.return_deadline import return_deadline_s
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import LEASE_TIMEOUT_S, MAX_REGISTRATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.members.cursor import Cursor
+    from pytubemq.broker.members.flow_control import Meter
+
+
+class Origin(NamedTuple):
+    """Host and connection at which a hold was registered."""
+
+    host: str
+    connection: int | None
+
+
+NOWHERE: Final = Origin("", None)
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None once that is
+    lost; `heard_s` is when that was; `priority_id` is the consumer's `qryPriorityId`, kept to be shown."""
+
+    key: HoldKey
+    consumer_id: str
+    cursor: Cursor
+    lease_until_s: float
+    heard_s: float
+    beat_s: float
+    """The time when its last heartbeat or registration arrived."""
+    codes: frozenset[int] | None = None
+    connection: int | None = None
+    priority_id: int = UNDEFINED
+    meter: Meter | None = None
+    """Its recent reads under the cluster's rules; None while there are none."""
+    origin: Origin = NOWHERE
+    """From where it registered; the host is shown."""
+    is_used: bool = False
+    """True once it was renewed by a fetch or a confirm, not only by heartbeats."""
+    has_reset_notices: bool = False
+    """True if the consumer is to be notified when somebody moves its group (RESET_NOTICES)."""
+    reset_epoch: int = 0
+    """The largest known reset epoch of the group in this partition."""
+    is_moved_away: bool = False
+    """True if the group was moved since the registration: the consumer must register again to read or confirm."""
+
+
+class RegistryFullError(Exception):
+    """No room for another hold."""
+
+
+@dataclass(slots=True)
+class ConsumerRegistry:
+    """All holds of one Broker."""
+
+    lease_timeout_s: float = LEASE_TIMEOUT_S
+    max_holds: int = MAX_REGISTRATIONS
+    _holds: dict[HoldKey, Hold] = field(default_factory=dict)
+    _by_connection: dict[int, set[HoldKey]] = field(default_factory=dict)
+    _hosts: KeyCounts[str] = field(default_factory=KeyCounts)
+    """Number of holds by host."""
+    _connections: dict[str, KeyCounts[int | None]] = field(default_factory=dict)
+    """Number of holds by connection, by host."""
+    _groups: KeyCounts[str] = field(default_factory=KeyCounts)
+    """Number of holds by group."""
+    _idle: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
+    """Holds that never fetched by origin, in the order in which they were registered."""
+    _carried: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
+    """All holds in the same way."""
+    made_room: int = 0
+    """Holds that had to make room for others."""
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    @property
+    def full(self) -> bool:
+        """True if a new hold needs another to go."""
+        return len(self._holds) >= self.max_holds
+
+    def is_reading(self, group: str) -> bool:
+        """Return True if the group holds a partition here."""
+        return self._groups[group] > 0
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why a new consumer may be refused; None if there is room."""
+        if not self.full:
+            return None
+        host = self._hosts.largest()
+        return (
+            f"registrations are full: all {self.max_holds} are taken, {self._hosts[host or '']} of them from "
+            f"{host or 'nowhere'}; a new one replaces one of whoever has most"
+        )
+
+    def get(self, key: HoldKey, *, now_s: float) -> Hold | None:
+        """The live hold on a partition; one that has run out is dropped here."""
+        hold = self._holds.get(key)
+        if hold is not None and hold.lease_until_s <= now_s:
+            self.drop(hold)
+            return None
+        return hold
+
+    def put(
+        self,
+        key: HoldKey,
+        consumer_id: str,
+        cursor: Cursor,
+        *,
+        codes: frozenset[int] | None,
+        connection: int | None,
+        now_s: float,
+        priority_id: int = UNDEFINED,
+        host: str = "",
+    ) -> Hold:
+        """Give the partition to a consumer, in place of whoever had it (`get` tells who must be asked first).
+
+        Raises:
+            RegistryFullError: no room for another hold, and none has to make room.
+        """
+        origin = Origin(host, connection)
+        previous = self._holds.get(key)
+        if previous is not None:
+            self.drop(previous)
+        elif self.full:
+            self.drop(self._for_room(origin))
+            self.made_room += 1
+        hold = Hold(
+            key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, now_s, codes, priority_id=priority_id,
+            origin=origin, is_used=previous is not None and previous.is_used and previous.consumer_id == consumer_id,
+        )  # fmt: skip
+        self._holds[key] = hold
+        self._enter(hold)
+        self._seen_on(hold, connection)
+        return hold
+
+    def renew(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
+        """The holder fetches or confirms."""
+        if not hold.is_used:
+            hold.is_used = True
+            if self._holds.get(hold.key) is hold:
+                _discard(self._idle, hold.origin, hold.key)
+        self._record_use(hold, connection=connection, now_s=now_s)
+
+    def _record_use(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
+        hold.lease_until_s, hold.heard_s = now_s + self.lease_timeout_s, now_s
+        if hold.connection != connection:
+            self._seen_on(hold, connection)
+            if self._holds.get(hold.key) is hold and hold.origin.connection != connection:
+                self._leave(hold)
+                hold.origin = Origin(hold.origin.host, connection)
+                self._enter(hold)
+
+    def drop(self, hold: Hold) -> None:
+        """End a hold; one that was replaced already is left alone."""
+        if self._holds.get(hold.key) is hold:
+            del self._holds[hold.key]
+            self._leave(hold)
+        self._seen_on(hold, None)
+
+    def record_heartbeat(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
+        """Record a heartbeat of the holder."""
+        self._record_use(hold, connection=connection, now_s=now_s)
+        hold.beat_s = now_s
+
+    def connection_lost(self, connection: int, *, now_s: float, grace_s: float, can_detect_loss: bool = True) -> int:
+        """Shorten the leases of the consumers on a broken connection to `grace_s` and return how many these are.
+
+        A consumer that cannot detect the loss reconnects with its next heartbeat: `grace_s` counts from the last one.
+        """
+        keys = self._by_connection.pop(connection, set())
+        for key in keys:
+            hold = self._holds[key]
+            hold.connection = None
+            until_s = (
+                now_s + grace_s
+                if can_detect_loss
+                else return_deadline_s(lost_s=now_s, beat_s=hold.beat_s, grace_s=grace_s)
+            )
+            hold.lease_until_s = min(hold.lease_until_s, until_s)
+        return len(keys)
+
+    def expire(self, *, now_s: float) -> list[Hold]:
+        """Drop and return every hold that has run out."""
+        gone = [hold for hold in self._holds.values() if hold.lease_until_s <= now_s]
+        for hold in gone:
+            self.drop(hold)
+        return gone
+
+    def holds(self) -> Iterable[Hold]:
+        """All holds, those that have run out and are not yet dropped included."""
+        return self._holds.values()
+
+    def _seen_on(self, hold: Hold, connection: int | None) -> None:
+        """Move a hold from the connection it was heard on to another."""
+        if hold.connection is not None:
+            keys = self._by_connection.get(hold.connection)
+            if keys is not None:
+                keys.discard(hold.key)
+                if not keys:
+                    del self._by_connection[hold.connection]
+        hold.connection = connection
+        if connection is not None:
+            self._by_connection.setdefault(connection, set()).add(hold.key)
+
+    # --- room ---------------------------------------------------------------------------------------------------
+
+    def _for_room(self, origin: Origin) -> Hold:
+        """Return the hold that makes room for one from `origin`.
+
+        Raises:
+            RegistryFullError: nobody has clearly more than the new one's own.
+        """
+        host = self._hosts.largest()
+        carrier = self._connections[host].largest() if host is not None else None
+        if host is None:
+            raise RegistryFullError
+        most, own = self._hosts[host], self._hosts[origin.host]
+        if host == origin.host:  # then its connections share
+            connections = self._connections[host]
+            most, own = connections[carrier], connections[origin.connection]
+        if most <= own + 1:
+            raise RegistryFullError
+        largest = Origin(host, carrier)
+        return self._holds[next(reversed(self._idle.get(largest) or self._carried[largest]))]
+
+    def _enter(self, hold: Hold) -> None:
+        origin = hold.origin
+        self._groups.add(hold.key.group)
+        self._hosts.add(origin.host)
+        self._connections.setdefault(origin.host, KeyCounts()).add(origin.connection)
+        self._carried.setdefault(origin, {})[hold.key] = None
+        if not hold.is_used:
+            self._idle.setdefault(origin, {})[hold.key] = None
+
+    def _leave(self, hold: Hold) -> None:
+        host, connection = hold.origin
+        self._groups.remove(hold.key.group)
+        self._hosts.remove(host)
+        connections = self._connections[host]
+        connections.remove(connection)
+        if not connections:
+            del self._connections[host]
+        _discard(self._carried, hold.origin, hold.key)
+        _discard(self._idle, hold.origin, hold.key)
+
+
+def _discard(by_origin: dict[Origin, dict[HoldKey, None]], origin: Origin, key: HoldKey) -> None:
+    keys = by_origin.get(origin)
+    if keys is not None:
+        keys.pop(key, None)
+        if not keys:
+            del by_origin[origin]

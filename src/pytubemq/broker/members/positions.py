@@ -1,0 +1,299 @@
+"""How far each group has confirmed in each partition, as this Broker knows it before and after it is durable.
+
+The invariants: a position is told as confirmed only once it is durable; a confirm that was refused leaves no trace,
+since its consumer was told so and handles the messages again, and so does a place that an operator chose; a position
+nobody was refused (a start, or what a fetch says along the way) is kept in memory when its write fails, so that reading
+goes on, and is written once writes succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytubemq.broker.append.submission import Confirmation, ConfirmSubmission
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.members.spare_positions import SparePositions
+from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_DEFERRED_REGISTRATIONS, MAX_POSITIONS
+from pytubemq.storage.format.record import FORGOTTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.broker.append.append_path import AppendPath
+    from pytubemq.storage.store.store import BrokerStore
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[Refusal | None], None]
+
+
+class _Write:
+    """A position that is not durable: on its way, or `failed` and kept for later. `offset` None: it goes."""
+
+    __slots__ = ("chosen", "failed", "keep", "offset")
+
+    def __init__(self, offset: int | None, *, keep: bool = False, chosen: bool = False) -> None:
+        self.offset = offset
+        self.keep = keep
+        self.chosen = chosen
+        self.failed = False
+
+
+class Positions:
+    """The positions of all groups."""
+
+    def __init__(
+        self,
+        store: BrokerStore,
+        path: AppendPath,
+        *,
+        most: int = MAX_POSITIONS,
+        most_deferred: int = MAX_DEFERRED_REGISTRATIONS,
+    ) -> None:
+        self.most = most
+        """What is kept, of all groups; it is never forgotten."""
+        self.most_deferred = most_deferred
+        """Callbacks that may wait for confirms in flight at a time."""
+        self.spare = SparePositions()
+        """Positions that make room for others."""
+        self.made_room = 0
+        """Positions that had to make room."""
+        self._store = store
+        self._path = path
+        self._writes: dict[HoldKey, list[_Write]] = {}
+        """In the order they were asked for; at most one of a key has failed."""
+        self._changes: dict[HoldKey, int] = {}
+        """What the writes of a key change of the number of positions: 1 for a new one, -1 for one that goes."""
+        self._change = 0
+        """The sum of these."""
+        self._unwritten: set[HoldKey] = set()
+        self._deferred: dict[HoldKey, list[Callable[[], None]]] = {}
+        """Callbacks that wait until no confirm of a position is in flight."""
+        self._deferred_count = 0
+
+    @property
+    def unwritten(self) -> int:
+        """Positions whose write failed and was not yet made good."""
+        return len(self._unwritten)
+
+    def current(self, key: HoldKey) -> int | None:
+        """The newest position of a group in a partition, durable or on its way."""
+        writes = self._writes.get(key)
+        return writes[-1].offset if writes else self._durable(key)
+
+    @property
+    def full(self) -> bool:
+        """Whether the bound is reached: no position is kept that is not known yet."""
+        return self.count >= self.most
+
+    @property
+    def count(self) -> int:
+        """How many are kept, or soon will be."""
+        return self._store.position_count + self._change
+
+    def has_room(self, key: HoldKey) -> bool:
+        """Whether the group's position in the partition can be kept: it is known, or there is room.
+
+        Where the bound is reached, a position that no consumer has used makes room, if there is one.
+        """
+        if self.current(key) is not None or not self.full:
+            return True
+        self._remove_spare(self.spare.next)
+        return not self.full
+
+    def begin(self, key: HoldKey, offset: int, done: Done) -> None:
+        """As `save`, for a consumer that has registered there."""
+        if self.current(key) is None:
+            self.spare.record_registration(key)
+        self.save(key, offset, done)
+
+    def prepare_resets(self, keys: Iterable[HoldKey], peer: str) -> bool:
+        """Before a peer's resets: let as many others of such positions go as these create too many.
+
+        Returns:
+            False if there is no room for those that are new.
+        """
+        created = [key for key in keys if self.current(key) is None]
+        spare = self.spare
+        for _ in created:
+            if self._have_room(len(created)):
+                break
+            self._remove_spare(spare.next_by_reset)
+        if created and not self._have_room(len(created)):
+            return False
+        for key in created:
+            spare.record_reset(key, peer)
+        return True
+
+    def _have_room(self, created: int) -> bool:
+        """Whether resets may create so many more."""
+        return self.spare.by_reset + created <= self.spare.most_by_reset and self.count + created <= self.most
+
+    def _remove_spare(self, find: Callable[[], HoldKey | None]) -> None:
+        """Forget the next position that may go, if there is one."""
+        while (key := find()) is not None:
+            if self.current(key) is not None:  # else it went with its topic
+                self.made_room += 1
+                self.choose(key, None, partial(self._keep_refused, key))
+                return
+
+    def _keep_refused(self, key: HoldKey, refusal: Refusal | None) -> None:
+        if refusal is not None and self.current(key) is not None:
+            self.spare.record_registration(key)
+
+    def when_decided(self, key: HoldKey, then: Callable[[], None]) -> bool:
+        """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
+
+        A consumer that began while a confirm is in flight might begin at the wrong side of it.
+
+        Raises:
+            Refused: as many callbacks wait as may; `then` is not called.
+        """
+        if not self._is_undecided(key):
+            return False
+        if self._deferred_count >= self.most_deferred:
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"{self._deferred_count} registrations wait for confirms that are being written, which is as many as "
+                "may; try again",
+            )
+        self._deferred_count += 1
+        self._deferred.setdefault(key, []).append(then)
+        return True
+
+    def _is_undecided(self, key: HoldKey) -> bool:
+        return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
+
+    def settled(self, key: HoldKey) -> int | None:
+        """The newest position that was chosen, or that no refusal takes back any more: a consumer begins there."""
+        for write in reversed(self._writes.get(key, ())):
+            if write.keep or write.chosen:
+                return write.offset
+        return self._durable(key)
+
+    def save(self, key: HoldKey, offset: int, done: Done | None = None) -> None:
+        """Make a position durable, later if not now; `done` is called then, or at once if it is so already."""
+        self._submit(key, _Write(offset, keep=True), done)
+
+    def commit(self, key: HoldKey, offset: int, done: Done) -> None:
+        """Make a position durable or, if `done` gets a refusal, forget it."""
+        self.spare.record_use(key)
+        self._submit(key, _Write(offset), done)
+
+    def choose(self, key: HoldKey, offset: int | None, done: Done) -> None:
+        """Put a group's position somewhere else, None for nowhere; `done` is called when that is durable or refused."""
+        if offset is None:
+            self.spare.record_use(key)
+        self._submit(key, _Write(offset, chosen=True), done)
+
+    async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
+        """Return group and partition of each position of these groups in these topics (empty: all), durable or not yet.
+
+        There may be a million, so a thread scans them and the event loop goes on meanwhile.
+        """
+
+        def chosen(keys: Iterable[tuple[str, str, int]]) -> set[HoldKey]:
+            return {
+                HoldKey(*key) for key in keys if (not groups or key[0] in groups) and (not topics or key[1] in topics)
+            }
+
+        found = await asyncio.to_thread(lambda: chosen(self._store.position_keys()))
+        found |= chosen(self._writes)
+        return {key for key in found if self.current(key) is not None}
+
+    async def groups(self) -> set[str]:
+        """Return every group that has a position; a thread scans them, as in `known`."""
+        durable = await asyncio.to_thread(lambda: {group for group, _, _ in self._store.position_keys()})
+        return durable | {key.group for key, writes in self._writes.items() if writes[-1].offset is not None}
+
+    def forget(self, topic: str) -> bool:
+        """Give up on positions in a topic whose write failed; False if others are still on their way."""
+        mine = [key for key in self._writes if key.topic == topic]
+        for key in mine:
+            for write in [write for write in self._writes[key] if write.failed]:
+                self._remove(key, write)
+            self._unwritten.discard(key)
+        return not any(key in self._writes for key in mine)
+
+    def writable_again(self) -> None:
+        """A write has succeeded: bring up what failed before."""
+        if not self._unwritten:
+            return
+        keys, self._unwritten = self._unwritten, set()
+        for key in keys:
+            writes = self._writes[key]
+            failed = next(write for write in writes if write.failed)
+            newest = writes[-1] is failed
+            self._remove(key, failed)
+            if newest and failed.offset is not None:  # else a newer one is on its way
+                self.save(key, failed.offset)
+
+    def _durable(self, key: HoldKey) -> int | None:
+        return self._store.confirmed(key.group, key.topic, key.partition_id)
+
+    def _submit(self, key: HoldKey, write: _Write, done: Done | None) -> None:
+        if key not in self._writes and self._durable(key) == write.offset:
+            if done is not None:
+                done(None)
+            return
+        self._writes.setdefault(key, []).append(write)
+        self._recount(key)
+
+        def ended(refusal: Refusal | None) -> None:
+            self._ended(key, write, refusal)
+            try:
+                if done is not None:
+                    done(refusal)
+            finally:
+                if key in self._deferred and not self._is_undecided(key):
+                    waiting = self._deferred.pop(key)
+                    self._deferred_count -= len(waiting)
+                    for then in waiting:
+                        then()
+
+        offset = FORGOTTEN if write.offset is None else write.offset
+        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))
+
+    def _ended(self, key: HoldKey, write: _Write, refusal: Refusal | None) -> None:
+        if refusal is not None and not write.keep:
+            self._remove(key, write)
+            return
+        writes = self._writes[key]
+        for older in writes[: writes.index(write)]:
+            if older.failed:  # this one, durable or kept, stands in its place
+                self._remove(key, older)
+        if refusal is None:
+            self._remove(key, write)
+            if not any(left.failed for left in self._writes.get(key, ())):
+                self._unwritten.discard(key)
+            return
+        if key not in self._unwritten:
+            logger.warning("the position of %s stays in memory for now: %s", key, refusal.text)
+        self._unwritten.add(key)
+        write.failed = True
+        # Of two that failed out of turn (one refused on the spot, an older one by the disk) the newest counts.
+        for newer in writes[writes.index(write) + 1 :]:
+            if newer.failed:
+                self._remove(key, write)
+                return
+
+    def _remove(self, key: HoldKey, write: _Write) -> None:
+        writes = self._writes[key]
+        writes.remove(write)
+        if not writes:
+            del self._writes[key]
+        self._recount(key)
+
+    def _recount(self, key: HoldKey) -> None:
+        """Count a key whose writes have changed, or of which one has become durable."""
+        writes = self._writes.get(key)
+        change = (writes[-1].offset is not None) - (self._durable(key) is not None) if writes else 0
+        self._change += change - self._changes.pop(key, 0)
+        if change:
+            self._changes[key] = change

@@ -1,0 +1,81 @@
+"""Who may speak to this Broker: the visit tokens that the Master gives to the clients it has admitted.
+
+The invariants: nothing is asked of anybody unless the Master says so; while the Master cannot be reached, and shortly
+after a registration, a token that is not known here counts as one that is too new (the original's rules, since tokens
+change and reach clients and Brokers at different times); no token is ever logged or told.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker.refusal import Refused
+from pytubemq.errors import Code
+
+if TYPE_CHECKING:
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
+    from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo
+
+_TOKENS_KEPT: Final = 6
+_MAX_TEXT_CHARS: Final = 1024
+NEW_TOKENS_S: Final = 120.0
+"""So long after a registration every token passes (the original's visitTokenCheckInValidTimeMs)."""
+
+
+@dataclass(slots=True)
+class VisitTokens:
+    """What the Master asks this Broker to check of its clients. `now_s` comes in."""
+
+    tokens_checked: bool = False
+    producers_named: bool = False
+    consumers_named: bool = False
+    """Whether a client must bring an `authAuthorizedToken`; what it says is not verified, as in the original."""
+    in_touch: bool = False
+    """Whether the Master answered the last heartbeat."""
+    _registered_s: float = 0.0
+    _tokens: deque[bytes] = field(default_factory=lambda: deque(maxlen=_TOKENS_KEPT))
+
+    def record_registration(self, asked: EnableBrokerFunInfo | None, *, now_s: float) -> None:
+        """Record a registration, and what the Master wants to be checked (nothing, if it does not say)."""
+        self._registered_s = now_s
+        self.in_touch = True
+        self.tokens_checked = asked is not None and bool(asked.enable_visit_token_check)
+        self.producers_named = asked is not None and asked.enable_produce_authenticate
+        self.consumers_named = asked is not None and asked.enable_consume_authenticate
+
+    def learn(self, text: str) -> None:
+        """The Master's tokens, separated by commas; what is none is skipped."""
+        for item in text[:_MAX_TEXT_CHARS].split(","):
+            token = item.strip().encode()
+            if token.removeprefix(b"-").isdigit() and token not in self._tokens:
+                self._tokens.append(token)
+
+    @property
+    def asks_producers(self) -> bool:
+        """Whether a producer's request is to be looked at."""
+        return self.tokens_checked or self.producers_named
+
+    def check_producer(self, info: AuthorizedInfo | None, *, now_s: float) -> None:
+        """Refuse a producer that is not admitted, with 415."""
+        self._check(info, named=self.producers_named, now_s=now_s)
+
+    def check_consumer(self, info: AuthorizedInfo | None, *, now_s: float) -> None:
+        """Refuse a consumer that is not admitted, with 415."""
+        self._check(info, named=self.consumers_named, now_s=now_s)
+
+    def _check(self, info: AuthorizedInfo | None, *, named: bool, now_s: float) -> None:
+        if self.tokens_checked and self.in_touch and now_s - self._registered_s > NEW_TOKENS_S:
+            token = b"%d" % (info.visit_authorized_token if info is not None else 0)
+            if not any([hmac.compare_digest(token, known) for known in self._tokens]):
+                raise Refused(
+                    Code.CERTIFICATE_FAILURE,
+                    "the visit token is not one the Master gives out; register at the Master and use its token",
+                )
+        if named and not (info is not None and (info.auth_authorized_token or "").strip()):
+            raise Refused(
+                Code.CERTIFICATE_FAILURE,
+                "the cluster asks its clients to authenticate, and the request has no authAuthorizedToken",
+            )

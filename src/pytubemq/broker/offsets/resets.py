@@ -1,0 +1,301 @@
+"""RESET_OFFSETS and RESET_HISTORY: moving a group to another place, and what was moved before.
+
+The invariants: an answer that says a position was moved comes when that is durable; a place outside what the partition
+holds, or between two messages, is refused with its neighbours, and no other is taken for it; a dry run changes nothing.
+Both may take long, so they work in slices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.broker import request_checks
+from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.members.cursor import whole
+from pytubemq.broker.offsets.offset_admin import OffsetAdmin
+from pytubemq.broker.refusal import Refused
+from pytubemq.core.reset_target import ResetTarget, ResetTo
+from pytubemq.errors import Code, RefusedError, TubeError
+from pytubemq.model.limits import (
+    LONG_WORK_SLICE,
+    MAX_POSITIONS_CHARS,
+    MAX_RESET_RECORDS,
+    MAX_RESETS,
+    MAX_RESETS_UNDER_WAY,
+    MAX_USER_CHARS,
+)
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.net.server.long_work import sliced
+from pytubemq.wire.protocol.messages.extension import (
+    OffsetReset,
+    ResetHistoryRequest,
+    ResetHistoryResponse,
+    ResetOffsetsRequest,
+    ResetOffsetsResponse,
+    ResetRecord,
+    ResetResult,
+)
+from pytubemq.wire.serialization.codec import decode, decode_apart, encode, encode_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytubemq.broker.members.reset_history import Reset
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+    from pytubemq.net.server.long_work import Turn
+    from pytubemq.storage.store.store import BrokerStore
+    from pytubemq.wire.serialization.codec import Values
+
+_UNDER_WAY: Final = "resets under way"
+"""Where a connection's context has the number of its requests to move positions that are not answered yet."""
+_DEFAULT_RECORDS: Final = 100
+"""Records of an answer when no number is asked for."""
+_RECORD_CHARS: Final = 80
+"""What a record takes in an answer beside its texts."""
+
+
+class _Move(NamedTuple):
+    """A reset that can be made."""
+
+    target: ResetTarget
+    offset: int
+
+
+class _Look(NamedTuple):
+    """A reset to a place that is yet to be looked up, maybe on the disk."""
+
+    target: ResetTarget
+    time_ms: int
+
+
+class ResetHandlers:
+    """Methods 104 and 105."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._admin = OffsetAdmin(state)
+
+    async def reset(self, call: Call) -> None:
+        """ResetOffsets: each item is moved or refused by itself; all that can be are moved at once."""
+        context = call.connection.context
+        under_way = context.get(_UNDER_WAY, 0)
+        if under_way >= MAX_RESETS_UNDER_WAY:
+            text = f"{under_way} requests of this connection are being worked on, which is as many as may; try again"
+            call.reply(encode(ResetOffsetsResponse(success=False, err_code=Code.SERVICE_UNAVAILABLE, err_msg=text)))
+            return
+        context[_UNDER_WAY] = under_way + 1
+        try:
+            async with self._state.turns_of(call).request(call.connection) as turn:
+                if call.expired or call.connection.closed:
+                    call.drop()
+                else:
+                    await self._serve_reset(call, turn)
+        finally:
+            context[_UNDER_WAY] -= 1
+
+    async def _serve_reset(self, call: Call, turn: Turn) -> None:
+        request, resets = decode_apart(ResetOffsetsRequest, call.request.body, "resets")
+        try:
+            call.reply(await self._reset(call.peer, turn, request, resets))
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(ResetOffsetsResponse(success=False, err_code=code, err_msg=text)))
+        except RefusedError as error:
+            call.reply(
+                encode(
+                    ResetOffsetsResponse(
+                        success=False, err_code=error.code or Code.SERVICE_UNAVAILABLE, err_msg=error.message
+                    )
+                )
+            )
+
+    async def history(self, call: Call) -> None:
+        """ResetHistory: what was moved, the newest first."""
+        async with self._state.turns_of(call).request(call.connection) as turn:
+            if call.expired or call.connection.closed:
+                call.drop()
+            else:
+                await self._serve_history(call, turn)
+
+    async def _serve_history(self, call: Call, turn: Turn) -> None:
+        request = decode(ResetHistoryRequest, call.request.body)
+        try:
+            self._check_admitted(request)
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(ResetHistoryResponse(success=False, err_code=code, err_msg=text)))
+            return
+        asked = _DEFAULT_RECORDS if request.max_records is None else request.max_records
+        found = self._state.resets.newest(group=request.group_name, most=min(max(asked, 0), MAX_RESET_RECORDS))
+        parts = [encode(ResetHistoryResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
+        chars = 0
+        for slice_of in sliced(found):
+            records = []
+            for reset in slice_of:
+                chars += _RECORD_CHARS + len(reset.group) + len(reset.topic) + len(reset.asked) + len(reset.user)
+                if chars > MAX_POSITIONS_CHARS:
+                    break
+                records.append(_record(reset))
+            parts.append(encode_values(ResetHistoryResponse, "records", records))
+            if len(records) < len(slice_of):
+                break
+            await turn()
+        call.reply(parts)
+
+    def _check_admitted(self, request: ResetOffsetsRequest | ResetHistoryRequest) -> None:
+        """Refuse who may not register a consumer either."""
+        self._state.serving.check_started()
+        self._state.visit_tokens.check_consumer(request.auth_info, now_s=self._state.clock.now_s())
+        request_checks.client(request.client_id)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _reset(
+        self, peer: str, turn: Turn, request: ResetOffsetsRequest, resets: Values[OffsetReset]
+    ) -> list[bytes]:
+        """Make the moves; return the response in parts."""
+        self._check_admitted(request)
+        group = request_checks.group(request.group_name)
+        user = request_checks.text(request.user, "user", MAX_USER_CHARS)
+        if len(resets) > MAX_RESETS:
+            raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets are asked for, {MAX_RESETS} go at once")
+        parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
+        moves: dict[HoldKey, _Move] = {}
+        for items in resets.slices(LONG_WORK_SLICE):
+            results = await self._results(group, items, moves)
+            parts.append(encode_values(ResetOffsetsResponse, "results", results))
+            await turn()
+        if moves and not request.dry_run:
+            await self._admin.reset(
+                {key: move.offset for key, move in moves.items()},
+                user=user,
+                asked={key: move.target.text for key, move in moves.items()},
+                turn=turn,
+                peer=peer,
+            )
+        return parts
+
+    async def _results(
+        self, group: str, items: Sequence[OffsetReset], moves: dict[HoldKey, _Move]
+    ) -> list[ResetResult]:
+        """What becomes of each item of a slice; those that can be moved join `moves`."""
+        named: set[HoldKey] = set()
+        looks: dict[HoldKey, _Look] = {}
+        outcomes: list[tuple[HoldKey, _Move | _Look | Refused]] = []
+        for item in items:
+            key = HoldKey(group, item.topic_name.strip(), item.partition_id)
+            outcome = _named_twice(key) if key in named or key in moves else self._resolved(key, item)
+            if isinstance(outcome, _Look):
+                looks[key] = outcome
+            if not isinstance(outcome, Refused):
+                named.add(key)
+            outcomes.append((key, outcome))
+        found = await self._look_up(looks) if looks else {}
+        return [
+            self._result(key, found[key] if isinstance(outcome, _Look) else outcome, moves) for key, outcome in outcomes
+        ]
+
+    def _result(self, key: HoldKey, outcome: _Move | Refused, moves: dict[HoldKey, _Move]) -> ResetResult:
+        if isinstance(outcome, Refused):
+            return ResetResult(err_code=outcome.refusal.code, err_msg=outcome.refusal.text)
+        moves[key] = outcome
+        old = self._state.positions.current(key)
+        return ResetResult(err_code=Code.SUCCESS, old_offset=old, new_offset=outcome.offset)
+
+    def _resolved(self, key: HoldKey, item: OffsetReset) -> _Move | _Look | Refused:
+        """Where an item says to go, if that can be known without the disk."""
+        try:
+            return self._checked(key, item)
+        except Refused as refused:
+            return refused
+
+    def _checked(self, key: HoldKey, item: OffsetReset) -> _Move | _Look:
+        """The same. Raises Refused."""
+        state = self._state
+        served = request_checks.topic(key.topic, state.topics)
+        request_checks.partition(served, key.partition_id)
+        target = _target(item)
+        if target.time_ms is not None:
+            return _Look(target, target.time_ms)
+        least, most = state.store.ends(key.topic, key.partition_id)
+        if target.to is ResetTo.EARLIEST:
+            return _Move(target, least)
+        if target.to is ResetTo.LATEST:
+            return _Move(target, most)
+        offset = target.offset or 0
+        if not least <= offset <= most:
+            raise Refused(Code.BAD_REQUEST, _beyond(key, target, offset, least, most))
+        if offset % OFFSET_UNIT:
+            before = whole(offset)
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"offset {offset} is no message's: they are {OFFSET_UNIT} apart, the ones beside it are {before} and "
+                f"{before + OFFSET_UNIT}",
+            )
+        return _Move(target, offset)
+
+    async def _look_up(self, looks: Mapping[HoldKey, _Look]) -> dict[HoldKey, _Move | Refused]:
+        """The places of a slice by their times: one job, for to hand over a single one costs more than most take."""
+        store = self._state.store
+
+        def look_up() -> dict[HoldKey, _Move | Refused]:
+            return {key: _found(store, key, look) for key, look in looks.items()}
+
+        return await asyncio.get_running_loop().run_in_executor(self._state.lookups, look_up)
+
+
+def _found(store: BrokerStore, key: HoldKey, look: _Look) -> _Move | Refused:
+    """Where a partition was at a time. On a thread."""
+    try:
+        return _Move(look.target, store.offset_at(key.topic, key.partition_id, look.time_ms))
+    except (TubeError, OSError) as error:
+        text = error.message if isinstance(error, TubeError) else str(error)
+        return Refused(Code.INTERNAL_SERVER_ERROR, f"the times of {key.topic} cannot be read: {text}")
+
+
+def _named_twice(key: HoldKey) -> Refused:
+    return Refused(Code.BAD_REQUEST, f"partition {key.partition_id} of {key.topic} is named twice")
+
+
+def _beyond(key: HoldKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
+    """That there is no such offset, in numbers of messages as well where one was asked for."""
+    where = f"is not in partition {key.partition_id} of {key.topic}, which holds"
+    if target.asked is None:
+        return f"offset {offset} {where} {least} to {most}"
+    first, end = least // OFFSET_UNIT, most // OFFSET_UNIT
+    return f"{target.asked} {where} number:{first} to number:{end} (offsets {least} to {most})"
+
+
+def _target(item: OffsetReset) -> ResetTarget:
+    """Where an item says to go, and in which words. Raises Refused."""
+    target = _place(item)
+    return target if item.asked is None else target.asked_as(item.asked)
+
+
+def _place(item: OffsetReset) -> ResetTarget:
+    if item.offset is not None and item.to is None and item.time_ms is None:
+        return ResetTarget(ResetTo.OFFSET, offset=item.offset)
+    if item.offset is None and item.to == ResetTo.TIME.value and item.time_ms is not None and item.time_ms >= 0:
+        return ResetTarget(ResetTo.TIME, time_ms=item.time_ms)
+    if item.offset is None and item.time_ms is None and item.to in (ResetTo.EARLIEST.value, ResetTo.LATEST.value):
+        return ResetTarget(ResetTo(item.to))
+    raise Refused(
+        Code.BAD_REQUEST,
+        "a reset names an offset, or one of earliest, latest and time, the latter with timeMs; this one says "
+        f"offset {item.offset}, to {(item.to or '')[:40]!r}, timeMs {item.time_ms}",
+    )
+
+
+def _record(reset: Reset) -> ResetRecord:
+    return ResetRecord(
+        time_ms=reset.time_ms,
+        user=reset.user,
+        group_name=reset.group,
+        topic_name=reset.topic,
+        partition_id=reset.partition_id,
+        asked=reset.asked,
+        new_offset=reset.new_offset,
+        old_offset=reset.old_offset,
+    )

@@ -1,0 +1,236 @@
+"""SEND_PACKS: packs of one topic; each message of each pack is accepted or refused by itself.
+
+The invariant: a pack is checked once and stored as its producer built it; only one with a message that cannot be taken
+is cut, into stretches that can, and not more often than a request may have such messages: so neither the work nor the
+answer grows with what a producer gets wrong. The answer's spans cover every message of every pack, in order.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice, repeat
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from pytubemq.broker import tracing
+from pytubemq.broker.append.submission import PACK_OVERHEAD_BYTES
+from pytubemq.broker.produce.bulk_send import BulkCall, BulkSend
+from pytubemq.broker.produce.send_checks import attributes_fault, mark, partition_fault, size_fault
+from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.core.sequences import NOWHERE, ProducerMark
+from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACKS
+from pytubemq.observe.story import MESSAGE
+from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
+from pytubemq.wire.batch.record_batch import Columns, read_columns
+from pytubemq.wire.batch.send_batches import SendPacks, decode_send_packs, encode_send_packs_response
+from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.broker.append.submission import Result
+    from pytubemq.broker.produce.send_checks import SendChecks
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.topics import ServedTopic
+    from pytubemq.net.server.call import Call
+    from pytubemq.storage.journal.staging import AppendedRun, Staging
+
+_read_size: Final = Struct(">i").unpack_from
+
+_Span = tuple[int, int, int, int, bool, str]
+"""Count, code, first offset, first message id, whether repeated, text."""
+
+
+class _Stretch(NamedTuple):
+    """Messages of a pack that share a fate so far: `refusal` None and the columns to store, or why not."""
+
+    messages: int
+    refusal: Refusal | None
+    columns: Columns | None
+    producer: ProducerMark | None
+
+
+class _Pack(NamedTuple):
+    """A pack that has passed its checks as far as it does."""
+
+    partition_id: int
+    stretches: list[_Stretch]
+
+
+class _Packs(BulkSend):
+    """A SEND_PACKS that waits for the journal."""
+
+    __slots__ = ("_packs", "_topic")
+
+    def __init__(self, bulk: BulkCall, topic: str, packs: list[_Pack], size_bytes: int) -> None:
+        super().__init__(bulk, size_bytes)
+        self._topic = topic
+        self._packs = packs
+
+    def stage(self, staging: Staging) -> int:
+        staged = 0
+        if MESSAGE.on:
+            sizes = ((partition_id, stretch.messages) for partition_id, some in self._packs for stretch in some)
+            tracing.record_request(self._bulk.call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
+        for partition_id, stretches in self._packs:
+            for at, (messages, _, columns, producer) in enumerate(stretches):
+                if columns is None:
+                    continue
+                try:
+                    staging.append_pack(self._topic, partition_id, columns, producer=producer)
+                    staged += 1
+                except (CorruptError, NotFoundError) as error:
+                    stretches[at] = _Stretch(messages, partition_fault(error), None, None)
+        return staged
+
+    def complete(self, results: Sequence[Result]) -> None:
+        state, call = self._bulk.state, self._bulk.call
+        call.reply(_answer(state, self._packs, cast("Sequence[AppendedRun]", results)))
+        state.counters.put_s.add(state.clock.now_s() - call.received_s)
+
+
+class PackHandlers:
+    """Method 103."""
+
+    def __init__(self, state: BrokerState, checks: SendChecks) -> None:
+        self._state = state
+        self._checks = checks
+
+    def send_packs(self, call: Call) -> None:
+        """SendPacks: packs of one topic; one answer with spans for each."""
+        request = decode_send_packs(call.request.body)
+        bulk = BulkCall(self._state, call, request, encode_send_packs_response)
+        try:
+            served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_PACKS, "pack")
+            packs, size_bytes = self._checked(served, request)
+        except Refused as refused:
+            bulk.refuse(refused.refusal)
+            return
+        if not size_bytes:
+            call.reply(_answer(self._state, packs, ()))
+            return
+        self._state.path.submit(_Packs(bulk, served.config.name, packs, size_bytes))
+
+    def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_Pack], int]:
+        """The packs with what is wrong in them, and what those that can be stored count.
+
+        Raises:
+            Refused: a pack is none or was damaged, so that nobody can say what it holds, or a producer's numbers are
+                none.
+        """
+        packs: list[_Pack] = []
+        size_bytes = 0
+        faults_left = MAX_PACK_FAULTS
+        for number, (partition_id, data, sequence) in enumerate(request.packs):
+            try:
+                columns = read_columns(data)
+            except FormatError as error:
+                raise Refused(Code.BAD_REQUEST, f"pack {number} of the request: {error.message}") from error
+            if columns.payload_bytes - columns.lengths[-1] > MAX_PACK_BYTES:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"pack {number} of the request has {columns.payload_bytes} bytes of messages; "
+                    f"a pack ends with the message that reaches {MAX_PACK_BYTES}",
+                )
+            producer = mark(request.producer_id, request.producer_epoch, sequence, columns.count)
+            refusal = None
+            if partition_id not in served.partition_ids:
+                refusal = self._checks.partition_refusal(served, partition_id)
+            if refusal is not None:
+                packs.append(_Pack(partition_id, [_Stretch(columns.count, refusal, None, None)]))
+                continue
+            faults = _faults(served, columns, faults_left)
+            if len(faults) > faults_left:
+                stretches = [_Stretch(columns.count, _too_many(faults), None, None)]
+            else:
+                faults_left -= len(faults)
+                stretches = _stretches(columns, faults, producer)
+            packs.append(_Pack(partition_id, stretches))
+            for stretch in stretches:
+                if stretch.columns is not None:
+                    size_bytes += len(stretch.columns.data) + PACK_OVERHEAD_BYTES
+        return packs, size_bytes
+
+
+def _stretches(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark | None) -> list[_Stretch]:
+    """The whole pack, or if some of its messages cannot be taken, what lies between them."""
+    if not faults:
+        return [_Stretch(columns.count, None, columns, producer)]
+    found: list[_Stretch] = []
+    start = 0
+    for at, fault in faults.items():
+        if start < at:
+            found.append(_part(columns, start, at, producer))
+        if found and found[-1].refusal == fault:
+            found[-1] = found[-1]._replace(messages=found[-1].messages + 1)
+        else:
+            found.append(_Stretch(1, fault, None, None))
+        start = at + 1
+    if start < columns.count:
+        found.append(_part(columns, start, columns.count, producer))
+    return found
+
+
+def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None) -> _Stretch:
+    part = read_columns(columns.part(start, stop), check=False)
+    if producer is not None:
+        producer = producer._replace(sequence=producer.sequence + start)
+    return _Stretch(stop - start, None, part, producer)
+
+
+def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refusal]:
+    """What is wrong with messages of the pack, by their number, rising; of more than `most`, some more than that."""
+    lengths, limit = columns.lengths, served.max_payload_bytes
+    faults: dict[int, Refusal] = {}
+    # Where all of them together are not too large, none is: nearly always, and finding the largest takes longer.
+    if 0 in lengths or (columns.payload_bytes > limit and max(lengths) > limit):
+        wrong = (at for at, size in enumerate(lengths) if not 0 < size <= limit)
+        for at in islice(wrong, most + 1):
+            fault = size_fault(served, lengths[at])
+            if fault is not None:
+                faults[at] = fault
+    if columns.flags is None and not columns.flag & HAS_ATTRIBUTES:
+        return faults
+    data, flag_of = columns.data, columns.flag_of
+    for number, (at, size) in enumerate(zip(columns.bounds(), lengths, strict=False)):
+        if size < 4 or _read_size(data, at)[0] > size - 4:
+            flag = flag_of(number)
+            if flag & HAS_ATTRIBUTES and number not in faults:
+                faults[number] = attributes_fault(flag, size)
+                if len(faults) > most:
+                    break
+    return dict(sorted(faults.items()))
+
+
+def _too_many(faults: dict[int, Refusal]) -> Refusal:
+    """For all messages of a pack with one more fault than its request may have."""
+    return Refusal(
+        Code.BAD_REQUEST,
+        f"more than {MAX_PACK_FAULTS} messages of the request cannot be taken, so no message of this pack is: "
+        f"{next(iter(faults.values())).text}",
+    )
+
+
+def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[AppendedRun]) -> bytes:
+    """The answer to packs of which some messages may have been refused, before they were staged or then."""
+    outcomes = iter(results)
+    spans: list[list[_Span]] = []
+    first: tuple[int, str] | None = None
+    for pack in packs:
+        mine: list[_Span] = []
+        for stretch in pack.stretches:
+            if stretch.refusal is not None:
+                mine.append((stretch.messages, stretch.refusal.code, NOWHERE, NOWHERE, False, stretch.refusal.text))
+            else:
+                mine += next(outcomes).spans
+        for _, code, _, _, _, text in mine:
+            if code != Code.SUCCESS and first is None:
+                first = code, text
+        spans.append(mine)
+    if first is not None:
+        state.counters.send_refused(first[0])
+    err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
+    time_ms = max((result.append_time_ms for result in results), default=None)
+    return encode_send_packs_response(
+        success=first is None, err_code=err_code, err_msg=err_msg, results=spans, append_time=time_ms
+    )

@@ -1,0 +1,84 @@
+"""Requests with many messages of one topic: what all kinds of them share from their arrival to the journal.
+
+The invariant: one that is refused or dropped is counted among its producer's first, so that nothing its producer sent
+behind it is taken before it comes again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytubemq.broker.append.send_order import SendOrder
+
+if TYPE_CHECKING:
+    from pytubemq.broker.refusal import Refusal
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server.call import Call
+
+
+class BulkRequest(Protocol):
+    """What every such request tells of its producer."""
+
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def refusals_seen(self) -> int | None: ...
+
+
+class RefusalEncoder(Protocol):
+    """Encodes the answer in which one code speaks for all messages."""
+
+    def __call__(self, *, success: bool, err_code: int, err_msg: str) -> bytes: ...
+
+
+class BulkCall:
+    """Such a request that is not answered yet."""
+
+    __slots__ = ("_answer", "call", "client_id", "order", "state", "topic")
+
+    def __init__(self, state: BrokerState, call: Call, request: BulkRequest, answer: RefusalEncoder) -> None:
+        seen = request.refusals_seen
+        self.state = state
+        self.call = call
+        self.client_id = request.client_id
+        self.topic = request.topic
+        self.order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
+        self._answer = answer
+
+    def refuse(self, refusal: Refusal) -> None:
+        """None of its messages is taken."""
+        if self.order is not None:
+            self.order.record_refusal(refusal.code)
+        self.state.counters.send_refused(refusal.code)
+        self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
+
+    def drop(self) -> None:
+        """Nobody waits for its answer any more."""
+        if self.order is not None:
+            self.order.record_drop()
+        self.call.drop()
+
+
+class BulkSend:
+    """Such a request that waits for the journal; its kinds know what to stage and how to answer."""
+
+    __slots__ = ("_bulk", "order", "size_bytes")
+
+    confirmations = 0
+
+    def __init__(self, bulk: BulkCall, size_bytes: int) -> None:
+        self.order = bulk.order
+        self.size_bytes = size_bytes
+        self._bulk = bulk
+
+    @property
+    def deadline_s(self) -> float:
+        return self._bulk.call.deadline_s
+
+    def refuse(self, refusal: Refusal) -> None:
+        self._bulk.refuse(refusal)
+
+    def expire(self) -> None:
+        self._bulk.drop()

@@ -1,0 +1,23 @@
+"""Refusals of requests: a code of the protocol and one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pytubemq.errors import Code
+
+
+class Refusal(NamedTuple):
+    """Why something was not done."""
+
+    code: Code
+    text: str
+
+
+class Refused(Exception):
+    """A request that is answered with a code instead of being done."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.refusal = Refusal(code, text)

@@ -1,0 +1,137 @@
+"""What every request is checked for before anything is done with it.
+
+The invariant: a check that fails says in one sentence what was wrong with which thing, with the protocol's code; the
+order of the checks is the original's, so that a request with two faults gets the same code from both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker.refusal import Refused
+from pytubemq.errors import Code, FormatError
+from pytubemq.model.filters import filter_code
+from pytubemq.model.limits import (
+    MAX_CLIENT_ID_CHARS,
+    MAX_FILTER_ITEM_CHARS,
+    MAX_FILTER_ITEMS,
+    MAX_GROUP_CHARS,
+    MAX_TOPIC_CHARS,
+)
+from pytubemq.model.missing_topic import missing_text
+from pytubemq.model.names import is_plain, shown, unplain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.broker.topics import ServedTopic, TopicTable
+
+
+@dataclass(slots=True)
+class ServingState:
+    """Whether this Broker serves at all, and whether the Master has stopped its reads or writes."""
+
+    broker_id: int
+    started: bool = False
+    read_stopped: bool = False
+    write_stopped: bool = False
+
+    def check_started(self) -> None:
+        """Refuse while starting and stopping."""
+        if not self.started:
+            raise Refused(Code.SERVICE_UNAVAILABLE, f"Broker {self.broker_id} is starting or stopping; try again later")
+
+    def check_read(self) -> None:
+        """Refuse if the Master has stopped reads."""
+        self.check_started()
+        if self.read_stopped:
+            raise Refused(Code.SERVICE_UNAVAILABLE, f"the Master has stopped reading at Broker {self.broker_id}")
+
+    def check_write(self) -> None:
+        """Refuse if the Master has stopped writes."""
+        self.check_started()
+        if self.write_stopped:
+            raise Refused(Code.SERVICE_UNAVAILABLE, f"the Master has stopped writing at Broker {self.broker_id}")
+
+
+def text(value: str, what: str, most_chars: int) -> str:
+    """A name from a request, trimmed."""
+    value = value.strip()
+    if not value:
+        raise Refused(Code.BAD_REQUEST, f"the request names no {what}")
+    if len(value) > most_chars:
+        raise Refused(Code.BAD_REQUEST, f"{what} has {len(value)} characters, {most_chars} are allowed")
+    if not is_plain(value):
+        raise Refused(Code.BAD_REQUEST, unplain(value, what))
+    return value
+
+
+def client(value: str) -> str:
+    """`clientId`."""
+    return text(value, "clientId", MAX_CLIENT_ID_CHARS)
+
+
+def group(value: str) -> str:
+    """`groupName`."""
+    return text(value, "groupName", MAX_GROUP_CHARS)
+
+
+def consumer(client_id: str, group_name: str) -> tuple[str, str]:
+    """`clientId` and `groupName` of who registers: they go into strings that `@` and `#` divide."""
+    for value, what in ((client_id, "clientId"), (group_name, "groupName")):
+        if "@" in value or "#" in value:
+            raise Refused(Code.BAD_REQUEST, f"{what} {shown(value)} has @ or # in it, give another one")
+    return client(client_id), group(group_name)
+
+
+def topic(value: str, topics: TopicTable) -> ServedTopic:
+    """`topicName`, which must be one served here."""
+    found = topics.get(value)
+    if found is not None:  # a served name has passed every check
+        return found
+    name = text(value, "topicName", MAX_TOPIC_CHARS)
+    found = topics.get(name)
+    if found is None:
+        raise Refused(Code.FORBIDDEN, f"{missing_text([name])} at this Broker; create it at the Master")
+    return found
+
+
+def partition(served: ServedTopic, partition_id: int, *, code: Code = Code.FORBIDDEN) -> None:
+    """A partition id, which must be one of the topic's."""
+    if partition_id not in served.partition_ids:
+        raise Refused(
+            code,
+            f"topic {served.config.name} has no partition {partition_id} at this Broker, "
+            f"it has {len(served.partition_ids)}",
+        )
+
+
+def open_for_writing(served: ServedTopic) -> None:
+    """Any status but 0 closes a topic for sends and commits."""
+    if not served.writable:
+        raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed (status {served.config.status})")
+
+
+def open_for_reading(served: ServedTopic) -> None:
+    """A soft deleted topic (status 1) stays readable."""
+    if not served.readable:
+        raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed (status {served.config.status})")
+
+
+def filter_codes(items: Sequence[str]) -> frozenset[int] | None:
+    """The codes of a consumer's filter; None without any."""
+    wanted = {item.strip() for item in items} - {""}
+    if len(wanted) > MAX_FILTER_ITEMS:
+        raise Refused(Code.BAD_REQUEST, f"{len(wanted)} filter items given, {MAX_FILTER_ITEMS} are allowed")
+    for item in wanted:
+        if len(item) > MAX_FILTER_ITEM_CHARS:
+            raise Refused(
+                Code.BAD_REQUEST, f"a filter item has {len(item)} characters, {MAX_FILTER_ITEM_CHARS} are allowed"
+            )
+    return frozenset(map(filter_code, wanted)) or None
+
+
+def malformed(error: FormatError) -> Refused:
+    """A string in the request that is not in the protocol's form."""
+    return Refused(Code.BAD_REQUEST, error.message)

@@ -1,0 +1,72 @@
+"""Steps in the stories of messages, as the append path and the handlers come by them.
+
+The invariant: callers look whether anybody listens before they call, once for a request or a write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytubemq.model.offset import to_offset
+from pytubemq.observe.story import GROUP, MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.net.server.call import Call
+    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.journal.staging import Prepared
+    from pytubemq.storage.log.selection import Slice
+
+
+def record_request(call: Call, topic: str, partition_ids: Iterable[int]) -> None:
+    """A request with messages has passed the checks; a partition stands once for each of its messages."""
+    for partition_id, messages in sorted(Counter(partition_ids).items()):
+        MESSAGE.record("received", topic=topic, partition=partition_id, messages=messages, peer=call.peer)
+
+
+def record_early_publication(prepared: Prepared) -> None:
+    """What is promised from memory can be read, and is not written yet."""
+    _each("published", prepared.runs[: prepared.early_runs], durability="memory")
+
+
+def record_write(prepared: Prepared, early_count: int) -> None:
+    """A block is in the journal and can be read; so many of its runs could be read before."""
+    runs = list(prepared.runs)  # they leave the block when they are in their logs
+    _each("written", runs, journal=prepared.journal, journal_end=prepared.journal_end, flushed=prepared.flushed)
+    _each("published", runs[early_count:])
+
+
+def record_fetch(call: Call, key: HoldKey, consumer_id: str, found: Slice) -> None:
+    """A consumer gets messages."""
+    MESSAGE.record(
+        "fetched", topic=key.topic, partition=key.partition_id, offset=found.start_offset, to=found.next_offset,
+        messages=found.count, group=key.group, consumer=consumer_id, peer=call.peer,
+    )  # fmt: skip
+
+
+def record_range_read(call: Call, topic: str, partition_id: int, found: Slice) -> None:
+    """A reader without a group gets messages."""
+    MESSAGE.record(
+        "read", topic=topic, partition=partition_id, offset=found.start_offset, to=found.next_offset,
+        messages=found.count, peer=call.peer,
+    )  # fmt: skip
+
+
+def record_confirm(key: HoldKey, consumer_id: str, offset: int) -> None:
+    """A group's position is as durable as its topic asks."""
+    for story in (MESSAGE, GROUP):
+        story.record(
+            "confirmed", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset,
+            consumer=consumer_id,
+        )  # fmt: skip
+
+
+def _each(event: str, runs: Sequence[Run], **more: object) -> None:
+    for run in runs:
+        MESSAGE.record(
+            event, topic=run.topic, partition=run.partition_id, offset=to_offset(run.base_ordinal),
+            to=to_offset(run.end_ordinal), messages=run.count, records=run.records, **more,
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Work beside requests: the session with the Master, topics, removal, retention, health."""

@@ -1,0 +1,126 @@
+"""What is wrong with a Broker, in words.
+
+The invariant: what is named here is so now; it is gone from here when it is over, but for what only a restart mends and
+messages that are lost, which stay named until they would have gone anyway, and what a repair may have lost, which stays
+named until its report is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import TubeError, one_line
+from pytubemq.storage.log.survey import STOP_AND_REPAIR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytubemq.broker.append.log_applier import LogApplier
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.upkeep.housekeeping import Housekeeping
+    from pytubemq.broker.upkeep.orders import Orders
+
+LOOK_S: Final = 5.0
+"""How often all partitions are looked at; the Master is told several times a second what is found here."""
+_MOST_NAMED: Final = 8
+"""Partitions named at a time; the others are counted."""
+
+
+class StoreTroubles:
+    """What is wrong with single partitions: files that are missing, messages that are lost."""
+
+    def __init__(self) -> None:
+        self._found: tuple[str, ...] = ()
+        self._look_s: float | None = None
+        self._lost = 0
+        """Lost messages as of the last look; more of them are reported at once."""
+
+    def problems(self, state: BrokerState) -> tuple[str, ...]:
+        """Return what is wrong as of LOOK_S ago at most, messages lost as of now."""
+        now_s, lost = state.clock.now_s(), state.store.stats.fenced_messages
+        if self._look_s is None or now_s >= self._look_s or lost != self._lost:
+            self._look_s, self._lost = now_s + LOOK_S, lost
+            self._found = (*_named(_partitions(state)), *_lost(state), *state.store.repair_notices())
+        return self._found
+
+
+def problems(
+    state: BrokerState,
+    *,
+    faults: Mapping[str, str],
+    workers_down: Iterable[str],
+    troubles: StoreTroubles,
+    applier: LogApplier | None,
+    orders: Orders | None,
+    housekeeping: Housekeeping | None,
+    shortage: str | None,
+) -> list[str]:
+    """Return all problems: `faults` are failed parts of the Broker, `shortage` says why there is no disk space."""
+    path = state.path
+    found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
+    if path.failure is not None:
+        found.append(f"journal: {one_line(path.failure)}")
+    if path.fault is not None:
+        found.append(f"writing: a fault of this program: {type(path.fault).__name__}: {path.fault}")
+    if path.full is not None:
+        owed = state.store.owed_messages
+        waiting = f"; {owed} messages that were promised from memory wait for space" if owed else ""
+        found.append(f"disk full: {path.full.message}{waiting}")
+    elif shortage is not None and path.failure is None:
+        found.append(f"disk full: {shortage}; sends are refused")
+    if path.unopened is not None:
+        found.append(f"journal: {path.unopened.message}")
+    if applier is not None and applier.error is not None:
+        found.append(f"partition logs: {one_line(applier.error)}")
+    if state.store.lost_records is not None:
+        found.append(f"journal: {state.store.lost_records}")
+    found += troubles.problems(state)
+    said = (
+        orders.problem if orders is not None else None,
+        orders.removal.problem if orders is not None else None,
+        state.resets.problem,
+        state.resets.loss,
+        housekeeping.problem if housekeeping is not None else None,
+    )
+    found += [
+        problem for problem in (*said, state.registry.problem, state.positions.spare.problem) if problem is not None
+    ]
+    if state.positions.full:
+        found.append(
+            f"group positions are full: {state.positions.most} are kept; for a new one another goes that no consumer "
+            "has used, and if there is none it is refused"
+        )
+    return found
+
+
+def _partitions(state: BrokerState) -> Iterator[str]:
+    """Partitions that cannot be read, or only in part; what a reader met already is told with more words."""
+    for served in state.topics:
+        topic = served.config.name
+        for partition_id in served.partition_ids:
+            if (topic, partition_id) in state.read_faults:
+                continue
+            with contextlib.suppress(TubeError):
+                problem = state.store.partition_problem(topic, partition_id)
+                if problem is not None:
+                    way_out = "" if STOP_AND_REPAIR in problem else f"; restore what is missing, or {STOP_AND_REPAIR}"
+                    yield f"partition {topic}:{partition_id}: {problem}{way_out}"
+
+
+def _named(texts: Iterator[str]) -> list[str]:
+    found = list(texts)
+    more = len(found) - _MOST_NAMED
+    return [*found[:_MOST_NAMED], f"{more} more partitions cannot be read as a whole"] if more > 0 else found
+
+
+def _lost(state: BrokerState) -> list[str]:
+    fences = state.store.fences()
+    if not fences:
+        return []
+    first = fences[0]
+    lost = sum(fence.messages for fence in fences)
+    return [
+        f"messages lost to damage: {lost}, in {len({fence[:2] for fence in fences})} partition(s), the first in "
+        f"{first.topic}:{first.partition_id} at offset {first.from_offset} ({first.reason.name.lower()})"
+    ]

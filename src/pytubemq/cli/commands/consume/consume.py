@@ -1,0 +1,374 @@
+"""`pytubemq consume`: a topic's messages on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq.cli.commands.consume.brokers import CANNOT_BE_READ, SILENT_S, BrokerRound, none_answers, silent_brokers
+from pytubemq.cli.commands.consume.outages import Outages
+from pytubemq.cli.commands.consume.unread import Unread
+from pytubemq.cli.commands.consume.why_nothing import Why
+from pytubemq.cli.names import group_name, topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.output.formats import FIELDS
+from pytubemq.cli.output.sink import Sink
+from pytubemq.cli.output.waiting import asking
+from pytubemq.cli.output.words import count_of
+from pytubemq.cli.target import http_url, masters, same_cluster
+from pytubemq.errors import (
+    Code,
+    CorruptError,
+    NotAllowedError,
+    NotFoundError,
+    StaleBatchError,
+    TransportError,
+    TubeError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from pytubemq.client.options import Start
+    from pytubemq.client.tube import Tube
+    from pytubemq.model.ids import Partition
+    from pytubemq.model.message import Message
+
+BATCH_MESSAGES = 500
+READ_MESSAGES = 5_000
+GONE_PERIOD_S = 2.0
+"""How often a member without a partition looks whether its topic still exists."""
+FIRST_TRY_S = 1.0
+"""A partition that its Broker cannot serve is left for the end after so long: what others hold comes first."""
+
+
+@click.command(epilog=f"""\b
+Fields of -f:
+{FIELDS}
+
+\b
+Examples:
+  pytubemq consume demo                             all there is, then end
+  pytubemq consume demo --tail -f '%p %o %v\\n'      what comes from now on
+  pytubemq consume demo --group g1 -n 10            ten messages as a member of a group, confirmed
+""")  # fmt: skip
+@click.argument("topic", callback=topic_name)
+@click.option(
+    "--group", callback=group_name, metavar="NAME", help="Read as a member of a group; confirms what was printed."
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--from", "start", type=click.Choice(["earliest", "latest"]),
+              help="Where to begin [earliest; latest with --tail]. A group continues at its position.")  # fmt: skip
+@click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
+@click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End after so many seconds without a message.")  # fmt: skip
+@click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
+@click.option("-f", "--format", "form", metavar="FORMAT", help=r"How a message is printed: json, raw or a text "
+              r"['%v\n'], which for a line each ends with \n.")  # fmt: skip
+@master_option
+@global_options
+def consume(
+    topic: str,
+    group: str | None,
+    count: int | None,
+    start: str | None,
+    tail: bool,
+    idle_s: float | None,
+    types: tuple[str, ...],
+    form: str | None,
+    master: str | None,
+) -> None:
+    """Print TOPIC's messages, without a group or as a member of --group."""
+    from pytubemq.server.run import run_loop
+
+    options = current()
+    sink = Sink(output=options.output, form=form)
+    earliest = (start or ("latest" if tail and not group else "earliest")) == "earliest"
+    if not earliest and not tail and group is None:
+        options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
+    wanted = Wanted(sink, count, frozenset(types))
+    http = None if master else http_url(options, None)
+    why = Why(options, group, topic, http, where=same_cluster(options, master)) if group else None
+    run_loop(_consume(options, masters(options, master), topic, why, wanted, earliest, tail, idle_s))
+    options.note(count_of(sink.written, "message"))
+
+
+class Wanted:
+    """Which messages, and how many more."""
+
+    def __init__(self, sink: Sink, count: int | None, types: frozenset[str]) -> None:
+        self.sink = sink
+        self.types = types
+        self.left = count
+
+    @property
+    def done(self) -> bool:
+        """Whether there are enough."""
+        return self.left == 0
+
+    async def put(self, messages: Sequence[Message]) -> bool:
+        """Write those that are wanted; False when some were beyond the number asked for."""
+        chosen = [message for message in messages if not self.types or message.msg_type in self.types]
+        if self.left is None:
+            await self.sink.put(chosen)
+            return True
+        taken = chosen[: self.left]
+        self.left -= len(taken)
+        await self.sink.put(taken)
+        return len(taken) == len(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How much of each partition is read, and how patiently."""
+
+    begin: int | Start
+    follow: bool
+    idle_s: float | None
+    retry_for_s: float = 60.0
+    """How long a Broker that cannot serve the partition is asked again."""
+
+
+async def _consume(
+    options: GlobalOptions,
+    master: str,
+    topic: str,
+    why: Why | None,
+    wanted: Wanted,
+    earliest: bool,
+    follow: bool,
+    idle_s: float | None,
+) -> None:
+    import pytubemq
+
+    async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
+        try:
+            if why is None:
+                async with asking(options, master, topic):
+                    partitions = await tube.partitions(topic)
+                await _read(options, tube, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+            else:
+                waiting = asking(options, master, topic)
+                await _in_group(options, tube, master, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
+        finally:
+            await wanted.sink.close()
+
+
+async def _in_group(
+    options: GlobalOptions,
+    tube: Tube,
+    master: str,
+    topic: str,
+    why: Why,
+    wanted: Wanted,
+    waiting: AbstractAsyncContextManager[None],
+    *,
+    earliest: bool,
+    idle_s: float | None,
+) -> None:
+    from pytubemq.client.options import Start
+
+    # A batch is confirmed as a whole: small ones for a small number make the end exact.
+    size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
+    start = Start.EARLIEST if earliest else Start.LATEST
+    async with contextlib.AsyncExitStack() as stack:
+        async with waiting:
+            consumer = await stack.enter_async_context(
+                tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None)
+            )
+        outages = Outages(options, tube, master, topic)
+        await stack.enter_async_context(outages.watching())
+        watching = why.watching(
+            lambda: bool(consumer.assignment) or bool(wanted.sink.written),
+            lambda: _silent(options, tube, topic),
+            outages.master_answers,
+        )
+        await stack.enter_async_context(watching)
+        deletion = asyncio.create_task(_say_deleted(options, tube, topic, lambda: bool(consumer.assignment)))
+        stack.callback(deletion.cancel)
+        await wanted.sink.open()
+        async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
+            if not await wanted.put(batch.messages):
+                options.say(f"the last batch of {batch.partition} was not printed to its end: its messages come again")
+                return
+            try:
+                await batch.confirm()
+            except StaleBatchError as error:  # its partition was taken away, or its group moved: reading goes on
+                options.say(f"messages of {batch.partition} may come again: {error.message}")
+            if wanted.done:
+                return
+        await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
+        if not consumer.assignment:
+            await _check_exists(options, tube, topic)
+            await why.check(nothing_came=not wanted.sink.written)
+
+
+async def _say_deleted(options: GlobalOptions, tube: Tube, topic: str, holds: Callable[[], bool]) -> None:
+    """Say once each time that the topic of a waiting member was deleted; it may come back, so waiting goes on."""
+    said = False
+    while True:
+        await asyncio.sleep(GONE_PERIOD_S)
+        if holds():
+            said = False
+        elif not said:
+            try:
+                await _check_exists(options, tube, topic)
+            except NotFoundError as error:
+                options.say(f"{error.message}; waiting in case it is created again (Ctrl-C ends)")
+                said = True
+
+
+async def _check_exists(options: GlobalOptions, tube: Tube, topic: str) -> None:
+    """Raise NotFoundError if the Master says that the topic is gone; pass if that cannot be found out."""
+    try:
+        async with asyncio.timeout(options.timeout_s):
+            await tube.partitions(topic)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"topic {topic} is gone: it was deleted while this member was in the group",
+            hint=error.hint,
+            code=Code.TOPIC_NOT_DEPLOYED,
+        ) from None
+    except (TubeError, TimeoutError):
+        pass  # its Brokers or the Master are away: what that means for this member is said elsewhere
+
+
+async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[str], int]:
+    return await silent_brokers(tube, topic, within_s=min(SILENT_S, options.timeout_s))
+
+
+async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing_came: bool) -> None:
+    """Nothing came for a while: that may be because nobody could be asked.
+
+    Raises:
+        UnreachableError: no Broker of the topic answers, and nothing was printed.
+    """
+    silent, brokers = await _silent(options, tube, topic)
+    if silent and len(silent) == brokers and nothing_came:
+        raise none_answers(topic, silent)
+    for name in silent:
+        options.say(f"not asked: {name} does not answer")
+
+
+async def _read(
+    options: GlobalOptions,
+    tube: Tube,
+    partitions: Sequence[Partition],
+    wanted: Wanted,
+    *,
+    earliest: bool,
+    follow: bool,
+    idle_s: float | None,
+) -> None:
+    from pytubemq.client.options import Start
+
+    await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
+    unread = Unread(options)
+    span = Span(Start.EARLIEST if earliest else Start.LATEST, follow=follow, idle_s=idle_s)
+    async with BrokerRound(options, tube, partitions) as brokers:
+        if follow:
+            await _follow(options, tube, brokers, wanted, unread, span)
+        else:
+            await _read_all(options, tube, brokers, wanted, unread, span)
+    if not wanted.done:
+        unread.check()
+
+
+async def _read_all(
+    options: GlobalOptions, tube: Tube, brokers: BrokerRound, wanted: Wanted, unread: Unread, span: Span
+) -> None:
+    """What there is, one partition after the other, those of a Broker once it has answered."""
+    hurried = replace(span, retry_for_s=min(FIRST_TRY_S, options.timeout_s))
+    while not wanted.done and (found := await brokers.next()) is not None:
+        broker_id, error = found
+        for partition in brokers.partitions[broker_id]:
+            if wanted.done or partition in unread:
+                break
+            error = error or await _read_one(tube, partition, wanted, unread, hurried)
+            if error is not None:
+                unread.add(partition, error)
+    for partition, begin, stopped in unread.take_stopped():
+        if wanted.done:
+            return
+        options.say(f"waiting for {partition}, up to {options.timeout_s:g} s (--timeout): {stopped.message}")
+        patient = replace(span, begin=begin, retry_for_s=options.timeout_s)
+        error = await _read_one(tube, partition, wanted, unread, patient)
+        if error is not None:
+            unread.add(partition, error)
+
+
+async def _follow(
+    options: GlobalOptions,
+    tube: Tube,
+    brokers: BrokerRound,
+    wanted: Wanted,
+    unread: Unread,
+    span: Span,
+) -> None:
+    async def follow(partition: Partition) -> None:
+        error = await brokers.answer(partition.broker_id)
+        if error is None:
+            error = await _read_one(tube, partition, wanted, unread, span)
+        if error is not None and unread.add(partition, error):
+            options.say(f"skipped: {error.message}")
+
+    readers = [asyncio.ensure_future(follow(partition)) for of in brokers.partitions.values() for partition in of]
+    try:
+        pending: set[asyncio.Future[None]] = set(readers)
+        while pending and not wanted.done:
+            finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for reader in finished:
+                reader.result()
+    finally:
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+
+
+async def _check_deleted(tube: Tube, topic: str) -> None:
+    """Raise NotFoundError if a topic that was there is not there any more, because its Broker then refuses reads."""
+    try:
+        await tube.partitions(topic)
+    except NotFoundError as error:
+        raise NotFoundError(f"topic {topic} was deleted", hint=error.hint, code=Code.TOPIC_NOT_DEPLOYED) from None
+    except TubeError:
+        pass  # the Broker's own refusal says more
+
+
+async def _read_one(tube: Tube, partition: Partition, wanted: Wanted, unread: Unread, span: Span) -> TubeError | None:
+    """Read one partition, behind what is lost, too, and up to what its Broker cannot serve; returns why it cannot be
+    begun, if its Broker is away or one of the original."""
+    from pytubemq.client.options import Start
+
+    start: int | Start | None = span.begin
+    end: int | Start | None = None if span.follow else Start.LATEST
+    while start is not None:
+        reader = tube.reader(partition, start=start, end=end, retry_for_s=span.retry_for_s)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(reader)
+            except CANNOT_BE_READ as error:
+                return error
+            start, end = None, reader.end
+            try:
+                async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=span.idle_s):
+                    await wanted.put(batch.messages)
+                    if wanted.done:
+                        break
+            except CorruptError as error:
+                if reader.behind_loss is None:
+                    raise
+                unread.lose(error)
+                start = reader.behind_loss
+            except NotAllowedError:
+                await _check_deleted(tube, partition.topic)
+                raise
+            except (TransportError, UnavailableError) as error:
+                unread.stop(partition, reader.position or 0, error, for_good=span.follow)
+    return None

@@ -1,0 +1,102 @@
+"""Reports on the Master and the Brokers of a topic that stop answering while a member of a group reads it.
+
+The invariant: each outage is reported once, and its end once; what cannot be found out never disturbs the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.cli.commands.consume.brokers import answers, named
+from pytubemq.errors import TransportError, TubeError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pytubemq.cli.options import GlobalOptions
+    from pytubemq.client.tube import Tube
+    from pytubemq.model.ids import Partition
+
+PERIOD_S: Final = 4.0
+"""How often all are asked."""
+WITHIN_S: Final = 2.0
+"""So long each may take to answer."""
+ROUNDS: Final = 2
+"""A server is said not to answer after so many rounds without an answer: one may be due to a restart."""
+
+
+class Outages:
+    """Asks the Master and the Brokers in rounds; `master` is where the Masters are (`host:port[,...]`)."""
+
+    def __init__(
+        self, options: GlobalOptions, tube: Tube, master: str, topic: str, *, period_s: float = PERIOD_S
+    ) -> None:
+        self._options = options
+        self._tube = tube
+        self._topic = topic
+        self._period_s = period_s
+        self._within_s = min(WITHIN_S, options.timeout_s)
+        self._master = f"Master at {master}"
+        self._partitions: Sequence[Partition] = ()
+        self._missed: dict[str, int] = {}
+        """Rounds that each server has not answered in a row."""
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Watch for as long as the block lasts."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def master_answers(self) -> bool:
+        """Return False, and report it, if no Master answers now."""
+        there = await self._ask_master()
+        if not there and self._missed.get(self._master, 0) < ROUNDS:
+            self._missed[self._master] = ROUNDS
+            self._say_lost(self._master)
+        return there
+
+    async def _watch(self) -> None:
+        while True:
+            doubted = any(missed < ROUNDS for missed in self._missed.values())
+            await asyncio.sleep(self._period_s / 4 if doubted else self._period_s)
+            there = await self._ask_master()
+            self._count(self._master, there)
+            if not there:
+                continue  # a Broker's silence proves nothing now: questions to it may need the Master's word
+            by_broker = {key: list(of) for key, of in groupby(self._partitions, attrgetter("broker_id"))}
+            asked = [answers(self._tube, of, within_s=self._within_s) for of in by_broker.values()]
+            found = await asyncio.gather(*asked)
+            for broker_id, there in zip(by_broker, found, strict=True):
+                self._count(named(self._tube, broker_id), there)
+
+    async def _ask_master(self) -> bool:
+        try:
+            async with asyncio.timeout(self._within_s):
+                self._partitions = await self._tube.partitions(self._topic)
+        except (TransportError, TimeoutError):
+            return False
+        except TubeError:
+            self._partitions = ()  # it answers; a topic that is gone is reported elsewhere
+        return True
+
+    def _count(self, name: str, there: bool) -> None:
+        missed = self._missed.pop(name, 0)
+        if not there:
+            self._missed[name] = missed + 1
+            if missed + 1 == ROUNDS:
+                self._say_lost(name)
+        elif missed >= ROUNDS:
+            self._options.say(f"{name} answers again")
+
+    def _say_lost(self, name: str) -> None:
+        is_master = name == self._master
+        self._options.say(f"no {name.replace(' at', ' answers at', 1)}; trying again" if is_master else
+                          f"{name} does not answer; its partitions wait")  # fmt: skip

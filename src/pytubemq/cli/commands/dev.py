@@ -1,0 +1,118 @@
+"""`pytubemq dev`: a cluster in one command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq._version import __version__
+from pytubemq.cli.api import TOKEN_VARIABLE
+from pytubemq.cli.invocation import commands_as_typed
+from pytubemq.cli.options import GlobalOptions, current, global_options, is_default
+from pytubemq.cli.output.output import emit_object
+from pytubemq.cli.output.words import count_of, size
+from pytubemq.cli.target import DEV_DATA
+from pytubemq.model.names import escaped
+
+if TYPE_CHECKING:
+    from pytubemq.server.dev import DevReady
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), default=DEV_DATA, show_default=True, metavar="DIR",
+              help="The data directory.")  # fmt: skip
+@click.option("--ephemeral", is_flag=True, help="Use a temporary directory and delete it at the end.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as in broker.durability=process."
+)
+@click.option("--until-ready", is_flag=True, help="Stop as soon as it is ready (for scripts).")
+@global_options
+def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: bool) -> int:
+    """Run Master, Broker and HTTP in one process on this machine.
+
+    A second start on the same directory goes on where the first stopped. Other commands find the cluster by the
+    profile "dev", which stands while it runs; of two at once the second is "dev-2" and reached with -P dev-2.
+    """
+    if ephemeral and not is_default("data"):
+        raise click.UsageError("--ephemeral keeps nothing, --data DIR keeps everything: give one of them")
+    from pytubemq.cli.commands.server import parse_assignments
+    from pytubemq.observe.logs import configure
+    from pytubemq.server.dev import run_dev
+
+    flags = parse_assignments(assignments)
+    if "data" in flags:
+        raise click.UsageError("set the data directory of dev with --data DIR, not with --set data=DIR")
+    started_s = time.perf_counter()
+    options = current()
+    configure(level="info" if options.verbose else "warning", form="text")
+    scratch = Path(tempfile.mkdtemp(prefix="pytubemq-dev-")) if ephemeral else None
+
+    def announce(ready: DevReady) -> None:
+        seconds = time.perf_counter() - started_s
+        show(options, ready, seconds=seconds, kept=scratch is None, stays=not until_ready)
+
+    try:
+        code = run_dev(
+            data_dir=scratch or data,
+            environ=os.environ,
+            flags=flags,
+            announce=announce,
+            until_ready=until_ready,
+        )
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    options.say(f"stopped; {'everything is dropped' if scratch else f'kept in {data}'}")
+    return code
+
+
+def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool, stays: bool) -> None:
+    """The addresses, what to do next and how to stop."""
+    endpoints = ready.endpoints
+    if options.output:
+        emit_object(
+            options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
+        )
+    tick = click.style("✓", fg="green") if options.colour else "✓"
+    topic = f"  {tick} topic     {ready.topic}, {count_of(ready.partitions, 'partition')}    {_reached_by(ready)}"
+    free = size(shutil.disk_usage(ready.data_dir).free)
+    lines = [
+        f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
+        f"data {ready.data_dir} ({'kept' if kept else 'dropped at the end'})",
+        *(f"  ! {escaped(_typed(note))}" for note in ready.notes),
+        f"  {tick} master    {endpoints.master}",
+        f"  {tick} broker 1  {endpoints.broker}    disk free {free}",
+        f"  {tick} http      {endpoints.http}    {_protection(ready)}; a page of links",
+        *([f"  {tick} broker 1  {endpoints.broker_http}"] if endpoints.broker_http else []),
+        topic if ready.partitions else f"  ! topic     {ready.topic} does not exist    {_reached_by(ready)}",
+        f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
+    ]
+    if stays and ready.partitions:
+        where = "" if ready.current else f" -P {ready.profile}"
+        produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
+        lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
+    options.say("\n".join(lines))
+
+
+def _typed(note: str) -> str:
+    from pytubemq.cli.command_table import COMMANDS
+
+    return commands_as_typed(note, list(COMMANDS))
+
+
+def _protection(ready: DevReady) -> str:
+    """Return who may use the HTTP address, and whether a change needs the token."""
+    reach = "insecure = true, no TLS and no login" if ready.insecure else "loopback only, no login"
+    return f"{reach}, but changes need the token ({TOKEN_VARIABLE})" if ready.has_token else reach
+
+
+def _reached_by(ready: DevReady) -> str:
+    if ready.current:
+        return f'profile "{ready.profile}" is current'
+    return f"another one runs: reach this one with -P {ready.profile}"

@@ -1,0 +1,1 @@
+"""Output of commands: tables, JSON, lines and records."""

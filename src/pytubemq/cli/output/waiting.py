@@ -1,0 +1,33 @@
+"""What a command that waits for a Master says meanwhile.
+
+The invariant: it only talks, once, and not at all where the answer comes soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytubemq.cli.options import GlobalOptions
+
+SAID_AFTER_S: Final = 2.0
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    options: GlobalOptions, master: str, topic: str, *, said_after_s: float = SAID_AFTER_S
+) -> AsyncIterator[None]:
+    """A block in which the Masters (`host:port[,...]`) are asked about a topic."""
+    text = (
+        f"waiting for the Master at {master} to name a running Broker of topic {topic!r}, "
+        f"up to {options.timeout_s:g} s (--timeout)"
+    )
+    handle = asyncio.get_running_loop().call_later(said_after_s, options.say, text)
+    try:
+        yield
+    finally:
+        handle.cancel()

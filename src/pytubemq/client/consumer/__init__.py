@@ -1,0 +1,1 @@
+"""Consumers of a group: partition consumers, confirms and the loops around them."""

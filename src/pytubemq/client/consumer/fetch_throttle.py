@@ -1,0 +1,154 @@
+"""The pause before the next fetch of a partition.
+
+The invariants: a pause ends on its own, and at once if the rule that asked for it is gone; a Broker without a long poll
+is asked again after a short pause that grows, so that an idle partition costs it at most five requests a second; the
+user is told of a pause, but at most once a minute for each partition.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.client.session.events import Event, Throttled
+from pytubemq.core.flow import rule_clock
+from pytubemq.core.rate import Rate
+from pytubemq.core.retry import Backoff, Rng
+from pytubemq.core.throttle import Fetched, Throttle
+from pytubemq.errors import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.client.options import ConsumerOptions
+    from pytubemq.client.session.flow_rules import FlowControl
+    from pytubemq.model.ids import Partition
+    from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
+
+logger = logging.getLogger(__name__)
+
+POLL: Final = Backoff(first_s=0.02, most_s=0.2, jitter=0.25)
+"""Between fetches at the end of a partition whose Broker has no long poll. (The original waits 400 ms each time.)"""
+LIMITED_S: Final = 0.4
+"""After a 452 that does not say how long to wait (the original's msgNotFoundWaitPeriodMs)."""
+REPORT_PERIOD_S: Final = 60.0
+OTHER_S: Final = 0.3
+_WAITS_S: Final[dict[int, float]] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: OTHER_S}
+"""The original's pauses after refusals."""
+
+
+class RateLimits:
+    """The rate limits of a consumer, for all its partitions together."""
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._messages = None if options.max_messages_per_s is None else Rate(options.max_messages_per_s)
+        self._bytes = None if options.max_bytes_per_s is None else Rate(options.max_bytes_per_s)
+
+    @property
+    def counts_bytes(self) -> bool:
+        """True if bytes are limited."""
+        return self._bytes is not None
+
+    def record_fetched(self, messages: int, size_bytes: int, now_s: float) -> None:
+        """Count the messages and bytes of a fetch."""
+        if self._messages is not None:
+            self._messages.record(messages, now_s)
+        if self._bytes is not None:
+            self._bytes.record(size_bytes, now_s)
+
+    def wait_s(self, now_s: float) -> float:
+        """Return how long to wait before the next fetch."""
+        waits = [rate.wait_s(now_s) for rate in (self._messages, self._bytes) if rate is not None]
+        return max(waits, default=0.0)
+
+
+class FetchThrottle:
+    """The pauses between the fetches of one partition."""
+
+    def __init__(
+        self, partition: Partition, options: ConsumerOptions, flow: FlowControl, rates: RateLimits, *, rng: Rng
+    ) -> None:
+        self._partition = partition
+        self._interval_s = options.fetch_interval_s
+        self._filtered = partition.topic in options.filters
+        self._flow = flow
+        self._rates = rates
+        self._rng = rng
+        self._throttle = Throttle()
+        self._not_before_s = 0.0
+        self._by_rule: int | None = None
+        """The number of the rule change that asked for the pause; None if no rule did."""
+        self._empty = 0
+        self._reported_s = float("-inf")
+
+    def wait_s(self, now_s: float) -> float:
+        """Return how long to wait before the next fetch."""
+        if self._by_rule is not None and self._by_rule != self._flow.changes:
+            self._by_rule, self._not_before_s = None, now_s
+        return max(self._not_before_s - now_s, self._rates.wait_s(now_s), 0.0)
+
+    @property
+    def counts_bytes(self) -> bool:
+        """True if the bytes of a fetch matter."""
+        rules = self._flow.rules
+        return bool(rules.group.data_limits or rules.cluster.data_limits) or self._rates.counts_bytes
+
+    @property
+    def escapes(self) -> bool:
+        """True if the Broker shall not apply its own limit, because the group has one that is applied here."""
+        rules = self._flow.rules
+        return bool(rules.group.data_limits) and rules.escapes(rule_clock(time.time()))
+
+    def record_failure(self, now_s: float) -> None:
+        """Pause after a fetch that failed."""
+        self._not_before_s, self._by_rule = now_s + OTHER_S, None
+
+    def record_response(
+        self,
+        head: GetMessageResponseB2C,
+        *,
+        messages: int,
+        size_bytes: int,
+        held: bool,
+        now_s: float,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """Set the pause after a response; `held`: the Broker's long poll ended without a message."""
+        code = head.err_code
+        self._rates.record_fetched(messages, size_bytes, now_s)
+        self._empty = self._empty + 1 if code == Code.NOT_FOUND else 0
+        default_wait_s = self._default_wait_s(head, held=held)
+        wait_s, reason = self._throttle.after(
+            Fetched(
+                code=code,
+                size_bytes=size_bytes,
+                lag_bytes=head.curr_data_dlt,
+                require_slow=bool(head.require_slow),
+                escaped=bool(head.esc_flow_ctrl),
+                filtered=self._filtered,
+            ),
+            self._flow.rules,
+            otherwise_s=default_wait_s,
+            now_s=now_s,
+            hhmm=rule_clock(time.time()),
+        )
+        self._by_rule = None if reason is None else self._flow.changes
+        self._not_before_s = now_s + max(wait_s, self._interval_s)
+        if code == Code.SERVER_CONSUME_SPEED_LIMIT:
+            reason = head.err_msg or "flow control of the Broker"
+        if reason is not None and now_s - self._reported_s >= REPORT_PERIOD_S:
+            self._reported_s = now_s
+            logger.info("%s: the next fetch waits %.3g s: %s", self._partition, wait_s, reason)
+            emit(Throttled(reason, wait_s, self._partition))
+
+    def _default_wait_s(self, head: GetMessageResponseB2C, *, held: bool) -> float:
+        code = head.err_code
+        if code == Code.SUCCESS:
+            return 0.0
+        if code == Code.NOT_FOUND:
+            return 0.0 if held else POLL.delay_s(self._empty, self._rng)
+        if code == Code.SERVER_CONSUME_SPEED_LIMIT:
+            wait_ms = head.min_limit_time or 0
+            return wait_ms / 1000 if wait_ms > 0 else LIMITED_S
+        return _WAITS_S.get(code, OTHER_S)

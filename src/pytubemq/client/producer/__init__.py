@@ -1,0 +1,1 @@
+"""The producer: from a message that is accepted to its receipt."""

@@ -1,0 +1,1 @@
+"""Readers of ranges, without a group."""

@@ -1,0 +1,1 @@
+"""What all clients of one `Tube` share: connections, the Master, routes, requests and events."""

@@ -1,0 +1,156 @@
+"""What only the Brokers know: ends of partitions and positions of groups, asked over RPC.
+
+The invariants: a Broker that does not answer, or does not know the question, is named in the result and spoils
+nothing else; how many are asked at once, and how long one may take, is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code, TubeError
+from pytubemq.model.ids import Address, Partition
+from pytubemq.model.limits import INSPECT_TIMEOUT_S, MAX_INSPECTED_AT_ONCE, MAX_INSPECTED_PER_REQUEST
+from pytubemq.net.client.probe import probed
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
+from pytubemq.wire.rpc.methods import Method, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pytubemq.net.client.pool import ConnectionPool
+
+CLIENT_ID = "master-inspect"
+
+
+@dataclass(slots=True)
+class InspectedOffsets:
+    """What was learned: (min, max) by partition, confirmed ones by group and partition, who did not tell or cannot."""
+
+    ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    confirmed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    unreachable: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+    """Brokers of the original: they answer, but this is not among what they can be asked over RPC."""
+
+
+class BrokerInspector:
+    """Asks Brokers."""
+
+    def __init__(self, pool: ConnectionPool, *, timeout_s: float = INSPECT_TIMEOUT_S) -> None:
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._slots = asyncio.Semaphore(MAX_INSPECTED_AT_ONCE)
+
+    async def offsets(
+        self,
+        brokers: Mapping[int, Address],
+        *,
+        partitions: Iterable[Partition] | None = None,
+        groups: Sequence[str] = (),
+        all_groups: bool = False,
+        in_parts: Callable[[int], Sequence[TopicPartition]] | None = None,
+    ) -> InspectedOffsets:
+        """Ask some Brokers, for some of their partitions (None: all of them), and for groups.
+
+        A Broker that keeps more positions of the groups than one answer holds is asked again for its partitions, which
+        `in_parts` returns: half of them at a time, and so on.
+        """
+        wanted: dict[int, list[TopicPartition]] | None = None
+        if partitions is not None:
+            wanted = {}
+            for partition in partitions:
+                wanted.setdefault(partition.broker_id, []).append(
+                    TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
+                )
+        found = InspectedOffsets()
+        asked = [broker_id for broker_id in sorted(brokers) if wanted is None or broker_id in wanted]
+        await asyncio.gather(
+            *(
+                self._ask_in_parts(
+                    found,
+                    broker_id,
+                    brokers[broker_id],
+                    PartitionOffsetsRequest(
+                        client_id=CLIENT_ID,
+                        partitions=() if wanted is None else tuple(wanted[broker_id]),
+                        group_names=tuple(groups),
+                        all_groups=all_groups or None,
+                    ),
+                    in_parts,
+                )
+                for broker_id in asked
+            )
+        )
+        found.unreachable.sort()
+        found.unsupported.sort()
+        return found
+
+    async def _ask_in_parts(
+        self,
+        found: InspectedOffsets,
+        broker_id: int,
+        address: Address,
+        request: PartitionOffsetsRequest,
+        in_parts: Callable[[int], Sequence[TopicPartition]] | None,
+    ) -> None:
+        """Ask for so many partitions at a time that each answer comes within the time for one question."""
+        every = () if in_parts is None or request.partitions else in_parts(broker_id)
+        if len(every) <= MAX_INSPECTED_PER_REQUEST:
+            await self._ask(found, broker_id, address, request, in_parts)
+            return
+        for at in range(0, len(every), MAX_INSPECTED_PER_REQUEST):
+            part = tuple(every[at : at + MAX_INSPECTED_PER_REQUEST])
+            if not await self._ask(found, broker_id, address, replace(request, partitions=part), in_parts):
+                return
+
+    async def _ask(
+        self,
+        found: InspectedOffsets,
+        broker_id: int,
+        address: Address,
+        request: PartitionOffsetsRequest,
+        in_parts: Callable[[int], Sequence[TopicPartition]] | None,
+    ) -> bool:
+        """Ask once, or for halves where that is too much; return False if the Broker did not tell."""
+        try:
+            async with self._slots, asyncio.timeout(self._timeout_s):
+                connection = await probed(self._pool, address, client_id=CLIENT_ID, timeout_s=self._timeout_s)
+                if Capability.PARTITION_OFFSETS not in connection.capabilities:
+                    found.unsupported.append(
+                        f"broker {broker_id} at {address} is not a pytubemq Broker: "
+                        "its own page shows the offsets (/broker.htm?method=admin_query_offset)"
+                    )
+                    return False
+                answer = await connection.request(
+                    request,
+                    PartitionOffsetsResponse,
+                    Method.PARTITION_OFFSETS,
+                    Service.BROKER_READ,
+                    timeout_s=self._timeout_s,
+                )
+        except (TubeError, TimeoutError) as error:
+            reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
+            found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
+            return False
+        if not answer.success and answer.err_code == Code.BAD_REQUEST and in_parts is not None:
+            parts = request.partitions or tuple(in_parts(broker_id))
+            if len(parts) > 1:
+                half = (len(parts) + 1) // 2
+                for part in (parts[:half], parts[half:]):
+                    if not await self._ask(found, broker_id, address, replace(request, partitions=part), in_parts):
+                        return False
+                return True
+        if not answer.success:
+            found.unreachable.append(f"broker {broker_id} at {address}: {answer.err_msg}")
+            return False
+        for end in answer.partitions:
+            partition = Partition(broker_id, end.topic_name, end.partition_id)
+            found.ends[partition] = (end.min_offset, end.max_offset)
+        for position in answer.groups:
+            partition = Partition(broker_id, position.topic_name, position.partition_id)
+            found.confirmed.setdefault(position.group_name, {})[partition] = position.confirmed_offset
+        return True

@@ -1,0 +1,546 @@
+"""The Brokers: who is online with which topics, and who still has to learn a change.
+
+The invariants: a partition counts only while its Broker is online and has reported it; a Broker that went away keeps
+its partitions "absent" for a while, so that a restart moves nothing; a change of the metadata reaches a waiting
+Broker at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.core.return_deadline import return_deadline_s
+from pytubemq.errors import Code
+from pytubemq.master import responses
+from pytubemq.master.brokers.absent_brokers import AbsentBrokers, is_unused
+from pytubemq.master.brokers.admission import BrokerAdmission
+from pytubemq.master.brokers.broker_faults import BrokerFaults
+from pytubemq.master.brokers.broker_responses import BrokerResponses, refused_heartbeat
+from pytubemq.master.brokers.broker_run import BrokerRun, Serving
+from pytubemq.master.brokers.claims import BrokerIdentity
+from pytubemq.master.brokers.configuration import (
+    SyncId,
+    changed_conf,
+    check_surplus,
+    reported_removals,
+    reported_surplus,
+    reported_topics,
+    surplus_on,
+    within_record,
+)
+from pytubemq.master.brokers.configuration_builds import ConfBuilds
+from pytubemq.master.brokers.leases import Leases
+from pytubemq.master.brokers.registration import Registration
+from pytubemq.master.brokers.registration_turns import RegistrationTurns
+from pytubemq.master.brokers.upkeep import BrokerUpkeep
+from pytubemq.master.client_connections import ClientConnections, Connection
+from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
+from pytubemq.master.responses import RefusalError
+from pytubemq.model.ids import Partition
+from pytubemq.model.limits import (
+    FOREIGN_CONNECTION_GRACE_S,
+    MAX_BROKERS_PER_CONNECTION,
+    MAX_PROBLEM_CHARS,
+    MAX_REPORTED_PROBLEMS,
+    MAX_STRAY_PARTITIONS,
+    REPORT_SLICE,
+)
+from pytubemq.model.names import escaped, shown
+from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, ManageStatus, TopicRecord, TopicStatus
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import (
+    CloseRequestB2M,
+    CloseResponseM2B,
+    HeartRequestB2M,
+    MasterAuthorizedInfo,
+    RegisterRequestB2M,
+    RegisterResponseM2B,
+)
+from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.text.strings import TopicBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+
+    from pytubemq.master.brokers.configuration_builds import ConfBuild
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.records import Record
+    from pytubemq.model.topic import TopicConfig
+    from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Call
+    from pytubemq.wire.text.strings import SubscribeInfo
+
+logger = logging.getLogger(__name__)
+
+PUSH_AGAIN_S = 1.0
+"""A Broker that was pushed a change and reports another one is not answered faster than this."""
+
+
+class Brokers:
+    """All Brokers; `on_change` is called whenever what can be produced or consumed may be different."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: MasterSettings,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.runs: dict[int, BrokerRun] = {}
+        self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
+        self._catalogue = catalogue
+        self._settings = settings
+        self._clock = clock
+        self._on_change = on_change
+        self._connections = ClientConnections(self._lost, on_foreign_lost=self._foreign_lost)
+        self.faults = BrokerFaults(most=settings.max_auto_forbidden)
+        self._absent_brokers = AbsentBrokers(catalogue, self.runs)
+        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
+        self.upkeep = BrokerUpkeep(catalogue, clock)
+        self._builds = ConfBuilds(catalogue)
+        self.turns = RegistrationTurns()
+        self._responses = BrokerResponses(catalogue, self.faults, token)
+        self._expected_until: dict[int, float] = {}
+        self._unheard: set[int] = set()
+        self._synced: set[int] = set()
+        """Ids of the Brokers that have taken a configuration since this Master started."""
+        self.leases = Leases()
+        self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
+        """Called with a Broker that has registered, and who reads from it."""
+
+    def expect_all(self) -> None:
+        """After a start: every Broker of the catalogue may be on its way back."""
+        until_s = self._clock.now_s() + self._settings.restart_grace_s
+        self._expected_until = dict.fromkeys(self._catalogue.brokers, until_s)
+        self._unheard = set(self._catalogue.brokers)
+
+    # --- what others ask ----------------------------------------------------------------------------------------
+
+    def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Where a topic can be written to now: the record allows it, and the Broker has said so."""
+        found = []
+        for broker_id in sorted(self._catalogue.deployed(topic)):
+            served = self.serving(topic, broker_id)
+            if served is not None and served.publish:
+                found.append(TopicBroker(broker_id, served.config.partitions, served.config.stores))
+        return tuple(found)
+
+    def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Where a topic lies, whether the Brokers there run or not."""
+        found = []
+        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
+            if not deploy.topic_status.removed:
+                config = self._catalogue.config(deploy)
+                found.append(TopicBroker(broker_id, config.partitions, config.stores))
+        return tuple(found)
+
+    def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
+        """The partitions of some topics: those that can be read now, and those whose Broker may come back."""
+        available: set[Partition] = set()
+        absent: set[Partition] = set()
+        for topic in topics:
+            for broker_id, deploy in self._catalogue.deployed(topic).items():
+                run = self.runs.get(broker_id)
+                if run is not None and run.online:
+                    served = self.serving(topic, broker_id)
+                    if served is not None and served.subscribe:
+                        available.update(_partitions(broker_id, served.config))
+                elif broker_id in self._expected_until and self._readable(deploy):
+                    absent.update(_partitions(broker_id, self._catalogue.config(deploy)))
+        return frozenset(available), frozenset(absent)
+
+    def away(self, topics: Iterable[str]) -> list[int]:
+        """Return the Brokers that are not online and hold partitions of these topics that could be read, by id.
+
+        Unlike those in `consumable`, they stay in this list however long they are away.
+        """
+        found = set()
+        for topic in topics:
+            for broker_id, deploy in self._catalogue.deployed(topic).items():
+                run = self.runs.get(broker_id)
+                if (run is None or not run.online) and self._readable(deploy):
+                    found.add(broker_id)
+        return sorted(found)
+
+    def awaited(self, topic: str) -> bool:
+        """Whether this Master has only just started, and a Broker of the topic has not come back to it yet."""
+        return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
+
+    def carries(self, broker_id: int, config: TopicConfig) -> bool:
+        """Return True if a Broker has reported a topic with all partitions of its record, or with more."""
+        run = self.runs.get(broker_id)
+        reported = run.topics.get(config.name) if run is not None and run.online else None
+        return reported is not None and within_record(config, reported) == config
+
+    def beyond_record(self, broker_id: int, config: TopicConfig) -> int:
+        """Return how many partitions of a topic a Broker has reported beyond those of the record."""
+        run = self.runs.get(broker_id)
+        reported = None if run is None else run.topics.get(config.name)
+        return 0 if reported is None else reported_surplus([reported], lambda _: config)
+
+    def can_take_topics(self, broker_id: int) -> bool:
+        """True if new topics are placed on a Broker.
+
+        An operator entered it, it holds topics, or it has taken a configuration and is connected.
+        """
+        record = self._catalogue.brokers.get(broker_id)
+        if record is None or not is_unused(self._catalogue, record):
+            return record is not None
+        run = self.runs.get(broker_id)
+        return broker_id in self._synced and run is not None and not run.lost
+
+    def serving(self, topic: str, broker_id: int) -> Serving | None:
+        """What an online Broker has reported of a topic that it is to carry, and what may be done with it.
+
+        Partitions beyond the record are left out, however many the Broker reports, because clients learn of all.
+        """
+        deploy = self._catalogue.deployed(topic).get(broker_id)
+        run = self.runs.get(broker_id)
+        if deploy is None or run is None or not run.online or (config := run.topics.get(topic)) is None:
+            return None
+        wanted = self._catalogue.config(deploy)
+        sound = run.read_status == 0
+        return Serving(
+            within_record(config, wanted),
+            publish=sound
+            and run.write_status == 0
+            and deploy.topic_status is TopicStatus.NORMAL
+            and wanted.accept_publish
+            and config.accept_publish
+            and self._status(broker_id).publishes,
+            subscribe=sound and config.accept_subscribe and self._readable(deploy),
+        )
+
+    def _readable(self, deploy: DeployRecord) -> bool:
+        """Whether the records allow a topic to be read on a Broker."""
+        return (
+            not deploy.topic_status.removed
+            and self._catalogue.config(deploy).accept_subscribe
+            and self._status(deploy.broker_id).subscribes
+        )
+
+    def _status(self, broker_id: int) -> ManageStatus:
+        record = self._catalogue.brokers.get(broker_id)
+        return ManageStatus.OFFLINE if record is None else record.manage_status
+
+    # --- what operators do --------------------------------------------------------------------------------------
+
+    def release_forbidden(self, broker_id: int) -> bool:
+        """Let a Broker go that was forbidden something for its reports; whether it was."""
+        released = self.faults.release(broker_id)
+        self.held.wake(broker_id)
+        return released
+
+    def note_overdue(self, broker_id: int) -> None:
+        """A Broker did not take a change in time."""
+        run = self.runs.get(broker_id)
+        if run is not None:
+            run.overdue = True
+
+    def retire(self, broker_id: int) -> None:
+        """A Broker's record was deleted; if it runs it is out, and does not enter by itself again."""
+        if broker_id in self.runs:
+            self.admission.retired.add(broker_id)
+            self._release(broker_id, "deleted")
+        self._forget(broker_id)
+
+    def _forget(self, broker_id: int) -> None:
+        self._expected_until.pop(broker_id, None)
+        self._synced.discard(broker_id)
+        self.admission.forget(broker_id)
+
+    def reload(self, broker_id: int) -> None:
+        """Tell a Broker its configuration once more, whatever it has reported."""
+        run = self.runs.get(broker_id)
+        if run is not None:
+            sync_id = run.conf.sync_id
+            run.conf = replace(run.conf, sync_id=SyncId(sync_id.conf_id + 1, sync_id.checksum))
+            self.held.wake(broker_id)
+
+    # --- methods 7, 8, 9 ----------------------------------------------------------------------------------------
+
+    async def register(self, call: Call, request: RegisterRequestB2M) -> RegisterResponseM2B:
+        """Method 7. A Broker nobody knows is entered by itself, unless the settings forbid it."""
+        tls_port = self._catalogue.cluster.broker_tls_port if request.tls_port is None else request.tls_port
+        who = BrokerIdentity.parse(request.client_id, tls_port)
+        broker_id = who.broker_id
+        self._connections.check_room(broker_id, call.connection, most=MAX_BROKERS_PER_CONNECTION)
+        said = await Registration.read(request, who, self._catalogue, self.runs)
+        with self._builds.build(broker_id) as build:
+            await build.run()
+            if call.connection.closed:  # nobody would speak for it
+                raise RefusalError(Code.SERVICE_UNAVAILABLE, f"the connection of broker {broker_id} was lost")
+            run = await self._enter(call, said, build)
+        if len(said.report) > REPORT_SLICE:  # the answer may take as long as all before
+            await asyncio.sleep(0)
+        return self._register_answer(run, request)
+
+    async def _enter(self, call: Call, said: Registration, build: ConfBuild) -> BrokerRun:
+        """Take a Broker in. Nothing but its admission waits, so two registrations of an id have an order."""
+        request, who, topics, broker_id = said.request, said.who, said.topics, said.who.broker_id
+        source = call.peer.rpartition(":")[0]
+        known = self._connections.carries(broker_id, call.connection)
+        record, contested = await self.admission.admit(who, topics, source=None if known else source)
+        now_s = self._clock.now_s()
+        before = self.runs.get(broker_id)
+        conf_id = self._clock.wall_ms() if before is None else before.conf.sync_id.conf_id + 1
+        run = BrokerRun(
+            broker_id=broker_id,
+            address=record.address,
+            version=who.version,
+            deadline_s=now_s + self._settings.client_timeout_s,
+            heard_s=now_s,
+            source=source,
+            settled_s=now_s + FOREIGN_CONNECTION_GRACE_S if contested else now_s,
+            conf=build.finish(first_id=conf_id),
+            reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
+            over_tls=request.enable_tls,
+            holds_heartbeats=Capability.HEARTBEAT_WAIT in call.connection.capabilities,
+            online=request.broker_online,
+            topics=topics if request.broker_online else {},
+            read_status=request.read_status_rpt,
+            write_status=request.write_status_rpt,
+            reported_defaults=request.broker_default_conf_info or "",
+            reported_topics=said.report,
+            surplus=said.surplus,
+            unknown={
+                name: held for name, held in said.unknown.items() if broker_id not in self._catalogue.deployed(name)
+            },
+            durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
+            web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
+            since_ms=self._clock.wall_ms(),
+            heard_ms=self._clock.wall_ms(),
+        )
+        if broker_id in self._unheard:
+            self.leases.record(said.readers, until_s=now_s + self._settings.restart_grace_s)
+        self.runs[broker_id] = run
+        # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
+        self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
+        self.held.release(broker_id)
+        self._connections.record_use(broker_id, call.connection)
+        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown")
+        self._on_change()
+        self.on_registered(broker_id, said.readers)
+        return run
+
+    def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
+        """Method 8: booked at once; answered at once if there is a change to push, else held."""
+        broker_id = _broker_id(request.broker_id)
+        run = self._speaking(broker_id, call)
+        now_s = self._clock.now_s()
+        run.deadline_s = now_s + self._settings.client_timeout_s
+        run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
+        self._book(run, request)
+        self._keep_up(run, call, request)
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.heartbeat_wait_s
+        )
+        if not run.in_sync and run.pushed == run.conf.sync_id and now_s - run.pushed_s < PUSH_AGAIN_S:
+            wait_s = min(wait_s, PUSH_AGAIN_S)
+        self.held.hold(broker_id, wait_s, lambda must: self._answer(run, call, request, must=must))
+
+    def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
+        """Method 9: a Broker says good-bye; it may come back after a restart."""
+        broker_id = _broker_id(request.broker_id)
+        self._speaking(broker_id, call)
+        self._release(broker_id, "closed")
+        return CloseResponseM2B(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def metadata_changed(self, records: Collection[Record]) -> None:
+        """Records were put or deleted: every Broker that one of them concerns is told at once."""
+        for broker_id, topics in self._concerned(records).items():
+            for build in self._builds.of(broker_id):
+                build.note(topics)
+            if (run := self.runs.get(broker_id)) is None:
+                continue
+            conf = changed_conf(self._catalogue, broker_id, run.conf, topics)
+            if conf is not run.conf or run.last_news != self._responses.news(run):
+                run.conf = conf
+                self.held.wake(broker_id)
+        self.admission.retired.difference_update(
+            [one for one in self.admission.retired if one in self._catalogue.brokers]
+        )
+
+    def _concerned(self, records: Collection[Record]) -> dict[int, set[str]]:
+        """Return the registered Brokers that records concern, each with the topics of which they speak."""
+        building = self._builds.brokers()
+        whole = any(isinstance(record, ClusterRecord) for record in records)
+        found: dict[int, set[str]] = {broker_id: set() for broker_id in {*self.runs, *building}} if whole else {}
+
+        def is_known(broker_id: int) -> bool:
+            return broker_id in self.runs or broker_id in building
+
+        for record in records:
+            match record:
+                case BrokerRecord(broker_id=broker_id) if is_known(broker_id):
+                    found.setdefault(broker_id, set())
+                case DeployRecord(topic=topic, broker_id=broker_id) if is_known(broker_id):
+                    found.setdefault(broker_id, set()).add(topic)
+                case TopicRecord(topic=topic):
+                    for broker_id in filter(is_known, self._catalogue.deployed(topic)):
+                        found.setdefault(broker_id, set()).add(topic)
+        return found
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection broke."""
+        self._connections.close(connection)
+
+    def tick(self, now_s: float) -> None:
+        """Let go of who has not been heard of in time, and stop expecting who did not come back."""
+        self.leases.expire(now_s)
+        for run in list(self.runs.values()):
+            if run.deadline_s <= now_s:
+                self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")
+        self._absent_brokers.update(now_s)
+        if expired := self._absent_brokers.expired(now_s):
+            self.upkeep.delete_unused(expired, self.runs, self._forget)
+        overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
+        for broker_id in overdue:
+            del self._expected_until[broker_id]
+            self._unheard.discard(broker_id)
+        if overdue:
+            self._on_change()
+
+    def due_s(self) -> float | None:
+        """When `tick` has something to do next."""
+        dues = [run.deadline_s for run in self.runs.values()]
+        return min((*dues, *self._expected_until.values()), default=None)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _speaking(self, broker_id: int, call: Call) -> BrokerRun:
+        """Return the Broker that is registered over this connection; no other connection speaks for it."""
+        run = self.runs.get(broker_id)
+        if run is None or not self._connections.carries(broker_id, call.connection):
+            raise RefusalError(
+                Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first"
+            )
+        return run
+
+    def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
+        """Take in what the heartbeat says about the Broker."""
+        before = (run.online, run.topics, run.read_status, run.write_status)
+        defaults, report, surplus = run.reported_defaults, run.reported_topics, run.surplus
+        if request.take_conf_info:
+            defaults = request.broker_default_conf_info or ""
+            known = report if defaults == run.reported_defaults else {}
+            texts = request.broker_topic_set_conf_info
+            # before they are read: each topic has a partition
+            expected = len(self._catalogue.topics_on(run.broker_id)) + len(known)
+            check_surplus(len(texts) - expected)
+            report = reported_topics(defaults, texts, known)
+            new = [topic for text, topic in report.items() if text not in known]
+            surplus = surplus_on(self._catalogue, run.broker_id, new, held=run.unknown) + (surplus if known else 0)
+            if surplus > MAX_STRAY_PARTITIONS:  # the sum counts what was reported before and is no longer
+                surplus = surplus_on(self._catalogue, run.broker_id, report.values(), held=run.unknown)
+            check_surplus(surplus)
+        self._unheard.discard(run.broker_id)
+        run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
+        run.manage_status = self._status(run.broker_id)
+        run.online = request.broker_online
+        run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
+        run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
+        if run.in_sync:
+            self._synced.add(run.broker_id)
+            run.overdue = False
+        if request.take_conf_info:
+            run.reported_topics, run.surplus = report, surplus
+            run.topics, run.reported_defaults = _by_name(report), defaults
+        if before != (run.online, run.topics, run.read_status, run.write_status):
+            self._on_change()
+
+    def _keep_up(self, run: BrokerRun, call: Call, request: HeartRequestB2M) -> None:
+        """What a heartbeat changes in the records."""
+        if self._clock.now_s() < run.settled_s:
+            return
+        if request.take_removed_topic_info:
+            self.upkeep.forget_places(run.broker_id, reported_removals(request.removed_topics_info))
+        record = self._catalogue.brokers.get(run.broker_id)
+        if record is not None and run.web_port not in (None, record.web_port):
+            self.upkeep.give_web_port(run.broker_id, run.web_port)
+        if record is None or Capability.HEARTBEAT_WAIT in call.connection.capabilities:
+            return
+        status = self.faults.report(
+            run.broker_id,
+            record.manage_status,
+            read=run.read_status,
+            write=run.write_status,
+            now_ms=self._clock.wall_ms(),
+        )
+        if status is not None:
+            self.upkeep.give_status(run.broker_id, status)
+
+    def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
+        if self.runs.get(run.broker_id) is not run:
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"broker {run.broker_id} is out, register again")))
+            return True
+        push = not run.in_sync and not run.unknown
+        just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S
+        news = self._responses.news(run)
+        if not must and news == run.last_news and (not push or just_pushed):
+            return False
+        if push:
+            run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
+        run.last_news = news
+        call.reply(encode(self._responses.heartbeat(run, request, push=push)))
+        return True
+
+    def _register_answer(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
+        push = not run.in_sync and not run.unknown
+        if push:
+            run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
+        return self._responses.registration(run, request, push=push)
+
+    def _lost(self, key: Hashable) -> None:
+        """The connection of one of ours broke: it comes back at once, or never."""
+        self._connection_lost(key, self._settings.lost_connection_grace_s)
+
+    def _foreign_lost(self, key: Hashable) -> None:
+        """The connection of another one broke: it does not notice before its next heartbeat."""
+        run = self.runs.get(key) if isinstance(key, int) else None
+        if run is not None:
+            now_s = self._clock.now_s()
+            until_s = return_deadline_s(lost_s=now_s, beat_s=run.heard_s, grace_s=FOREIGN_CONNECTION_GRACE_S)
+            self._connection_lost(key, until_s - now_s)
+
+    def _connection_lost(self, key: Hashable, grace_s: float) -> None:
+        run = self.runs.get(key) if isinstance(key, int) else None
+        self.held.drop(key)
+        if run is not None:
+            run.lost = True
+            run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
+
+    def _release(self, broker_id: int, reason: str) -> None:
+        logger.info("broker %d is gone: %s", broker_id, reason)
+        del self.runs[broker_id]
+        self.faults.release(broker_id)
+        self._connections.forget(broker_id)
+        self.held.release(broker_id)
+        self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
+        self._on_change()
+
+
+def _by_name(topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+    return {topic.name: topic for topic in topics.values()}
+
+
+def _broker_id(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_ID_DIGITS:
+        raise RefusalError(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
+    return int(text)
+
+
+_MAX_ID_DIGITS: Final = 10
+"""Digits of a Broker's id, since Python refuses to read a number of thousands of digits."""
+
+
+def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:
+    return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]

@@ -1,0 +1,142 @@
+"""What heartbeats of Brokers change in the records, written behind their answers.
+
+The invariants: writes happen one after another, each on the record as it is then; one that fails is shown in the
+health and tried again with the next heartbeat, for a Broker reports until the Master has taken notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TubeError
+from pytubemq.master.brokers.absent_brokers import AUTO_REGISTER_USER, is_auto_registered, is_unused
+from pytubemq.master.catalogue.topic_deletion import with_records
+from pytubemq.model.records import TopicStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Coroutine, Hashable
+    from typing import Any
+
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.model.records import BrokerRecord, ManageStatus
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+AUTO_REPORT_USER = "Broker AutoReport"
+"""Who changed a status for a Broker's report; the original's name."""
+
+
+class BrokerUpkeep:
+    """Background changes of records: statuses, ports of web pages, and topics that Brokers have removed."""
+
+    def __init__(self, catalogue: Catalogue, clock: Clock) -> None:
+        self.problem: str | None = None
+        """What the last write failed at; None once one worked."""
+        self._catalogue = catalogue
+        self._clock = clock
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+
+    def give_status(self, broker_id: int, status: ManageStatus) -> None:
+        """A Broker gets a status for what it reports."""
+        self._start(("status", broker_id), self._give_status(broker_id, status))
+
+    def give_web_port(self, broker_id: int, port: int) -> None:
+        """Record the real port of a Broker's web pages, unless an operator has changed the record."""
+        record = self._catalogue.brokers.get(broker_id)
+        if record is not None and _is_brokers_own(record):
+            self._start(("web port", broker_id), self._give_web_port(broker_id, port))
+
+    def forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
+        """A Broker has removed topics: their places are deleted where that was asked for."""
+        removed = [place for topic in topics if (place := self._catalogue.deployed(topic).get(broker_id)) is not None]
+        if any(deploy.topic_status is TopicStatus.SOFT_REMOVED for deploy in removed):
+            self._start(("places", broker_id), self._forget_places(broker_id, topics))
+
+    def delete_unused(
+        self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
+    ) -> None:
+        """Delete the records of auto-registered Brokers without topics that have been away for too long."""
+        self._start("unused", self._delete_unused(broker_ids, present, on_gone))
+
+    async def close(self) -> None:
+        """Let what is being written be written."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _give_status(self, broker_id: int, status: ManageStatus) -> None:
+        async with self._catalogue.lock:
+            record = self._catalogue.brokers.get(broker_id)
+            if record is None or record.manage_status is status:
+                return
+            stamp = replace(record.stamp, modify_user=AUTO_REPORT_USER, modify_ms=self._clock.wall_ms())
+            await self._catalogue.apply([replace(record, manage_status=status, stamp=stamp)])
+        logger.warning(
+            "broker %d reports faults of its storage: it is %s from now on, instead of %s",
+            broker_id,
+            status.text,
+            record.manage_status.text,
+        )
+
+    async def _give_web_port(self, broker_id: int, port: int) -> None:
+        async with self._catalogue.lock:
+            record = self._catalogue.brokers.get(broker_id)
+            if record is not None and _is_brokers_own(record) and record.web_port != port:
+                await self._catalogue.apply([replace(record, web_port=port)])
+
+    async def _forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
+        async with self._catalogue.lock:
+            gone = [
+                deploy
+                for topic in sorted(topics)
+                if (deploy := self._catalogue.deployed(topic).get(broker_id)) is not None
+                and deploy.topic_status is TopicStatus.SOFT_REMOVED
+            ]
+            await self._catalogue.apply(deletes=with_records(self._catalogue, gone))
+        for deploy in gone:
+            logger.info("topic %s is removed from broker %d", deploy.topic, broker_id)
+
+    async def _delete_unused(
+        self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
+    ) -> None:
+        async with self._catalogue.lock:
+            known = [self._catalogue.brokers[one] for one in broker_ids if one in self._catalogue.brokers]
+            gone = [one for one in known if one.broker_id not in present and is_unused(self._catalogue, one)]
+            await self._catalogue.apply(deletes=gone)
+        for record in gone:
+            on_gone(record.broker_id)
+        if gone:
+            logger.info(
+                "deleted the records of %d Brokers that are away and hold no topic, broker %d at %s among them",
+                len(gone),
+                gone[0].broker_id,
+                gone[0].address,
+            )
+
+    def _start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        """One write of a kind per Broker at a time; the next report brings what came too late for it."""
+        if key in self._tasks:
+            work.close()
+            return
+        self._tasks[key] = asyncio.get_running_loop().create_task(self._watched(key, work))
+
+    async def _watched(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except TubeError as error:
+            self.problem = f"cannot write what a Broker reported: {error}"
+            logger.error("%s", self.problem)
+        except Exception:
+            self.problem = "cannot write what a Broker reported"
+            logger.exception("%s", self.problem)
+        else:
+            self.problem = None
+        finally:
+            del self._tasks[key]
+
+
+def _is_brokers_own(record: BrokerRecord) -> bool:
+    """True if the record is as its Broker reported it, and no operator has changed it."""
+    return is_auto_registered(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)

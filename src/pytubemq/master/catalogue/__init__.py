@@ -1,0 +1,1 @@
+"""The Master's records in memory, written through to the store."""

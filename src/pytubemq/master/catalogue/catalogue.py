@@ -1,0 +1,261 @@
+"""The metadata in memory, written through to the store.
+
+The invariants: what is read here is durable, for memory follows only after the store has answered; who reads a
+record to change it holds `lock` from the reading to the writing, so no change is lost. The store blocks (a flush takes
+milliseconds), so it is called on one thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
+
+from pytubemq.master.catalogue.loading import sound_records
+from pytubemq.model.policy import parse_delete_policy
+from pytubemq.model.records import (
+    BUILT_IN_PROPS,
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    TopicProps,
+    TopicRecord,
+)
+from pytubemq.model.topic import TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from pytubemq.model.records import Record
+    from pytubemq.net.clock import Clock
+    from pytubemq.storage.metastore.port import MetaStore
+
+T = TypeVar("T")
+
+SERIAL_STEP = 10
+"""How much a serial id grows when the clock has not."""
+_NOTHING: Mapping[int, DeployRecord] = {}
+_NOBODY: Mapping[str, ConsumeRecord] = {}
+
+
+class Catalogue:
+    """All records by key. `broker_checksum` tells clients whether their list of Brokers is current.
+
+    `on_change` is called after every change, in the turn of the loop in which it can be read here, with the
+    records that were put and deleted.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.cluster = ClusterRecord()
+        self.brokers: dict[int, BrokerRecord] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.deploys: dict[tuple[str, int], DeployRecord] = {}
+        self.consumes: dict[tuple[str, str], ConsumeRecord] = {}
+        self.groups: dict[str, GroupRecord] = {}
+        self.broker_checksum = clock.wall_ms()
+        self.on_change: Callable[[Collection[Record]], None] = lambda records: None
+        self.lock = asyncio.Lock()
+        self._clock = clock
+        self._store: MetaStore | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metastore")
+        self._last_serial_id = 0
+        self._by_topic: dict[str, dict[int, DeployRecord]] = {}
+        self._by_broker: dict[int, dict[str, DeployRecord]] = {}
+        self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
+        self._disabled: dict[str, dict[str, ConsumeRecord]] = {}
+        self._set_aside: dict[int, list[DeployRecord]] = {}
+        """Places on Brokers whose records cannot be used."""
+        self._configs: dict[tuple[str, int], TopicConfig] = {}
+        """Results of `config`, until a record on which they depend changes."""
+
+    async def open(self, make: Callable[[], MetaStore]) -> None:
+        """Open the store and read all of it."""
+        self._store = await self._run(make)
+        found = await self._run(self._store.load)
+        self.cluster = found.cluster
+        records, self._set_aside = sound_records(found)
+        for record in records:
+            self._enter(record)
+        self._last_serial_id = found.last_serial_id
+
+    async def close(self) -> None:
+        """Close the store. Idempotent."""
+        store, self._store = self._store, None
+        if store is not None:
+            await self._run(store.close)
+        self._thread.shutdown(wait=False)
+
+    async def apply(self, puts: Iterable[Record] = (), deletes: Iterable[Record] = ()) -> None:
+        """Add, replace and delete records; durable, and to be read here, when it returns.
+
+        What is put gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock` held
+        if what is put was made of what was read here.
+
+        Raises:
+            NotFoundError: a topic would be left on a Broker, or be a topic, that is not known.
+            StorageError: the store cannot write; nothing has changed.
+        """
+        store = self._store
+        if store is None:
+            raise RuntimeError("the catalogue is closed")
+        serial_id = max(self._clock.wall_ms(), self._last_serial_id + SERIAL_STEP)
+        renewed = [replace(record, stamp=replace(record.stamp, serial_id=serial_id)) for record in puts]
+        gone = list(deletes)
+        if not renewed and not gone:
+            return
+        self._last_serial_id = serial_id
+        await self._run(lambda: store.apply(renewed, gone))
+        for record in chain(gone, renewed):
+            self._forget_configs(record)
+        if self._moves_brokers(renewed, gone):
+            self.broker_checksum = max(self._clock.wall_ms(), self.broker_checksum + SERIAL_STEP)
+        for record in gone:
+            self._remove(record)
+        for record in renewed:
+            self._enter(record)
+        self.on_change([*gone, *renewed])
+
+    # --- what is to be read -------------------------------------------------------------------------------------
+
+    def deployed(self, topic: str) -> Mapping[int, DeployRecord]:
+        """The places of a topic, by Broker."""
+        return self._by_topic.get(topic, _NOTHING)
+
+    def deployed_on(self, broker_id: int) -> list[DeployRecord]:
+        """What a Broker carries, or has carried and not yet removed, by topic."""
+        return [deploy for _, deploy in sorted(self._by_broker.get(broker_id, {}).items())]
+
+    def topics_on(self, broker_id: int) -> Collection[str]:
+        """The names of the same topics, in no order; not to be kept, since it follows the records."""
+        return self._by_broker.get(broker_id, {}).keys()
+
+    def consumers(self, topic: str) -> Mapping[str, ConsumeRecord]:
+        """What groups may do with a topic, by group."""
+        return self._consumers.get(topic, _NOBODY)
+
+    def broker_props(self, broker_id: int) -> TopicProps:
+        """Return a Broker's defaults for topics; a durability of None is the Broker's setting."""
+        below = self.cluster.props.over(BUILT_IN_PROPS)
+        broker = self.brokers.get(broker_id)
+        return below if broker is None else broker.props.over(below)
+
+    def props(self, topic: str, broker_id: int) -> TopicProps:
+        """Return a topic's settings on a Broker, all layers together; a durability of None is the Broker's setting."""
+        below = self.broker_props(broker_id)
+        deploy = self.deployed(topic).get(broker_id)
+        return below if deploy is None else deploy.props.over(below)
+
+    def config(self, deploy: DeployRecord) -> TopicConfig:
+        """A topic on a Broker, one of `deploys`, with every value, as a Broker reports it."""
+        key = (deploy.topic, deploy.broker_id)
+        if (known := self._configs.get(key)) is not None:
+            return known
+        props = deploy.props.over(self.broker_props(deploy.broker_id))
+        self._configs[key] = made = TopicConfig(
+            deploy.topic,
+            props.num_partitions or 1,
+            props.num_topic_stores or 1,
+            bool(props.accept_publish),
+            bool(props.accept_subscribe),
+            props.delete_policy or "",
+            self.max_message_bytes(deploy.topic),
+            int(deploy.topic_status),
+            props.durability,
+            parse_delete_policy(props.delete_policy or ""),
+        )
+        return made
+
+    def max_message_bytes(self, topic: str) -> int:
+        """The largest message of a topic, in bytes."""
+        record = self.topics.get(topic)
+        return self.cluster.max_message_bytes if record is None else record.max_message_bytes
+
+    def disabled_topics(self, group: str) -> frozenset[str]:
+        """The topics that a group may not consume, whatever else holds."""
+        return frozenset(self._disabled.get(group, ()))
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _moves_brokers(self, puts: list[Record], deletes: list[Record]) -> bool:
+        """Whether the list of Brokers that clients have becomes a different one."""
+        for record in puts:
+            if isinstance(record, BrokerRecord):
+                known = self.brokers.get(record.broker_id)
+                if known is None or (known.address, known.tls_port) != (record.address, record.tls_port):
+                    return True
+        return any(isinstance(record, BrokerRecord) for record in deletes)
+
+    def _forget_configs(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self._configs.clear()
+            case BrokerRecord():
+                for topic in self._by_broker.get(record.broker_id, ()):
+                    self._configs.pop((topic, record.broker_id), None)
+            case TopicRecord():
+                for broker_id in self.deployed(record.topic):
+                    self._configs.pop((record.topic, broker_id), None)
+            case DeployRecord():
+                self._configs.pop((record.topic, record.broker_id), None)
+
+    def _enter(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self.cluster = record
+            case BrokerRecord():
+                self.brokers[record.broker_id] = record
+                for place in self._set_aside.pop(record.broker_id, ()):
+                    self._enter(place)
+            case TopicRecord():
+                self.topics[record.topic] = record
+            case DeployRecord():
+                self.deploys[record.topic, record.broker_id] = record
+                self._by_topic.setdefault(record.topic, {})[record.broker_id] = record
+                self._by_broker.setdefault(record.broker_id, {})[record.topic] = record
+            case ConsumeRecord():
+                self.consumes[record.group, record.topic] = record
+                self._consumers.setdefault(record.topic, {})[record.group] = record
+                if record.consume_enable:
+                    _drop(self._disabled, record.group, record.topic)
+                else:
+                    self._disabled.setdefault(record.group, {})[record.topic] = record
+            case GroupRecord():
+                self.groups[record.group] = record
+
+    def _remove(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self.cluster = ClusterRecord()
+            case BrokerRecord():
+                self.brokers.pop(record.broker_id, None)
+            case TopicRecord():
+                self.topics.pop(record.topic, None)
+            case DeployRecord():
+                self.deploys.pop((record.topic, record.broker_id), None)
+                _drop(self._by_topic, record.topic, record.broker_id)
+                _drop(self._by_broker, record.broker_id, record.topic)
+            case ConsumeRecord():
+                self.consumes.pop((record.group, record.topic), None)
+                _drop(self._consumers, record.topic, record.group)
+                _drop(self._disabled, record.group, record.topic)
+            case GroupRecord():
+                self.groups.pop(record.group, None)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+K = TypeVar("K")
+L = TypeVar("L")
+
+
+def _drop(index: dict[K, dict[L, T]], outer: K, inner: L) -> None:
+    """Take an entry out of an index, and the list of a key that has none left."""
+    entries = index.get(outer, {})
+    entries.pop(inner, None)
+    if not entries:
+        index.pop(outer, None)

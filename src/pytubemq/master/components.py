@@ -1,0 +1,87 @@
+"""The rooms of one Master, made and joined to each other.
+
+The invariant: they all give out one visit token and count their clients together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from pytubemq.master.brokers.brokers import Brokers
+from pytubemq.master.client_admission import ClientAdmission
+from pytubemq.master.groups.authorization import Authorization
+from pytubemq.master.groups.client_balance import ClientBalance
+from pytubemq.master.groups.consumers import Consumers
+from pytubemq.master.groups.flow_control import FlowResponses
+from pytubemq.master.groups.groups import Groups
+from pytubemq.master.producers import Producers
+from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.net.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Who serves whom."""
+
+    brokers: Brokers
+    groups: Groups
+    producers: Producers
+    consumers: Consumers
+    client_balance: ClientBalance
+    flow: FlowResponses
+    admission: ClientAdmission
+
+
+def make_components(
+    catalogue: Catalogue,
+    settings: MasterSettings,
+    clock: Clock,
+    *,
+    layout_changed: Callable[[], None],
+    poke: Callable[[], None],
+) -> Components:
+    """The rooms over one catalogue.
+
+    Args:
+        catalogue: the records.
+        settings: of the Master.
+        clock: of all of them.
+        layout_changed: called when what can be produced or consumed may be different.
+        poke: called when a time-out may be due sooner than it was.
+    """
+    token = MasterAuthorizedInfo(visit_authorized_token=clock.wall_ms())
+    brokers = Brokers(catalogue, settings, clock, token, layout_changed)
+    admission = ClientAdmission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
+    groups = Groups(catalogue, brokers, settings, clock, poke, admission)
+    brokers.on_registered = groups.broker_registered
+    producers = Producers(
+        catalogue,
+        brokers,
+        clock,
+        token,
+        client_timeout_s=settings.client_timeout_s,
+        lost_grace_s=settings.lost_connection_grace_s,
+        longest_wait_s=settings.heartbeat_wait_s,
+        max_held=settings.max_held_heartbeats,
+        max_per_connection=settings.max_clients_per_connection,
+        admission=admission,
+    )
+
+    def make_room(key: Hashable) -> None:
+        kind, *names = cast("tuple[str, ...]", key)
+        (groups.make_room if kind == "consumer" else producers.make_room)(*names)
+
+    admission.on_dropped = make_room
+    authorization = Authorization(catalogue)
+    flow = FlowResponses(catalogue)
+    wait_s = settings.heartbeat_wait_s
+    consumers = Consumers(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
+    client_balance = ClientBalance(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
+    return Components(brokers, groups, producers, consumers, client_balance, flow, admission)

@@ -1,0 +1,1 @@
+"""Consumer groups: members, assignment, flow control, and the requests of consumers."""

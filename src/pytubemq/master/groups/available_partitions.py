@@ -1,0 +1,56 @@
+"""What there is for a consumer group: the partitions it can have now, those it cannot, and who read them before.
+
+The invariant: a group that has not begun, since too few of its consumers are there, has nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.facts import Leased, PartitionsChanged
+from pytubemq.master.groups.partition_metadata import part_meta
+from pytubemq.master.groups.readiness import needed_members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.core.balance.facts import Fact
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.groups.group import Group
+    from pytubemq.master.groups.partition_metadata import PartitionMetadata
+    from pytubemq.net.clock import Clock
+
+
+class AvailablePartitions:
+    """Reads the catalogue and the Brokers."""
+
+    def __init__(self, catalogue: Catalogue, brokers: Brokers, clock: Clock) -> None:
+        self._catalogue = catalogue
+        self._brokers = brokers
+        self._clock = clock
+
+    def facts(self, group: Group) -> Iterator[Fact]:
+        """What a group that is planned here must learn now; notes in it whether it has begun."""
+        open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
+        available, absent = self._brokers.consumable(open_topics)
+        if not group.begun and available:
+            needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
+            group.begun = len(group.members) >= needs
+            group.needs = 0 if group.begun else needs
+        if not group.begun:
+            absent, available = absent | available, frozenset()
+        yield PartitionsChanged(available, absent)
+        leases, until_s = self._brokers.leases.take(group.name)
+        if leases:
+            yield Leased(leases, until_s)
+
+    def meta(self, group: Group) -> PartitionMetadata:
+        """What a group that shares its partitions by itself is told of them, the Brokers' addresses included."""
+        return part_meta(
+            self._brokers,
+            group.terms.topics,
+            disabled=self._catalogue.disabled_topics(group.name),
+            before=group.meta,
+            now_ms=self._clock.wall_ms(),
+        )

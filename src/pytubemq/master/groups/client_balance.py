@@ -1,0 +1,250 @@
+"""What client-balanced consumers say to the Master, and what they are answered.
+
+They share the partitions among themselves: the Master tells which partitions there are and which can be read, and sees
+to it that no two of a group are the same node. The invariant: whatever changes of that has another id at once, so that
+one comparison of ids shows a consumer whether it is up to date.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.consistency import GroupKind, Terms
+from pytubemq.core.balance.facts import Reported
+from pytubemq.errors import Code
+from pytubemq.master import responses
+from pytubemq.master.client_connections import origin_of
+from pytubemq.master.groups.group import MemberInfo
+from pytubemq.master.groups.subscription import check_partitions, check_subscription
+from pytubemq.master.held_heartbeats import allowed_wait_s
+from pytubemq.master.responses import UNCHANGED, RefusalError
+from pytubemq.model.ids import UNDEFINED, Partition
+from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S, META_FORCE_UPDATE_S
+from pytubemq.wire.protocol.messages.master import (
+    ClientSubRepInfo,
+    GetPartMetaRequestC2M,
+    GetPartMetaResponseM2C,
+    HeartRequestC2MV2,
+    HeartResponseM2CV2,
+    MasterAuthorizedInfo,
+    OpsTaskInfo,
+    RegisterRequestC2MV2,
+    RegisterResponseM2CV2,
+)
+from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.text.strings import parse_part_sub_info
+
+if TYPE_CHECKING:
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.groups.authorization import Authorization
+    from pytubemq.master.groups.flow_control import FlowResponses
+    from pytubemq.master.groups.group import Group
+    from pytubemq.master.groups.groups import Groups
+    from pytubemq.master.groups.partition_metadata import PartitionMetadata
+    from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Call
+
+
+class ClientBalance:
+    """The three methods of client-balanced consumers; they say good-bye with method 6, as all consumers do."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        groups: Groups,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        authorization: Authorization,
+        flow: FlowResponses,
+        *,
+        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
+    ) -> None:
+        self._catalogue = catalogue
+        self._groups = groups
+        self._clock = clock
+        self._token = token
+        self._authorization = authorization
+        self._flow = flow
+        self._longest_wait_s = longest_wait_s
+
+    def register(self, call: Call, request: RegisterRequestC2MV2) -> RegisterResponseM2CV2:
+        """Method 20. The checks and their order are the original's."""
+        client_id = responses.check_client_id(request.client_id)
+        host = responses.check_host(request.host_name)
+        name = responses.check_group_name(request.group_name)
+        parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
+        responses.check_other_text(
+            call.size_bytes, request.topic_list, request.topic_condition, parts, client=client_id
+        )
+        topics, conditions = check_subscription(
+            self._groups.brokers, client_id, request.topic_list, request.topic_condition
+        )
+        _check_node(client_id, request.source_count, request.node_id)
+        check_partitions(self._groups.brokers, client_id, topics, sum(text.count(",") for text in parts))
+        holds = _reported(request.sub_rep_info)
+        self._authorization.check(name, topics, conditions)
+        origin = origin_of(call.peer, call.connection)
+        self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
+        mismatch = self._groups.join(
+            name,
+            client_id,
+            Terms(topics, conditions, GroupKind.CLIENT_BALANCE, total_count=request.source_count),
+            MemberInfo(host, call.peer, self._clock.wall_ms(), request.node_id),
+            holds=holds or frozenset(),
+            allocated=True,
+            size_bytes=call.size_bytes,
+            origin=origin,
+        )
+        if mismatch is not None:
+            raise RefusalError(mismatch.code, mismatch.text)
+        group = self._groups.groups[name]
+        self._groups.record_use(group, client_id, call.connection)
+        group.sent_rules[client_id] = self._flow.ids(name)
+        known_id = UNDEFINED if request.sub_rep_info is None else request.sub_rep_info.broker_config_id
+        return RegisterResponseM2CV2(
+            err_code=Code.SUCCESS,
+            err_msg=responses.OK,
+            broker_config_id=self._catalogue.broker_checksum,
+            broker_config_list=self._brokers_unless(known_id),
+            ops_task_info=self._ops_task(group, request.ops_task_info),
+            authorized_info=self._token,
+        )
+
+    def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
+        """Method 21: what is held, and what has changed; held back while nothing has, if its sender allows."""
+        client_id, group = self._known(request.client_id, request.group_name)
+        parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
+        check_partitions(self._groups.brokers, client_id, group.terms.topics, sum(text.count(",") for text in parts))
+        reported = _reported(request.sub_rep_info)
+        self._groups.record_use(group, client_id, call.connection)
+        if reported is not None:
+            self._groups.record_report(group.name, client_id, call.size_bytes)
+            self._groups.apply(group, Reported(client_id, reported))
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
+        )
+        self._groups.hold(
+            group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
+        )
+
+    def part_meta(self, call: Call, request: GetPartMetaRequestC2M) -> GetPartMetaResponseM2C:
+        """Method 22: the partitions there are; counts as a sign of life."""
+        client_id, group = self._known(request.client_id, request.group_name)
+        self._groups.record_use(group, client_id, call.connection)
+        meta = _meta(group)
+        return GetPartMetaResponseM2C(
+            err_code=Code.SUCCESS,
+            err_msg=responses.OK,
+            broker_config_id=self._catalogue.broker_checksum,
+            broker_config_list=self._brokers_unless(request.broker_config_id),
+            topic_meta_info_id=meta.meta_id,
+            topic_meta_info_list=() if request.topic_meta_info_id == meta.meta_id else meta.infos,
+        )
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _known(self, client_id: str, group_name: str) -> tuple[str, Group]:
+        client_id = responses.check_client_id(client_id)
+        name = responses.check_group_name(group_name)
+        group = self._groups.find(name, client_id)
+        if group is None:
+            raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+        if group.kind is not GroupKind.CLIENT_BALANCE:
+            raise RefusalError(
+                Code.CLIENT_INCONSISTENT_CONSUMETYPE,
+                f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 5, not 21 or 22",
+            )
+        return client_id, group
+
+    def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2MV2, *, must: bool) -> bool:
+        if client_id not in group.members:
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
+            return True
+        reported = request.sub_rep_info or ClientSubRepInfo(broker_config_id=UNDEFINED, topic_meta_info_id=UNDEFINED)
+        meta = _meta(group)
+        brokers = self._brokers_unless(reported.broker_config_id)
+        ops_task = self._ops_task(group, request.ops_task_info)
+        is_new = reported.topic_meta_info_id != meta.meta_id
+        rules = self._flow.ids(group.name)
+        is_sent = rules == group.sent_rules.get(client_id) and ops_task.csm_frm_max_offset_ctrl_id is None
+        if not must and not (is_new or brokers) and is_sent:
+            return False
+        group.sent_rules[client_id] = rules
+        # One of ours learns of changes this way; all others ask (method 22), unless they have not for too long.
+        with_meta = request.max_wait_ms is not None or self._is_stale(group, client_id, reported)
+        call.reply(
+            encode(
+                HeartResponseM2CV2(
+                    err_code=Code.SUCCESS,
+                    err_msg=responses.OK,
+                    broker_config_id=self._catalogue.broker_checksum,
+                    broker_config_list=brokers,
+                    topic_meta_info_id=meta.meta_id if with_meta else None,
+                    topic_meta_info_list=meta.infos if with_meta and is_new else (),
+                    ops_task_info=ops_task,
+                    authorized_info=self._token,
+                )
+            )
+        )
+        return True
+
+    def _is_stale(self, group: Group, client_id: str, reported: ClientSubRepInfo) -> bool:
+        """Whether a consumer that holds something has not renewed what it knows of the partitions for long."""
+        assigned_ms = reported.lst_assigned_time
+        if assigned_ms is None or assigned_ms < 0 or not group.holds(client_id):
+            return False
+        return self._clock.wall_ms() - assigned_ms > META_FORCE_UPDATE_S * 1000
+
+    def _brokers_unless(self, known_id: int) -> tuple[str, ...]:
+        """The list of Brokers, for who does not have the present one."""
+        if known_id == self._catalogue.broker_checksum:
+            return ()
+        return responses.broker_infos(self._catalogue.brokers.values())
+
+    def _ops_task(self, group: Group, asked: OpsTaskInfo | None) -> OpsTaskInfo:
+        """What operators want of the group; always there, even when it is nothing."""
+        known_id = None if asked is None else asked.csm_frm_max_offset_ctrl_id
+        return OpsTaskInfo(
+            csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None,
+            # What stays as it is is left out here.
+            **{name: value for name, value in self._flow.ops_task(group.name, asked).items() if value != UNCHANGED},
+        )
+
+
+def _meta(group: Group) -> PartitionMetadata:
+    assert group.meta is not None, "a client-balanced group has it from its first member on"
+    return group.meta
+
+
+def _check_node(client_id: str, source_count: int, node_id: int) -> None:
+    if source_count > 0 and not 0 <= node_id < source_count:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"{client_id} says that it is node {node_id} of {source_count}; nodes count from 0 to {source_count - 1}",
+        )
+
+
+def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
+    """What a consumer says it holds; None when it says nothing of it. Raises FormatError."""
+    if info is None or not info.report_sub_info:
+        return None
+    return frozenset(
+        Partition(broker_id, topic, partition_id)
+        for topic, held in map(parse_part_sub_info, info.part_sub_info)
+        for broker_id, partition_id in held
+    )
+
+
+def refused_register(code: int, text: str) -> RegisterResponseM2CV2:
+    """A registration that is answered with a code other than 200."""
+    return RegisterResponseM2CV2(err_code=code, err_msg=text)
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2CV2:
+    """A heartbeat that is answered with a code other than 200."""
+    return HeartResponseM2CV2(err_code=code, err_msg=text)
+
+
+def refused_part_meta(code: int, text: str) -> GetPartMetaResponseM2C:
+    """A question for the partitions that is answered with a code other than 200."""
+    return GetPartMetaResponseM2C(err_code=code, err_msg=text)

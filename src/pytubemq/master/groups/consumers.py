@@ -1,0 +1,236 @@
+"""What consumers say to the Master, and what they are answered.
+
+The invariant: an event is told in an answer only, and counts as done only when the consumer sends its id back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.consistency import GroupKind, Terms
+from pytubemq.core.balance.facts import Event, Reported
+from pytubemq.errors import Code
+from pytubemq.master import responses
+from pytubemq.master.client_connections import origin_of
+from pytubemq.master.groups.group import MemberInfo
+from pytubemq.master.groups.subscription import check_partitions, check_subscription
+from pytubemq.master.held_heartbeats import allowed_wait_s
+from pytubemq.master.responses import RefusalError
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
+from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
+from pytubemq.wire.protocol.messages.master import (
+    CloseRequestC2M,
+    CloseResponseM2C,
+    EventProto,
+    HeartRequestC2M,
+    HeartResponseM2C,
+    MasterAuthorizedInfo,
+    RegisterRequestC2M,
+    RegisterResponseM2C,
+)
+from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.text.strings import (
+    SubscribeInfo,
+    format_subscribe_info,
+    parse_required_partition,
+    parse_subscribed,
+)
+
+if TYPE_CHECKING:
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.groups.authorization import Authorization
+    from pytubemq.master.groups.flow_control import FlowResponses
+    from pytubemq.master.groups.group import Group
+    from pytubemq.master.groups.groups import Groups
+    from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Call
+
+
+EVENT_FAILED = -2
+"""The status of an event that its consumer could not carry out."""
+
+
+class Consumers:
+    """The three methods of server-balanced consumers."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        groups: Groups,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        authorization: Authorization,
+        flow: FlowResponses,
+        *,
+        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
+    ) -> None:
+        self._catalogue = catalogue
+        self._groups = groups
+        self._clock = clock
+        self._token = token
+        self._authorization = authorization
+        self._flow = flow
+        self._longest_wait_s = longest_wait_s
+
+    def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
+        """Method 4. The checks and their order are the original's."""
+        client_id = responses.check_client_id(request.client_id)
+        host = responses.check_host(request.host_name)
+        name = responses.check_group_name(request.group_name)
+        responses.check_other_text(
+            call.size_bytes,
+            request.topic_list,
+            request.topic_condition,
+            request.subscribe_info,
+            (request.required_partition or "",),
+            client=client_id,
+        )
+        terms = self._terms(client_id, request)
+        check_partitions(self._groups.brokers, client_id, terms.topics, len(request.subscribe_info))
+        check_partitions(self._groups.brokers, client_id, terms.topics, (request.required_partition or "").count(","))
+        claims = _claims(client_id, terms, request)
+        if terms.bound:
+            self._groups.check_rate(name, terms.topics, terms.total_count)
+        self._authorization.check(name, terms.topics, terms.conditions)
+        origin = origin_of(call.peer, call.connection)
+        self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
+        holds = parse_subscribed(request.subscribe_info)
+        mismatch = self._groups.join(
+            name,
+            client_id,
+            terms,
+            MemberInfo(host, call.peer, self._clock.wall_ms()),
+            holds=holds,
+            allocated=request.not_allocated is False,
+            claims=claims,
+            size_bytes=call.size_bytes,
+            origin=origin,
+        )
+        if mismatch is not None:
+            raise RefusalError(mismatch.code, mismatch.text)
+        group = self._groups.groups[name]
+        self._groups.record_use(group, client_id, call.connection)
+        group.sent_rules[client_id] = self._flow.ids(name)
+        return RegisterResponseM2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=responses.OK,
+            not_allocated=group.not_allocated,
+            authorized_info=self._token,
+            **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
+        )
+
+    def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
+        """Method 5: first what was done, then what is held, then what is to be done next, if need be later."""
+        client_id = responses.check_client_id(request.client_id)
+        name = responses.check_group_name(request.group_name)
+        group = self._groups.find(name, client_id)
+        if group is None:
+            raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+        if group.kind is GroupKind.CLIENT_BALANCE:
+            raise RefusalError(
+                Code.CLIENT_INCONSISTENT_CONSUMETYPE,
+                f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
+            )
+        self._groups.record_use(group, client_id, call.connection)
+        check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
+        held = parse_subscribed(request.subscribe_info) if request.report_subscribe_info else None
+        if held is not None:  # only then: what is not told anew is still remembered
+            self._groups.record_report(name, client_id, call.size_bytes)
+        if request.event is not None and (request.event.rebalance_id or 0) > 0:
+            failed = request.event.status == EVENT_FAILED
+            self._groups.record_result(group, client_id, request.event.rebalance_id or 0, failed=failed, holds=held)
+        elif held is not None:
+            self._groups.apply(group, Reported(client_id, held))
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
+        )
+        self._groups.hold(
+            group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
+        )
+
+    def close(self, call: Call, request: CloseRequestC2M) -> CloseResponseM2C:
+        """Method 6; an unknown consumer is closed all the same."""
+        client_id = responses.check_client_id(request.client_id)
+        self._groups.leave(responses.check_group_name(request.group_name), client_id)
+        return CloseResponseM2C(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
+
+    def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
+        if client_id not in group.members:
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
+            return True
+        event = self._groups.next_event(group, client_id)
+        rules = self._flow.ids(group.name)
+        if event is None and rules == group.sent_rules.get(client_id) and not must:
+            return False
+        group.sent_rules[client_id] = rules
+        answer = HeartResponseM2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=responses.OK,
+            event=None if event is None else self._event(group, client_id, event),
+            not_allocated=group.not_allocated,
+            authorized_info=self._token,
+            **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
+        )
+        call.reply(encode(answer))
+        return True
+
+    def _event(self, group: Group, client_id: str, event: Event) -> EventProto:
+        infos = [
+            SubscribeInfo(client_id, group.name, self._broker(partition.broker_id), partition)
+            for partition in event.partitions
+        ]
+        return EventProto(
+            rebalance_id=event.rebalance_id,
+            op_type=int(event.op),
+            subscribe_info=tuple(format_subscribe_info(info) for info in infos),
+        )
+
+    def _broker(self, broker_id: int) -> BrokerInfo:
+        """Where a Broker is; one that only a consumer has told us of is nowhere, and can only be given up."""
+        record = self._catalogue.brokers.get(broker_id)
+        return BrokerInfo(broker_id, Address("0.0.0.0", DEFAULT_BROKER_PORT) if record is None else record.address)
+
+    def _terms(self, client_id: str, request: RegisterRequestC2M) -> Terms:
+        topics, conditions = check_subscription(
+            self._groups.brokers, client_id, request.topic_list, request.topic_condition
+        )
+        if not request.require_bound:
+            return Terms(topics, conditions)
+        return self._bound_terms(client_id, request, Terms(topics, conditions, GroupKind.BOUND))
+
+    def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
+        session_key = (request.session_key or "").strip()
+        if not session_key:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
+        total_count = -1 if request.total_count is None else request.total_count
+        if total_count <= 0:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and counts {total_count} consumers")
+        select_big = request.select_big is not False
+        return Terms(
+            terms.topics,
+            terms.conditions,
+            GroupKind.BOUND,
+            session_key=session_key,
+            select_big=select_big,
+            total_count=total_count,
+        )
+
+
+def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[Partition, int]:
+    """Where a bound consumer wants to begin, by partition. Raises FormatError."""
+    if not terms.bound:
+        return {}
+    claims = parse_required_partition(request.required_partition or "")
+    for partition in claims:
+        if partition.topic not in terms.topics:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
+            )
+    return claims
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2C:
+    """A heartbeat that is answered with a code other than 200."""
+    return HeartResponseM2C(success=False, err_code=code, err_msg=text)

@@ -1,0 +1,105 @@
+"""One consumer group as the Master keeps it, and each of its members.
+
+The invariant: `members` and the members of `view` are the same consumers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.model.ids import UNDEFINED
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from pytubemq.core.balance.consistency import GroupKind, Terms
+    from pytubemq.core.balance.view import GroupView
+    from pytubemq.master.groups.flow_control import FlowIds
+    from pytubemq.master.groups.partition_metadata import PartitionMetadata
+    from pytubemq.model.ids import Partition
+
+_REMEMBERED_GAPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """What is known of a consumer beside what it holds; `node_id` only counts in a client-balanced group."""
+
+    host: str
+    peer: str
+    joined_ms: int
+    node_id: int = UNDEFINED
+
+
+@dataclass(slots=True)
+class Pulse:
+    """How often a consumer speaks, and since when its connection is closed; seconds."""
+
+    last_s: float
+    lost_s: float | None = None
+    gaps_s: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_GAPS))
+
+    def beat(self, now_s: float) -> None:
+        """It spoke."""
+        self.gaps_s.append(now_s - self.last_s)
+        self.last_s = now_s
+        self.lost_s = None
+
+    @property
+    def period_s(self) -> float:
+        """The longest of its last silences: its next word should come sooner than that."""
+        return max(self.gaps_s, default=0.0)
+
+
+@dataclass(slots=True)
+class Group:
+    """A group with at least one member.
+
+    `not_allocated` is true until a member has had partitions, in a bound group until all that was claimed is taken: so
+    long each of its consumers begins where it claims to.
+    """
+
+    name: str
+    terms: Terms
+    view: GroupView
+    not_allocated: bool = True
+    members: dict[str, MemberInfo] = field(default_factory=dict)
+    pulses: dict[str, Pulse] = field(default_factory=dict)
+    sent_rules: dict[str, FlowIds] = field(default_factory=dict)
+    """The flow-control rules that were last sent to each member."""
+    due_s: float | None = None
+    """When time changes something here by itself, seen from the last tick."""
+    ticked_s: float = 0.0
+    meta: PartitionMetadata | None = None
+    """What a client-balanced group is told of its partitions."""
+    needs: int = 0
+    """Consumers that must be there before the group gets anything; 0 = it has begun."""
+    begun: bool = False
+    from_max_id: int | None = None
+    """An operator wants the group to go on from the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
+
+    @property
+    def kind(self) -> GroupKind:
+        """How the group shares its partitions."""
+        return self.terms.kind
+
+    @property
+    def nodes(self) -> Mapping[int, str]:
+        """Which consumer is which node."""
+        return {info.node_id: name for name, info in self.members.items()}
+
+    def holds(self, member: str) -> frozenset[Partition]:
+        """What a member holds: in a client-balanced group what it says."""
+        return self.view.members[member].holds
+
+    def unread(self, member: str, broker_id: int, reads: Container[tuple[str, str, Partition]]) -> frozenset[Partition]:
+        """What a member holds at a Broker and is not among what that says is read: by group, client id, partition."""
+        held = self.holds(member)
+        return frozenset(p for p in held if p.broker_id == broker_id and (self.name, member, p) not in reads)
+
+    def pending(self, member: str) -> str | None:
+        """The operation that a member was told and has not acknowledged."""
+        event = self.view.members[member].event
+        return None if event is None else event.op.name

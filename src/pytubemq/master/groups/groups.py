@@ -1,0 +1,415 @@
+"""The consumer groups: who is in which, and what each must be told.
+
+Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
+is answered in the same turn of the loop in which there is something to say.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms, check_node, check_terms
+from pytubemq.core.balance.facts import (
+    Acked,
+    Asked,
+    CameBack,
+    ConnectionLost,
+    Drained,
+    Dropped,
+    Event,
+    Fact,
+    Failed,
+    Joined,
+    Left,
+    Reported,
+    Tell,
+    Tick,
+    Unread,
+    Wake,
+)
+from pytubemq.core.balance.transition import apply
+from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.core.return_deadline import return_deadline_s
+from pytubemq.errors import BadRequestError, Code, NotFoundError
+from pytubemq.master.client_admission import NOWHERE
+from pytubemq.master.client_connections import ClientConnections, Connection
+from pytubemq.master.groups.available_partitions import AvailablePartitions
+from pytubemq.master.groups.group import Group, MemberInfo, Pulse
+from pytubemq.master.groups.readiness import members_for_rate
+from pytubemq.master.groups.tracing import record_event
+from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
+from pytubemq.master.responses import RefusalError
+from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
+from pytubemq.observe.story import GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.client_admission import ClientAdmission, Origin
+    from pytubemq.master.groups.flow_control import FlowIds
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.ids import Partition
+    from pytubemq.net.clock import Clock
+    from pytubemq.wire.text.strings import SubscribeInfo
+
+logger = logging.getLogger(__name__)
+
+FOREIGN_MARGIN_S = 1.0
+"""What a consumer that is not ours has beyond its own period to come back after its connection closed."""
+
+
+class Groups:
+    """All groups; `poke` is called when the next `tick` is due sooner than it was."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        brokers: Brokers,
+        settings: MasterSettings,
+        clock: Clock,
+        poke: Callable[[], None],
+        admission: ClientAdmission,
+    ) -> None:
+        self.groups: dict[str, Group] = {}
+        self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
+        self.rebalances = 0
+        self.brokers = brokers
+        self._catalogue = catalogue
+        self._available = AvailablePartitions(catalogue, brokers, clock)
+        self._clock = clock
+        self._poke = poke
+        self._max_per_connection = settings.max_clients_per_connection
+        self._admission = admission
+        self._connections = ClientConnections(self._lost, on_foreign_lost=self._foreign_lost)
+        self._timing = Timing(
+            client_timeout_s=settings.client_timeout_s,
+            lost_grace_s=settings.lost_connection_grace_s,
+            event_timeout_s=settings.event_timeout_s,
+            settle_s=settings.restart_grace_s,
+        )
+        # Ids of events go on from the clock, so that an acknowledgement for a Master before us matches none of ours.
+        self._next_rebalance_id = clock.wall_ms()
+
+    # --- what handlers do ---------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        name: str,
+        member: str,
+        terms: Terms,
+        info: MemberInfo,
+        *,
+        holds: frozenset[Partition],
+        allocated: bool,
+        claims: Mapping[Partition, int] | None = None,
+        size_bytes: int = 0,
+        origin: Origin = NOWHERE,
+    ) -> Mismatch | None:
+        """A consumer registers, for the first time or again; None when it is in.
+
+        `claims` is where one of a bound group wants to begin.
+        """
+        self._make_way(name, member, info.node_id)
+        group = self.groups.get(name)
+        if group is not None:
+            mismatch = check_terms(member, terms, group.terms)
+            if mismatch is None and group.terms.counts_nodes:
+                mismatch = check_node(member, info.node_id, group.nodes)
+            if mismatch is not None:
+                return mismatch
+        else:
+            group = self._make(name, terms)
+        self._admission.enter(consumer_key(name, member), size_bytes, origin)
+        group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
+        group.pulses[member] = Pulse(self._clock.now_s())
+        if holds or allocated:
+            group.not_allocated = False
+            group.begun, group.needs = True, 0
+        self.held.release((name, member))
+        if not group.view.members:
+            self._refresh(group)
+        self.apply(group, Joined(member, holds, claims or {}, allocated))
+        # The group may have become complete by this one: only now, so that the first does not get everything.
+        self._refresh(group)
+        logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
+        GROUP.record("joined", group=name, member=member, peer=info.peer, partitions=len(holds))
+        return None
+
+    def check_room(self, name: str, member: str, connection: Connection, size_bytes: int, origin: Origin) -> None:
+        """Whether a consumer that says so much may join. Raises RefusalError."""
+        self._connections.check_room((name, member), connection, most=self._max_per_connection)
+        self._admission.check(consumer_key(name, member), size_bytes, origin)
+
+    def record_report(self, name: str, member: str, size_bytes: int) -> None:
+        """Record the size of a heartbeat that reports what a consumer holds."""
+        self._admission.record_report(consumer_key(name, member), size_bytes)
+
+    def find(self, name: str, member: str) -> Group | None:
+        """The group of a registered consumer."""
+        group = self.groups.get(name)
+        return group if group is not None and member in group.members else None
+
+    def record_use(self, group: Group, member: str, connection: Connection) -> None:
+        """Record that a consumer used a connection. What another one before carried may be lost."""
+        key = (group.name, member)
+        group.pulses[member].beat(self._clock.now_s())
+        if self._connections.record_use(key, connection):
+            self.held.release(key)
+            self.apply(group, ConnectionLost(member))
+        self.apply(group, CameBack(member))
+
+    def record_result(
+        self, group: Group, member: str, rebalance_id: int, *, failed: bool, holds: frozenset[Partition] | None
+    ) -> None:
+        """Record that a consumer carried out an event, or could not; `holds` if it reports what it has now."""
+        self._allocate(group)  # before, so that whoever is told something by this is told so
+        self.apply(group, Failed(member, rebalance_id, holds) if failed else Acked(member, rebalance_id))
+        if holds is not None and not failed:
+            self.apply(group, Reported(member, holds))
+        self._allocate(group)
+
+    def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
+        """Whether so few consumers may read so many Brokers. Raises RefusalError."""
+        needs = members_for_rate(self.brokers.consumable(topics)[0], self._catalogue.groups.get(name))
+        if count < needs:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"
+            )
+
+    def leave(self, name: str, member: str) -> None:
+        """A consumer says good-bye; an unknown one may, too."""
+        group = self.find(name, member)
+        if group is not None:
+            logger.info("group %s: %s left", name, member)
+            GROUP.record("left", group=name, member=member)
+            self._forget(group, member)
+            self.apply(group, Left(member))
+
+    def make_room(self, name: str, member: str) -> None:
+        """End a registration so that another client has room; the consumer may register again."""
+        group = self.find(name, member)
+        if group is not None:
+            GROUP.record("left", group=name, member=member, reason="it made room for another client")
+            self._forget(group, member)
+            self.apply(group, Left(member))
+
+    def next_event(self, group: Group, member: str) -> Event | None:
+        """What the consumer must be told now; it then counts as told."""
+        for action in self.apply(group, Asked(member)):
+            if isinstance(action, Tell):
+                return action.event
+        return None
+
+    def hold(self, group: Group, member: str, wait_s: float, attempt: Attempt) -> None:
+        """Answer a heartbeat now if there is something to say, else later."""
+        self._admission.record_heartbeat(consumer_key(group.name, member))
+        self.held.hold((group.name, member), wait_s, attempt)
+
+    def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
+        """Let a group go on and carry out what follows; what must be told is handed back."""
+        now_s = self._clock.now_s()
+        group.view, actions = apply(group.view, fact, now_s=now_s)
+        if isinstance(fact, Tick):
+            group.ticked_s = now_s
+        before_s, group.due_s = group.due_s, due_s(group.view, after_s=group.ticked_s)
+        if group.due_s is not None and (before_s is None or group.due_s < before_s):
+            self._poke()
+        tell = []
+        for action in actions:
+            if isinstance(action, Wake):
+                self.held.wake((group.name, action.member))
+            elif isinstance(action, Tell):
+                self.rebalances += 1
+                record_event(group.name, action)
+                tell.append(action)
+            else:
+                self._dropped(group, action)
+        if not group.view.members:
+            self._end(group)
+        return tuple(tell)
+
+    # --- what operators ask for ---------------------------------------------------------------------------------
+
+    def client_balance_groups(self) -> tuple[str, ...]:
+        """The names of the groups that share their partitions among themselves."""
+        return tuple(sorted(name for name, group in self.groups.items() if group.kind is GroupKind.CLIENT_BALANCE))
+
+    def consume_from_max(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Have client-balanced groups go on from the newest messages; which of them there are. Memory only."""
+        now_ms = self._clock.wall_ms()
+        found = [self.groups[name] for name in self.client_balance_groups() if name in set(names)]
+        for group in found:
+            group.from_max_id = max(now_ms, (group.from_max_id or 0) + 1)
+            for member in list(group.members):
+                self.held.wake((group.name, member))
+        return tuple(group.name for group in found)
+
+    def rebalance(self, name: str, members: Iterable[str], rejoin_wait: int) -> tuple[str, ...]:
+        """Have members give up all they hold; which of them do, the others are not there or do so already.
+
+        Args:
+            name: of the group.
+            members: client ids.
+            rejoin_wait: how many rounds of `REJOIN_ROUND_S` they get nothing; 0 = they may get others at once.
+
+        Raises:
+            NotFoundError: there is no such group.
+            BadRequestError: its members share the partitions by themselves.
+        """
+        group = self.groups.get(name)
+        if group is None:
+            raise NotFoundError(f"no group {name} has members", code=Code.NOT_FOUND)
+        if group.kind is GroupKind.CLIENT_BALANCE:
+            raise BadRequestError(f"group {name} balances its partitions itself", code=Code.BAD_REQUEST)
+        free = {member for member, known in group.view.members.items() if known.out_until_s is None}
+        taken = tuple(sorted(free.intersection(members)))
+        until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
+        self.apply(group, Drained(frozenset(taken), until_s))
+        logger.info("group %s: %s are to give up all they hold", name, ", ".join(taken) or "none")
+        return taken
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def partitions_changed(self) -> None:
+        """Brokers or topics changed."""
+        for group in list(self.groups.values()):
+            self._refresh(group)
+
+    def broker_registered(self, broker_id: int, readers: Iterable[SubscribeInfo]) -> None:
+        """A Broker is new, or back: who holds something there that it does not know of may have lost it.
+
+        Ours registers there again by itself. Others drop what the Broker does not know, and say so a minute later.
+        """
+        reads = {(info.group, info.consumer_id, info.partition) for info in readers}
+        for name, group in list(self.groups.items()):
+            if not group.view.planned:
+                continue
+            unread = {
+                member: lost
+                for member in group.view.members
+                if not self._connections.is_ours((name, member)) and (lost := group.unread(member, broker_id, reads))
+            }
+            if unread:
+                self.apply(group, Unread(unread))
+
+    def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
+        """Flow control may be another: who waits and was told of other rules is answered."""
+        for group in list(self.groups.values()):
+            now = rules(group.name)
+            for member in [member for member, rules in group.sent_rules.items() if rules != now]:
+                self.held.wake((group.name, member))
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection broke."""
+        self._connections.close(connection)
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass in every group where it changes something."""
+        for group in list(self.groups.values()):
+            if group.due_s is not None and group.due_s <= now_s:
+                self.apply(group, Tick())
+
+    def due_s(self) -> float | None:
+        """When `tick` has something to do next."""
+        return min((group.due_s for group in self.groups.values() if group.due_s is not None), default=None)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _make(self, name: str, terms: Terms) -> Group:
+        planned = terms.kind is not GroupKind.CLIENT_BALANCE
+        view = GroupView(
+            name_bytes=len(name.encode()),
+            planned=planned,
+            reserving=terms.bound,
+            select_big=terms.select_big,
+            timing=self._timing,
+            next_rebalance_id=self._next_rebalance_id,
+        )
+        # Who shares the partitions without us is never told by us where to begin.
+        group = self.groups[name] = Group(name, terms, view, not_allocated=planned)
+        return group
+
+    def _make_way(self, name: str, newcomer: str, node_id: int) -> None:
+        """A node whose connection has been closed for a while is taken to be dead when its successor asks to get in."""
+        group = self.groups.get(name)
+        holder = group.nodes.get(node_id, newcomer) if group is not None and group.terms.counts_nodes else newcomer
+        if group is None or holder == newcomer:
+            return
+        lost_s = group.pulses[holder].lost_s
+        if lost_s is not None and lost_s + self._timing.lost_grace_s <= self._clock.now_s():
+            logger.info("group %s: %s, whose connection is closed, makes way as node %d", name, holder, node_id)
+            self._forget(group, holder)
+            self.apply(group, Left(holder))
+
+    def _refresh(self, group: Group) -> None:
+        if group.view.planned:
+            for fact in self._available.facts(group):
+                self._learn(group, fact)
+        else:
+            group.meta = self._available.meta(group)
+            for member in list(group.members):  # who waits learns at once what has changed
+                self.held.wake((group.name, member))
+
+    def _learn(self, group: Group, fact: Fact) -> None:
+        if group.view.members:
+            self.apply(group, fact)
+        else:  # it is just being made: there is nobody to tell, and it must not end for that
+            group.view, _ = apply(group.view, fact, now_s=self._clock.now_s())
+
+    def _allocate(self, group: Group) -> None:
+        """Once something was taken, consumers begin where the group stopped; a bound one has its claims first."""
+        if not group.view.reserving:
+            group.not_allocated = False
+
+    def _lost(self, key: Hashable) -> None:
+        """The connection of one of ours broke: it comes back at once, or never."""
+        self._connection_lost(key, None)
+
+    def _foreign_lost(self, key: Hashable) -> None:
+        """The connection of another one broke: it does not notice before its next heartbeat."""
+        assert isinstance(key, tuple)
+        group = self.find(*key)
+        if group is not None:
+            pulse, now_s = group.pulses[key[1]], self._clock.now_s()
+            grace_s = max(pulse.period_s + FOREIGN_MARGIN_S, FOREIGN_CONNECTION_GRACE_S)
+            until_s = return_deadline_s(lost_s=now_s, beat_s=pulse.last_s, grace_s=grace_s)
+            self._connection_lost(key, min(until_s - now_s, self._timing.client_timeout_s))
+
+    def _connection_lost(self, key: Hashable, grace_s: float | None) -> None:
+        assert isinstance(key, tuple)
+        name, member = key
+        self.held.drop(key)
+        group = self.find(name, member)
+        if group is not None:
+            group.pulses[member].lost_s = self._clock.now_s()
+            self.apply(group, ConnectionLost(member, grace_s))
+
+    def _dropped(self, group: Group, action: Dropped) -> None:
+        logger.warning("group %s: %s is out: %s", group.name, action.member, action.reason)
+        GROUP.record("left", group=group.name, member=action.member, reason=action.reason)
+        self._forget(group, action.member)
+
+    def _forget(self, group: Group, member: str) -> None:
+        """A consumer that is still waiting learns at once that it must register again."""
+        key = (group.name, member)
+        group.members.pop(member, None)
+        group.pulses.pop(member, None)
+        group.sent_rules.pop(member, None)
+        self._admission.leave(consumer_key(*key))
+        self._connections.forget(key)
+        self.held.release(key)
+
+    def _end(self, group: Group) -> None:
+        """The last one is gone: the group's terms are forgotten, its ids go on."""
+        self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
+        if self.groups.get(group.name) is group:
+            del self.groups[group.name]
+
+
+def consumer_key(name: str, member: str) -> tuple[str, str, str]:
+    """Return the key of a consumer among all clients."""
+    return ("consumer", name, member)

@@ -1,0 +1,70 @@
+"""What a consumer of either kind says that it wants to read.
+
+The invariant: what passes names topics that lie on some Broker, and filters no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.master import responses
+from pytubemq.master.responses import RefusalError
+from pytubemq.model.limits import MAX_STRAY_PARTITIONS, MAX_TOPIC_CHARS
+from pytubemq.model.missing_topic import missing_text
+from pytubemq.wire.text.strings import parse_topic_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytubemq.master.brokers.brokers import Brokers
+
+_SHOWN_NAMES = 10
+
+Subscription = tuple[frozenset[str], "Mapping[str, frozenset[str]]"]
+
+
+def check_subscription(
+    brokers: Brokers, client_id: str, topic_list: Sequence[str], topic_condition: Sequence[str]
+) -> Subscription:
+    """The topics, and the filter items of those that are filtered.
+
+    Raises:
+        RefusalError: no topic (400), one that lies nowhere (431), or a filter of another topic (400).
+        FormatError: a condition is none.
+    """
+    topics = responses.check_topics(topic_list, client=client_id)
+    if not topics:
+        raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
+    missing = [topic for topic in topics if not brokers.deployed(topic)]
+    if missing:
+        raise RefusalError(Code.TOPIC_NOT_DEPLOYED, missing_text(missing))
+    said = [parse_topic_condition(text) for text in topic_condition]
+    unsubscribed = sorted({condition.topic for condition in said} - set(topics))
+    if unsubscribed:
+        raise RefusalError(
+            Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(unsubscribed)}"
+        )
+    return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}
+
+
+def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], count: int) -> None:
+    """Refuse more partitions of some topics than there are, and `MAX_STRAY_PARTITIONS`, before they are read.
+
+    Raises:
+        RefusalError: 400, there are more.
+    """
+    if count <= MAX_STRAY_PARTITIONS:
+        return
+    there = sum(place.partitions * place.stores for topic in topics for place in brokers.deployed(topic))
+    if count > there + MAX_STRAY_PARTITIONS:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"{client_id} names {count} partitions, its topics have {there}: name each that it has once",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, shortened, because a peer may send a million, each as long as a frame."""
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(name[:MAX_TOPIC_CHARS] for name in names[:_SHOWN_NAMES]) + more

@@ -1,0 +1,466 @@
+"""A topic from its creation to its removal, as one step for who asks: records, and the wait for the Brokers.
+
+The invariants: a topic that `create` has returned can be produced to and consumed at once, at the Brokers that were not
+late; what `alter` has returned is
+in force on every Broker that is online; one that `delete` has
+returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself, also
+when the Master restarts meanwhile: all of it is in the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
+from pytubemq.master.brokers.claims import is_heard
+from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
+from pytubemq.master.responses import SYSTEM_TOPIC
+from pytubemq.master.views import PendingRemoval, TopicRemoval
+from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.missing_topic import topic_missing
+from pytubemq.model.names import check_topic
+from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
+from pytubemq.model.topic import is_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from pytubemq.master.brokers.brokers import Brokers
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.registry.topic_change import TopicChange
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.records import Record
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+API_USER = "jsonApi"
+"""Who makes what is made through the JSON API."""
+_IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
+
+
+class TopicLife:
+    """Makes and removes topics; `changed` is called after whatever may end a wait."""
+
+    def __init__(self, catalogue: Catalogue, brokers: Brokers, settings: MasterSettings, clock: Clock) -> None:
+        self._catalogue = catalogue
+        self._brokers = brokers
+        self._settings = settings
+        self._clock = clock
+        self._started_s = clock.now_s()
+        self._change = asyncio.Event()
+
+    def changed(self) -> None:
+        """A record, or what a Broker has reported, is a different one."""
+        self._change.set()
+
+    # --- creation -----------------------------------------------------------------------------------------------
+
+    async def create(self, name: str, change: TopicChange) -> None:
+        """Put a topic on every Broker in use and wait until those online have it.
+
+        A Broker that is late is named as not ready where another one has the topic, and nobody waits for it again
+        before it has taken a change.
+
+        A record that is left of a topic which is nowhere any more is taken as it is: its access control goes on to
+        hold, and so does its size limit unless another is given.
+
+        Raises:
+            MessageError: not a topic name.
+            AlreadyExistsError: there is a topic of this name; the hint says what to do with it.
+            UnavailableError: no Broker is online, a topic of this name is still being removed, or no Broker
+                reported the topic in time (it is created all the same).
+        """
+        await self.create_all({name: change})
+
+    async def create_all(self, changes: Mapping[str, TopicChange], *, exist_ok: bool = False) -> list[str]:
+        """Create topics in one step, all of them or none, and return the names of those that were not there.
+
+        Args:
+            changes: the topics, each with what `create` takes.
+            exist_ok: leave out those that are in use already.
+
+        Raises:
+            MessageError, AlreadyExistsError, UnavailableError: as `create`; all are created in the last case only.
+        """
+        for name in changes:
+            check_topic(name)
+        await self._first_broker(changes)
+        async with self._catalogue.lock:
+            new = {name: change for name, change in changes.items() if not (exist_ok and self._in_use(name))}
+            there = [name for name in new if self._catalogue.deployed(name)]
+            if there:
+                raise self._there_already(there[0], self._catalogue.deployed(there[0]), among=len(changes))
+            if not new:
+                return []
+            # Brokers that are away now get it as well, when they come back.
+            in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            on = [broker_id for broker_id in in_use if self._brokers.can_take_topics(broker_id)]
+            online = [broker_id for broker_id in on if self._online(broker_id)]
+            if not online:  # unproven Brokers are better than none
+                online = [broker_id for broker_id in in_use if self._online(broker_id)]
+                on = [*on, *online]
+            if not online:
+                raise self._nowhere(new)
+            online = self._settled(new, online)
+            records = self._new_records(new, on)
+            for record in records:
+                if isinstance(record, DeployRecord):
+                    self._check_layout(record)
+            await self._catalogue.apply(records)
+        logger.info("%s created on brokers %s", _topics(new), sorted(on))
+        late = set(new)
+
+        def left() -> list[int]:
+            waiting: set[int] = set()
+            for name in [*late]:
+                behind = self._late(name, online)
+                waiting.update(behind)
+                if not behind:
+                    late.discard(name)
+            return sorted(waiting)
+
+        await self._until_ready(_topics(new), "created", online, left, some=True)
+        return list(new)
+
+    def _new_records(self, new: Mapping[str, TopicChange], on: Collection[int]) -> list[Record]:
+        stamp = self._stamp()
+        topics = [self._record(name, change.max_message_bytes, stamp) for name, change in new.items()]
+        return [
+            *topics,
+            *(
+                DeployRecord(name, broker_id, props=TopicProps(**change.props), stamp=stamp)
+                for name, change in new.items()
+                for broker_id in on
+            ),
+        ]
+
+    def _settled(self, new: Collection[str], online: Collection[int]) -> list[int]:
+        """Return those of these Brokers that hold no topic unknown to this Master, since only they get orders.
+
+        Raises:
+            UnavailableError: there is none, or a Broker holds a topic of one of these names.
+        """
+        unknown = {broker_id: run.unknown for broker_id, run in self._brokers.runs.items() if run.unknown}
+        holding = [broker_id for broker_id, topics in unknown.items() if not topics.keys().isdisjoint(new)]
+        settled = [broker_id for broker_id in online if broker_id not in unknown]
+        if unsettled := holding or ([] if settled else online):
+            raise UnavailableError(
+                f"{_topics(new)} not created: broker {_names(unsettled)} holds topics that this Master does not know",
+                hint="take them over with `pytubemq cluster adopt`; `pytubemq cluster health` names them",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+        return settled
+
+    def _in_use(self, name: str) -> bool:
+        """True if the topic exists as `create` would leave it."""
+        return any(place.topic_status is TopicStatus.NORMAL for place in self._catalogue.deployed(name).values())
+
+    async def _first_broker(self, names: Iterable[str]) -> None:
+        """Wait until a Broker in use is online, if this Master has just started.
+
+        The Brokers of a cluster that starts as a whole register a moment after their Master, or find it again after
+        its restart. Nothing is waited for where no topic could be created anyway.
+        """
+        if self._any_online() or all(self._catalogue.deployed(name) for name in names):
+            return
+        left_s = self._started_s + self._settings.first_broker_wait_s - self._clock.now_s()
+        if left_s > 0:
+            await self._wait_while(lambda: not self._any_online(), left_s)
+
+    def _any_online(self) -> bool:
+        brokers = self._catalogue.brokers.items()
+        return any(record.manage_status in _IN_USE and self._online(broker_id) for broker_id, record in brokers)
+
+    def _nowhere(self, names: Collection[str]) -> UnavailableError:
+        """Return the error of a creation while no Broker can take a topic; it names the Brokers and their states."""
+        idle = {
+            broker_id: record.manage_status.text
+            for broker_id, record in sorted(self._catalogue.brokers.items())
+            if record.manage_status not in _IN_USE
+        }
+        away = [broker_id for broker_id in self._catalogue.brokers if broker_id not in idle]
+        if away:
+            text, hint = f"; broker {_names(away)} is away", "start it; `pytubemq cluster health` says where it was"
+        elif idle:
+            states = ", ".join(f"broker {broker_id} is {status}" for broker_id, status in idle.items())
+            text, hint = f"; {states}", "put one online with admin_online_broker_configure of /webapi.htm"
+        else:
+            text, hint = "", "start one: pytubemq server run broker"
+        return UnavailableError(
+            f"{_topics(names)} not created: no Broker is online{text}", hint=hint, code=Code.SERVICE_UNAVAILABLE
+        )
+
+    async def await_served(self, broker_id: int, *, timeout_s: float) -> bool:
+        """Wait until a Broker is online and has reported all its topics; return False if it has not in time."""
+
+        def left() -> bool:
+            return not self._online(broker_id) or any(
+                broker_id in self._late(place.topic, [broker_id])
+                for place in self._catalogue.deployed_on(broker_id)
+                if not place.topic_status.removed
+            )
+
+        await self._wait_while(left, timeout_s)
+        return not left()
+
+    def _check_layout(self, place: DeployRecord) -> None:
+        below = place.props.over(self._catalogue.broker_props(place.broker_id))
+        partitions, stores = below.num_partitions or 1, below.num_topic_stores or 1
+        if not is_layout(partitions, stores):
+            raise BadRequestError(
+                f"topic {place.topic} would have {partitions * stores} partitions on broker {place.broker_id}, "
+                f"in {stores} stores",
+                hint=f"a Broker takes {MAX_PARTITIONS_PER_TOPIC} of a topic",
+                code=Code.BAD_REQUEST,
+            )
+
+    # --- change -------------------------------------------------------------------------------------------------
+
+    async def alter(self, name: str, change: TopicChange) -> None:
+        """Change a topic wherever it is in use, and wait until the Brokers online have taken it up.
+
+        What is so already stays as it is, without an error.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: it is the system's own, is deleted, or would have fewer partitions on a Broker.
+            UnavailableError: some Broker did not report the change in time (it is made all the same).
+        """
+        if name == SYSTEM_TOPIC:
+            raise BadRequestError(f"{name} is the system's own topic", hint="leave it as it is", code=Code.BAD_REQUEST)
+        async with self._catalogue.lock:
+            if (record := self._catalogue.topics.get(name)) is None:
+                raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
+            places = [
+                place for place in self._catalogue.deployed(name).values() if place.topic_status is TopicStatus.NORMAL
+            ]
+            if not places:
+                raise BadRequestError(
+                    f"topic {name} is in use on no Broker",
+                    hint="bring it back with admin_redo_deleted_topic_deploy_info, or create it anew",
+                    code=Code.BAD_REQUEST,
+                )
+            puts: list[Record] = [self._altered(place, change) for place in places]
+            puts.append(self._record(name, change.max_message_bytes, self._stamp()))
+            before: list[Record] = [*places, record]
+            # A record whose stamp alone would change is left alone.
+            changed = [new for new, old in zip(puts, before, strict=True) if replace(new, stamp=old.stamp) != old]
+            await self._catalogue.apply(changed)
+            on = [place.broker_id for place in places if self._online(place.broker_id)]
+        logger.info("topic %s altered on brokers %s: %s", name, sorted(on), change)
+        await self._until_ready(
+            f"topic {name} is", "altered", on, lambda: sorted({*self._late(name, on), *self._behind(on)})
+        )
+
+    def _altered(self, place: DeployRecord, change: TopicChange) -> DeployRecord:
+        have, wanted = self._catalogue.config(place).partitions, change.props.get("num_partitions")
+        self._check_layout(replace(place, props=replace(place.props, **change.props)))
+        if wanted is not None and wanted < have:
+            raise BadRequestError(
+                f"topic {place.topic} has {have} partitions on broker {place.broker_id}, which cannot become {wanted}",
+                hint=f"partitions can only be added: give {have} or more",
+                code=Code.BAD_REQUEST,
+            )
+        now = self._stamp()
+        return replace(
+            place,
+            props=replace(place.props, **change.props),
+            stamp=replace(place.stamp, modify_user=now.modify_user, modify_ms=now.modify_ms),
+        )
+
+    def _record(self, name: str, max_message_bytes: int | None, stamp: Stamp) -> TopicRecord:
+        left = self._catalogue.topics.get(name)
+        if left is None:
+            return TopicRecord(
+                name, max_message_bytes=max_message_bytes or self._catalogue.cluster.max_message_bytes, stamp=stamp
+            )
+        renewed = replace(left.stamp, modify_user=stamp.modify_user, modify_ms=stamp.modify_ms)
+        return replace(left, max_message_bytes=max_message_bytes or left.max_message_bytes, stamp=renewed)
+
+    def _there_already(self, name: str, places: Mapping[int, DeployRecord], *, among: int) -> TubeError:
+        leaving = [b for b, deploy in places.items() if deploy.topic_status.removed]
+        deleted = [b for b, deploy in places.items() if deploy.topic_status is TopicStatus.SOFT_DELETED]
+        if len(leaving) == len(places):
+            why = "; ".join(f"{one.broker}: {one.why}" for one in self._pending(name))
+            return UnavailableError(
+                f"topic {name} is being removed, and cannot be created before that is done (broker {why})",
+                hint="try again when the Brokers have removed it",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+        if len(leaving) + len(deleted) == len(places):
+            text, hint = (
+                f"topic {name} is deleted softly on broker {_names(deleted)}: its data is still there",
+                f"bring it back with admin_redo_deleted_topic_deploy_info, or remove it: pytubemq topic delete {name}",
+            )
+        elif away := [broker_id for broker_id in places if not self._online(broker_id)]:
+            text, hint = (
+                f"topic {name} exists already, and its broker {_names(away)} is away",
+                "start that Broker (`pytubemq cluster health` says more), or choose another name",
+            )
+        else:
+            text, hint = (
+                f"topic {name} exists already",
+                "choose another name, or use the topic as it is (--exist-ok makes that no error of `topic create`)",
+            )
+        if among > 1:
+            text += f"; none of the {among} topics was created"
+        return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
+
+    def _late(self, topic: str, online: Iterable[int]) -> list[int]:
+        """Which of these Brokers have not reported the topic with all its partitions."""
+        places = self._catalogue.deployed(topic)
+        configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
+        return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
+
+    def _behind(self, online: Iterable[int]) -> list[int]:
+        """Which of these Brokers have not reported the configuration that they were given last."""
+        runs = {broker: self._brokers.runs.get(broker) for broker in online}
+        return [broker for broker, run in runs.items() if run is None or not run.in_sync]
+
+    async def _until_ready(
+        self, what: str, done: str, online: Collection[int], left: Callable[[], list[int]], *, some: bool = False
+    ) -> None:
+        """Wait for the Brokers that `left` returns, each for its own time; with `some`, one that is ready is enough.
+
+        Nobody waits for a Broker that leaves meanwhile, is silent or was late before, as long as there is another.
+
+        Raises:
+            UnavailableError: Brokers did not report it in time.
+        """
+        begun_s = self._clock.now_s()
+        late = {broker_id for broker_id in online if self._passed_over(broker_id)}
+        if late.issuperset(online):
+            late.clear()
+
+        def awaited() -> list[int]:
+            behind = [one for one in left() if one not in late]
+            return [one for one in behind if self._online(one)] if self._is_any(online) else behind
+
+        while behind := awaited():
+            until_s = {one: self._patience_s(one, begun_s) for one in behind}
+            now_s = self._clock.now_s()
+            if over := [one for one in behind if until_s[one] <= now_s]:
+                late.update(over)
+                for one in over:
+                    self._brokers.note_overdue(one)
+                continue
+            await self._wait_while(awaited, min(until_s.values()) - now_s)
+        waiting = [one for one in left() if one in late or self._online(one)] or (
+            [] if self._is_any(online) else left()
+        )
+        if not waiting:
+            return
+        if some and not set(waiting).issuperset(one for one in online if self._online(one)):
+            logger.warning("%s %s, but broker %s has not reported it yet", what, done, _names(waiting))
+            return
+        passed_s = self._clock.now_s() - begun_s
+        raise UnavailableError(
+            f"{what} {done}, but broker {_names(waiting)} did not report it within {passed_s:.2g} s",
+            hint="it is in force there once the Broker reports it: see `pytubemq topic show`",
+            code=Code.SERVICE_UNAVAILABLE,
+        )
+
+    def _is_any(self, broker_ids: Iterable[int]) -> bool:
+        """True if one of these Brokers is online."""
+        return any(map(self._online, broker_ids))
+
+    def _passed_over(self, broker_id: int) -> bool:
+        """True if a Broker is silent, or did not take the last change in time and has taken none since."""
+        run = self._brokers.runs.get(broker_id)
+        return run is not None and (run.overdue or not is_heard(run, self._clock.now_s()))
+
+    def _patience_s(self, broker_id: int, begun_s: float) -> float:
+        """Return the time until which a Broker is waited for; an earlier one if it falls silent."""
+        run = self._brokers.runs.get(broker_id)
+        until_s = begun_s + self._timeout_s([broker_id])
+        return until_s if run is None else min(until_s, max(begun_s, run.heard_s) + FOREIGN_CONNECTION_GRACE_S)
+
+    # --- removal ------------------------------------------------------------------------------------------------
+
+    async def delete(self, name: str) -> TopicRemoval:
+        """Take a topic off all its Brokers, with its messages, and wait for those online to report that it is gone.
+
+        Its record goes with its last place, however much later and in whichever run of the Master that is; one that
+        controls access stays, as rules must not be lost unseen.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: it is the system's own.
+        """
+        if name == SYSTEM_TOPIC:
+            raise BadRequestError(f"{name} is the system's own topic", hint="leave it in place", code=Code.BAD_REQUEST)
+        async with self._catalogue.lock:
+            if name not in self._catalogue.topics:
+                raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
+            places = self._catalogue.deployed(name)
+            record = None if places else free_record(self._catalogue, name)
+            now_ms = self._clock.wall_ms()
+            await self._catalogue.apply(
+                [deleted(place, now_ms) for place in places.values() if not is_deleted(place)],
+                [] if record is None else [record],
+            )
+        logger.info("topic %s is to be removed from brokers %s", name, sorted(self._catalogue.deployed(name)))
+        await self._wait_while(lambda: self._waited_for(name), self._timeout_s(self._waited_for(name)))
+        left = self._catalogue.deployed(name)
+        return TopicRemoval(
+            name=name,
+            removed=not left,
+            pending=self._pending(name),
+            record_kept=name in self._catalogue.topics and not left,
+        )
+
+    def _waited_for(self, name: str) -> list[int]:
+        """The Brokers that will soon have removed a topic."""
+        return [broker_id for broker_id in self._catalogue.deployed(name) if self._online(broker_id)]
+
+    def _pending(self, name: str) -> list[PendingRemoval]:
+        return [
+            PendingRemoval(
+                broker=broker_id,
+                why="has not reported its removal yet" if self._online(broker_id) else "away: removes it on return",
+            )
+            for broker_id in sorted(self._catalogue.deployed(name))
+        ]
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    async def _wait_while(self, left: Callable[[], T], timeout_s: float) -> T:
+        """Wait until `left` returns nothing; return its last value when the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while left():
+                    self._change.clear()
+                    await self._change.wait()
+        return left()
+
+    def _timeout_s(self, broker_ids: Collection[int]) -> float:
+        """How long Brokers may take; one whose heartbeats cannot be held hears of a change with its next one only."""
+        settings = self._settings
+        runs = [self._brokers.runs.get(broker_id) for broker_id in broker_ids]
+        if all(run.holds_heartbeats for run in runs if run is not None):
+            return settings.topic_ready_timeout_s
+        return max(settings.topic_ready_timeout_s, settings.foreign_topic_timeout_s)
+
+    def _online(self, broker_id: int) -> bool:
+        run = self._brokers.runs.get(broker_id)
+        return run is not None and run.online
+
+    def _stamp(self) -> Stamp:
+        now_ms = self._clock.wall_ms()
+        return Stamp(API_USER, now_ms, API_USER, now_ms)
+
+
+def _topics(names: Collection[str]) -> str:
+    """Return the topics as the subject of a sentence, with its verb."""
+    return f"topic {next(iter(names))} is" if len(names) == 1 else f"{len(names)} topics are"
+
+
+def _names(broker_ids: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))

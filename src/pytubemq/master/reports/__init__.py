@@ -1,0 +1,1 @@
+"""The cluster as people and programs see it: topics, Brokers, groups, health."""

@@ -1,0 +1,1 @@
+"""The client side: connections, pools, and the way to the Master."""

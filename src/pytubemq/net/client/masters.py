@@ -1,0 +1,141 @@
+"""Calls to whichever Master leads.
+
+The invariant: one call asks each Master at most once, beginning with the one that answered last; what the last one
+said is what the caller gets.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from pytubemq.errors import (
+    ConfigError,
+    ConnectionLostError,
+    FormatError,
+    RemoteError,
+    RequestTimeoutError,
+    StandbyError,
+    TransportError,
+    TubeError,
+    UnreachableError,
+)
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.wire.rpc.methods import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.net.client.connection import RpcConnection
+    from pytubemq.net.client.pool import ConnectionPool
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NO_MASTER = f"No service {int(Service.MASTER)} found"
+"""What a server says that is asked for a Master's service and is none; ours and the original's say it alike."""
+_PORT = f"port {DEFAULT_MASTER_PORT} unless it was set otherwise"
+
+
+def parse_masters(text: str) -> tuple[Address, ...]:
+    """`host:port[,host:port...]`; the port may be left out (8715)."""
+    if "://" in text:
+        raise FormatError(f"not the address of a Master: {text!r}", hint="write host:port, without http://")
+    masters = tuple(Address.parse(item, default_port=DEFAULT_MASTER_PORT) for item in text.split(",") if item.strip())
+    if not masters:
+        raise ConfigError("no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715")
+    return masters
+
+
+class MasterClient:
+    """Requests to the leading Master, with fail-over."""
+
+    def __init__(self, masters: Sequence[Address], pool: ConnectionPool) -> None:
+        if not masters:
+            raise ConfigError(
+                "no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715"
+            )
+        self._masters = list(masters)
+        self._pool = pool
+        self._current = 0
+
+    @property
+    def current(self) -> Address:
+        """The Master that is asked first."""
+        return self._masters[self._current]
+
+    def peek(self) -> RpcConnection | None:
+        """The live connection to the current Master, if there is one."""
+        return self._pool.peek(self.current)
+
+    async def connect(self) -> RpcConnection:
+        """A connection to the first Master that can be reached; whether it leads is only known from its answers.
+
+        Raises:
+            UnreachableError: none could be reached; names each with its reason.
+        """
+        failures: list[tuple[Address, TubeError]] = []
+        for _ in self._masters:
+            try:
+                return await self._pool.get(self.current)
+            except TransportError as error:
+                failures.append((self.current, error))
+                self._current = (self._current + 1) % len(self._masters)
+        raise _failure(failures) from failures[-1][1]
+
+    async def request(self, message: object, response_type: type[T], method: int, *, timeout_s: float) -> T:
+        """Ask the Masters in turn until one answers.
+
+        Raises:
+            UnreachableError: none could be reached; names each with its reason.
+            TransportError, StandbyError, RemoteError: what the last one did, when at least one was reached.
+        """
+        failures: list[tuple[Address, TubeError]] = []
+        for _ in self._masters:
+            address = self.current
+            connection: RpcConnection | None = None
+            try:
+                connection = await self._pool.get(address)
+                return await connection.request(message, response_type, method, Service.MASTER, timeout_s=timeout_s)
+            except ConnectionLostError as error:
+                if connection is not None and not connection.answered:
+                    error.hint = _other_port(address)
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
+            except RequestTimeoutError as error:
+                if connection is not None and not connection.answered:  # an HTTP server waits for the end of a line
+                    error.hint = f"it may be overloaded or gone; or {_other_port(address)}"
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
+            except (TransportError, StandbyError) as error:
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
+            except RemoteError as error:
+                if error.retriable or error.at_work:
+                    failures.append((address, error))
+                    self._current = (self._current + 1) % len(self._masters)
+                    continue
+                if NO_MASTER not in error.message:
+                    raise
+                raise RemoteError(
+                    f"{address} is not a Master (it is probably a Broker)",
+                    exception_name=error.exception_name,
+                    hint=f"give the Master's address, {_PORT}",
+                ) from error
+        raise _failure(failures) from failures[-1][1]
+
+
+def _other_port(address: Address) -> str:
+    return f"is {address} the port of a Master ({_PORT}), and not that of the JSON API?"
+
+
+def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
+    last = failures[-1][1]
+    if not all(isinstance(error, UnreachableError) for _, error in failures):
+        return last
+    reasons = "; ".join(error.message for _, error in failures)
+    return UnreachableError(
+        f"no Master can be reached: {reasons}",
+        hint="check the address; for a cluster on this machine run  pytubemq dev",
+    )

@@ -1,0 +1,52 @@
+"""A connection whose capabilities are known before anything beyond the original's protocol is asked over it.
+
+The invariant: an extension method is never the first request on a connection. A new one learns what its peer
+understands from its first answer, so a heartbeat for no partition goes first: every Broker, also the original's,
+answers it and does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TransportError, TubeError
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, HeartBeatRequestC2B, HeartBeatResponseB2C
+from pytubemq.wire.rpc.methods import Method, Service
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Address
+    from pytubemq.net.client.connection import RpcConnection
+    from pytubemq.net.client.pool import ConnectionPool
+
+PROBE_GROUP = "pytubemq-probe"
+
+
+async def probed(
+    pool: ConnectionPool,
+    broker: Address,
+    *,
+    client_id: str,
+    timeout_s: float,
+    auth_info: AuthorizedInfo | None = None,
+) -> RpcConnection:
+    """A live connection to a Broker that has told its capabilities.
+
+    Raises:
+        TransportError: the Broker cannot be reached, or does not answer.
+    """
+    connection = await pool.get(broker)
+    if not connection.answered:
+        try:
+            await connection.request(
+                HeartBeatRequestC2B(client_id=client_id, group_name=PROBE_GROUP, read_status=0, auth_info=auth_info),
+                HeartBeatResponseB2C,
+                Method.CONSUMER_HEARTBEAT_C2B,
+                Service.BROKER_READ,
+                timeout_s=timeout_s,
+            )
+        except TransportError:
+            raise
+        except TubeError:
+            if not connection.answered:
+                raise
+    return connection

@@ -1,0 +1,1 @@
+"""The server side: listening, connections, requests and the budget for responses."""

@@ -1,0 +1,350 @@
+"""The server's side of the protocol: accepts connections, hands calls to handlers, sends their answers.
+
+The invariants: a fault in a frame closes that connection with one line in the log and touches no other; a fault in an
+envelope or an unknown method is answered and the connection goes on; every wait for a peer is bounded; an answer that
+comes after its caller has given up is dropped and counted, never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import socket
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.limits import (
+    FRAME_TIMEOUT_S,
+    IDLE_TIMEOUT_S,
+    MAX_BUFFERED_BYTES,
+    MAX_CONNECTIONS,
+    MAX_UNSENT_TOTAL_BYTES,
+    MIB,
+    REFUSALS_SHOWN_S,
+    SILENT_UNTIL_CLOSED_S,
+    STALLED_PERIOD_S,
+)
+from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.server.connection import ServerConnection
+from pytubemq.net.server.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
+from pytubemq.net.server.peer_warnings import PeerWarnings
+from pytubemq.net.server.response_budget import ResponseBudget
+from pytubemq.net.server.stats import ServerStats
+from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.rpc.methods import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from pytubemq.model.ids import Address
+    from pytubemq.net.server.call import Call, Handler
+    from pytubemq.net.server.call_run import RunHandler
+
+logger = logging.getLogger(__name__)
+
+SWEEP_PERIOD_S = 1.0
+LEAST_PEAK_BYTES: Final = 64 * MIB
+"""The least peak of buffered bytes after which returning memory is worth its cost."""
+
+
+class RpcServer:
+    """Serves a table of handlers on one listening address."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        offered: frozenset[int],
+        name: str,
+        run_handlers: Mapping[int, RunHandler] | None = None,
+        on_connection_lost: Callable[[ServerConnection], None] | None = None,
+        capabilities: Capability = OURS,
+        clock: Clock | None = None,
+        frame_timeout_s: float = FRAME_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES,
+    ) -> None:
+        """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for;
+        `run_handlers` may take several requests of a method at once."""
+        self.handlers = handlers
+        self.run_handlers = run_handlers or {}
+        self.offered = offered
+        self.name = name
+        self.capabilities = capabilities
+        self.capability_bits = int(capabilities)
+        """Our capabilities as responses carry them."""
+        self.served = frozenset(
+            (method, int(service)) for method, spec in METHODS.items() for service in spec.services & offered
+        )
+        """The pairs of method and service that may be asked for here."""
+        self.request_bytes: Mapping[int, int] = {
+            method: spec.request_bytes for method, spec in METHODS.items() if spec.services & offered
+        }
+        """The largest request frame of each method that is served here."""
+        self.clock = clock or SystemClock()
+        self.stats = ServerStats()
+        self._warnings = PeerWarnings(logger, name)
+        self.faults = PeerWarnings(logger, name)
+        self.connections: set[ServerConnection] = set()
+        self.unused: dict[ServerConnection, None] = {}
+        """Connections of which no request was served so far, the oldest first."""
+        self._silent: deque[ServerConnection] = deque()
+        """Silent connections, as found while all places were taken, the longest silent first."""
+        self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
+        self._peak_held_bytes = 0
+        self._refusals = 0
+        """Refused connections, each within `REFUSALS_SHOWN_S` of the one before."""
+        self._refused_s = float("-inf")
+        self._on_connection_lost = on_connection_lost
+        self._frame_timeout_s = frame_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._max_connections = max_connections
+        self.max_buffered_bytes = max_buffered_bytes
+        self.buffered_bytes = 0
+        """What came with unanswered calls and lies in unfinished frames, of all connections."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._socket: ListeningSocket | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self, listen: Address) -> Address:
+        """Bind and open the port; port 0 picks a free one. Returns the address in use.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        address = await self.bind(listen)
+        await self.open()
+        return address
+
+    async def bind(self, listen: Address) -> Address:
+        """Reserve the port without opening it; port 0 picks a free one. Returns the address in use.
+
+        Until `open`, only connections from `connect_inside` are served.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        if ":" in listen.host:
+            raise ConfigError(
+                f"{self.name} cannot listen on {listen}: the protocol cannot carry an IPv6 address",
+                hint="give an IPv4 address, or a host name that has one",
+            )
+        loop = asyncio.get_running_loop()
+        self._socket = bind(listen, name=self.name)
+        self._server = await loop.create_server(
+            lambda: ServerConnection(self), sock=self._socket, backlog=BACKLOG, start_serving=False
+        )
+        self._sweeper = loop.create_task(self._sweep())
+        return address_of(self._socket)
+
+    async def open(self) -> None:
+        """Open the port that `bind` reserved.
+
+        Raises:
+            ConfigError: another program has begun to listen there meanwhile.
+        """
+        assert self._server is not None
+        assert self._socket is not None
+        open_port(self._socket, name=self.name)
+        await self._server.start_serving()
+
+    async def connect_inside(self) -> socket.socket:
+        """Return one end of a connection whose other end this server serves, for a client in the same process.
+
+        It needs no port, so it also works before `open`.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: ServerConnection(self), theirs)
+        return ours
+
+    async def close(self, *, grace_s: float = 1.0) -> None:
+        """Stop listening, let running calls finish for `grace_s`, then close every connection. Idempotent."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+            self._sweeper = None
+        for connection in list(self.connections):
+            connection.close()
+        # One turn of the loop for the transports to hand over what they hold and to report their end.
+        await asyncio.sleep(0)
+        for connection in list(self.connections):
+            connection.abort()
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Register a new connection; return False if there are too many and none can make room for it."""
+        if self._server is None or (len(self.connections) >= self._max_connections and not self._make_room()):
+            now_s = self.clock.now_s()
+            self.stats.refused += 1
+            if self._server is not None:
+                self._refusals = self._refusals + 1 if now_s - self._refused_s < REFUSALS_SHOWN_S else 1
+                self._refused_s = now_s
+            self._warnings.warning(
+                f"connection from {connection.peer} refused: {len(self.connections)} are open, the limit", now_s
+            )
+            return False
+        self.connections.add(connection)
+        self.unused[connection] = None
+        self.stats.accepted += 1
+        self.stats.connections = len(self.connections)
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why new connections are refused, or were refused within the last `REFUSALS_SHOWN_S`; None otherwise."""
+        is_recent = self.clock.now_s() - self._refused_s < REFUSALS_SHOWN_S
+        refused = f"{self._refusals if is_recent else 0} were refused lately, {self.stats.refused} since the start"
+        if len(self.connections) >= self._max_connections:
+            return f"all {self._max_connections} places for connections are taken; {refused}"
+        if is_recent:
+            return f"all {self._max_connections} places for connections were taken within the last minute; {refused}"
+        return None
+
+    def _make_room(self) -> bool:
+        """Close the oldest connection of which no request was served, or else one that has been silent for long."""
+        victim = next(iter(self.unused), None)
+        while victim is None and self._silent:
+            silent = self._silent.popleft()
+            if silent in self.connections and self._is_silent(silent, self.clock.now_s()):
+                victim = silent
+        if victim is None:
+            return False
+        self.stats.made_room += 1
+        self._warnings.warning(
+            f"{len(self.connections)} connections are open: closing {victim.peer} to make room",
+            self.clock.now_s(),
+        )
+        self._drop(victim)
+        return True
+
+    def _is_silent(self, connection: ServerConnection, now_s: float) -> bool:
+        return now_s - connection.last_byte_s > SILENT_UNTIL_CLOSED_S and not connection.open_calls
+
+    def _drop(self, connection: ServerConnection) -> None:
+        connection.abort()
+        connection.release()
+        self.forget(connection)
+
+    def forget(self, connection: ServerConnection) -> None:
+        """Called once by a connection that has ended."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        self.unused.pop(connection, None)
+        self.stats.connections = len(self.connections)
+        if self._on_connection_lost is not None:
+            self._on_connection_lost(connection)
+
+    def shed(self) -> None:
+        """Close the connection with a stalled frame, or else the one that buffers most, when too much is buffered."""
+        now_s = self.clock.now_s()
+        standing = [one for one in self.connections if one.frame_age_s(now_s) > STALLED_PERIOD_S]
+        victim = max(standing or self.connections, key=lambda connection: connection.buffered_bytes, default=None)
+        if victim is None:
+            return
+        held_bytes = victim.buffered_bytes
+        victim.fault(
+            f"it holds {held_bytes} bytes in unfinished or unanswered requests, and all together hold "
+            f"{self.buffered_bytes}; {self.max_buffered_bytes} are allowed"
+        )
+        victim.abort()
+        victim.release()
+
+    def close_slowest_reader(self) -> None:
+        """Close the connection of the slowest reader, because far too many responses wait to be read."""
+        victim = self.responses.slowest_reader()
+        if victim is not None:
+            self._close_slow([cast("ServerConnection", victim)])
+
+    def _close_slow(self, slow: Sequence[ServerConnection]) -> None:
+        """Close connections whose peers do not read their responses."""
+        for connection in slow:
+            self.stats.slow_readers += 1
+            self._warnings.warning(
+                f"closing {connection.peer}: it does not read its responses, {connection.unsent_bytes} bytes wait for "
+                f"it and {self.responses.unsent_bytes} for all",
+                self.clock.now_s(),
+            )
+            self._drop(connection)
+
+    def run(self, call: Call, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Own a handler's task; its failure becomes the call's answer."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(call, done))
+
+    def _ended(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            call.crash(error)
+
+    async def _sweep(self) -> None:
+        """End, once a second, connections that stopped within a frame, were silent for long, or do not read."""
+        while True:
+            await asyncio.sleep(SWEEP_PERIOD_S)
+            self._check_connections()
+
+    def _check_connections(self) -> None:
+        now_s = self.clock.now_s()
+        is_full = len(self.connections) >= self._max_connections
+        silent: list[ServerConnection] = []
+        for connection in list(self.connections):
+            silent_s = now_s - connection.last_byte_s
+            if connection.frame_age_s(now_s) > self._frame_timeout_s:
+                connection.fault(f"a frame was begun and not finished within {self._frame_timeout_s:g} s")
+            elif silent_s > self._idle_timeout_s and not connection.open_calls:
+                logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
+                connection.close()
+            elif is_full and self._is_silent(connection, now_s):
+                silent.append(connection)
+        self._silent = deque(sorted(silent, key=lambda connection: connection.last_byte_s))
+        self._close_slow([cast("ServerConnection", reader) for reader in self.responses.slow_readers(now_s)])
+        self.responses.admit()
+        self.stats.unsent_bytes = self.responses.unsent_bytes
+        self._warnings.log_rest(now_s)
+        self.faults.log_rest(now_s)
+        self._release_free_memory()
+
+    def _release_free_memory(self) -> None:
+        """Return free memory to the operating system after a time in which much was buffered."""
+        held_bytes = self.buffered_bytes + self.responses.unsent_bytes
+        self._peak_held_bytes = max(self._peak_held_bytes, held_bytes)
+        if self._peak_held_bytes > LEAST_PEAK_BYTES and held_bytes < self._peak_held_bytes // 4:
+            self._peak_held_bytes = held_bytes
+            asyncio.get_running_loop().run_in_executor(None, release_free_memory)
+
+
+def release_free_memory() -> bool:
+    """Return freed memory that the C library keeps to the operating system; True if there was any.
+
+    Nothing depends on it; with another C library nothing happens.
+
+    Small objects that outlive a flood keep its pages from going back (glibc gives back only what lies above the last
+    one), so a process stays as large as it ever was. This also returns the pages between them.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no such library, or no such function in it
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    return False

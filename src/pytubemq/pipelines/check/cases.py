@@ -1,0 +1,169 @@
+"""The tests of a pipeline file: messages decoded and put through the steps as a run does it, and compared.
+
+The invariant: no cluster is asked and no sink is touched; what a test shows of decoding and steps is what a run does,
+as both use the same code.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.pipelines.check.compare import Mismatch, compare
+from pytubemq.pipelines.check.compiling import compiled
+from pytubemq.pipelines.check.given import messages
+from pytubemq.pipelines.check.named import check_named
+from pytubemq.pipelines.file.model import OnError
+from pytubemq.pipelines.file.secrets import resolve_all
+from pytubemq.pipelines.frames.steps import input_of, make_tables
+from pytubemq.pipelines.spark_faults import said
+from pytubemq.pipelines.values import python_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pytubemq.pipelines.file.model import Case, Pipeline
+    from pytubemq.pipelines.file.places import Places
+
+DEAD_LETTER: Final = "dead_letter"
+TOPIC: Final = "test"
+"""The topic of a test's messages where the source reads a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How one test came out."""
+
+    name: str
+    line: int
+    seconds: float
+    mismatches: Mapping[str, Sequence[Mismatch]]
+    """By sink; those without any are left out."""
+    error: TubeError | None = None
+    """What kept it from coming out at all."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was as expected."""
+        return not self.mismatches and self.error is None
+
+
+def run_cases(spark: SparkSession, pipeline: Pipeline, places: Places, *, only: str = "") -> Iterator[CaseResult]:
+    """Run the tests whose name has `only` in it, one after the other."""
+    for index, case in enumerate(pipeline.tests):
+        if only not in case.name:
+            continue
+        begun = time.perf_counter()
+        mismatches: dict[str, Sequence[Mismatch]] = {}
+        error = None
+        try:
+            mismatches = _compared(spark, pipeline, case, places)
+        except TubeError as wrong:
+            error = wrong
+        line = places.of(f"tests[{index}]").key.line
+        yield CaseResult(case.name, line, time.perf_counter() - begun, mismatches, error)
+
+
+def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places) -> dict[str, Sequence[Mismatch]]:
+    rows, rejected = decoded(spark, pipeline, case.given)
+    _tables(spark, pipeline, case)
+    made = compiled(rows, pipeline, places)
+    found: dict[str, Sequence[Mismatch]] = {}
+    for number, sink in enumerate(pipeline.sinks):
+        rows = made[_known(made, input_of(pipeline, sink.input))]
+        check_named(number, sink, rows.columns, places)
+        if sink.name in case.expect:
+            actual, columns = collected(rows)
+            found[sink.name] = compare(case.expect[sink.name], actual, columns)
+    if DEAD_LETTER in case.expect:
+        found[DEAD_LETTER] = compare(case.expect[DEAD_LETTER], rejected.to_pylist(), rejected.schema.names)
+    return {name: mismatches for name, mismatches in found.items() if mismatches}
+
+
+def decoded(
+    spark: SparkSession, pipeline: Pipeline, given: Sequence[Mapping[str, Any]]
+) -> tuple[DataFrame, pa.Table]:  # fmt: skip
+    """`input` of the first step, and the dead letters, of messages; of rows where the source is no topic.
+
+    Raises:
+        ConfigError: a message is not one, or is rejected where on_error is fail.
+    """
+    from pytubemq.decode.rejected import REJECTED_ARROW
+
+    none = REJECTED_ARROW.empty_table()
+    source, decode = pipeline.source, pipeline.decode
+    if source.format != "tubemq":
+        return _of_rows(spark, given, source.schema), none
+    batch = messages(given, topic=source.topics[0] if source.topics else TOPIC)
+    if decode is None or decode.format == "raw":
+        names = source.columns or tuple(name for name in batch.schema.names if name != "messageId")
+        return _frame(spark, pa.Table.from_batches([batch]).select(list(names))), none
+    from pytubemq.decode import make_decoder
+
+    options = resolve_all(decode.options)
+    decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
+    done = decoder.decode(batch, keep=source.columns)
+    rejected = pa.Table.from_batches([done.rejected])
+    if decode.on_error is OnError.FAIL and len(rejected):
+        first = rejected.slice(0, 1).to_pylist()[0]
+        raise ConfigError(
+            f"record {first['offset']} is rejected, which ends a run: {first['reason']}: {first['detail']}",
+            hint="the pipeline says on_error: fail",
+        )
+    kept = rejected if decode.on_error is OnError.DEAD_LETTER else none
+    return _frame(spark, pa.Table.from_batches([done.rows])), kept
+
+
+def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
+    """All rows as values, and the columns' names.
+
+    Raises:
+        ConfigError: Spark fails at them.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        table = rows.toArrow()
+    except PySparkException as error:
+        raise ConfigError(
+            f"the steps fail at these rows: {said(error)}", hint="see the step that the text names"
+        ) from error
+    return python_rows(table), list(table.schema.names)
+
+
+def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+def _of_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str | None) -> DataFrame:
+    """Rows by column; typed by a schema if there is one, else by what their values look like."""
+    import json
+
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+    lines: Any = spark.createDataFrame(pa.table({"value": pa.array(texts, pa.string())}))
+    if schema:
+        from pyspark.sql import functions as f
+
+        return lines.select(f.from_json("value", schema).alias("row")).select("row.*")  # type: ignore[no-any-return]
+    return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows]))
+
+
+def _tables(spark: SparkSession, pipeline: Pipeline, case: Case) -> None:
+    from dataclasses import replace
+
+    read = tuple(table for table in pipeline.tables if table.name not in case.tables)
+    make_tables(spark, replace(pipeline, tables=read))
+    for table in pipeline.tables:
+        if table.name in case.tables:
+            _of_rows(spark, case.tables[table.name], table.schema).createOrReplaceTempView(table.name)
+
+
+def _known(made: Mapping[str, DataFrame], name: str) -> str:
+    """A step's name as it was written, for one in another case."""
+    return next((known for known in made if known.lower() == name.lower()), name)

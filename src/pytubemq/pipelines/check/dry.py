@@ -1,0 +1,262 @@
+"""A dry run: the cluster is asked, a few real messages are read and put through every step, and each sink is looked at.
+
+The invariant: nothing is written, no group's position is touched, and no progress is made. One part that fails does not
+keep the others from being looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.model.offset import OFFSET_UNIT, messages_between
+from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
+from pytubemq.pipelines.analysis.missing import MissingStartError
+from pytubemq.pipelines.check.cases import collected, decoded
+from pytubemq.pipelines.check.compiling import compiled
+from pytubemq.pipelines.check.named import check_named
+from pytubemq.pipelines.file.model import Guarantee, OnError
+from pytubemq.pipelines.frames.audit import check_time
+from pytubemq.pipelines.frames.source import open_source
+from pytubemq.pipelines.frames.state_need import keeps_state
+from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
+from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.planned import percent
+from pytubemq.pipelines.preflight.outputs import check_output
+from pytubemq.pipelines.preflight.promises import check_promise
+from pytubemq.pipelines.preflight.topics import missing_topics
+from pytubemq.pipelines.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
+from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.pipelines.analysis.missing import MissingTopicError
+    from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink
+    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.plan.look import Looked
+    from pytubemq.pipelines.sinks.port import SinkWriter
+
+MESSAGES: Final = 10
+"""Read unless asked otherwise."""
+MOST_ROWS: Final = 100_000
+"""Of what those messages hold; no more are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part that was looked at."""
+
+    name: str
+    text: str
+    error: TubeError | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return self.error is None
+
+
+def dry_run(
+    spark: SparkSession, pipeline: Pipeline, places: Places, *, messages: int = MESSAGES
+) -> Iterator[Check]:  # fmt: skip
+    """Look at every part of a pipeline, its Masters and state named."""
+    run = _DryRun(spark, pipeline, places, messages)
+    yield from run.source()
+    yield from run.steps()
+    yield from run.sinks()
+
+
+class _DryRun:
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, places: Places, messages: int) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._places = places
+        self._messages = messages
+        self._input: DataFrame | None = None
+        self._made: Mapping[str, DataFrame] = {}
+        self._streams: Mapping[str, DataFrame] = {}
+        self._stream: DataFrame | None = None
+        self._kind = source_kind(pipeline, java=False)
+        self._missing: Sequence[MissingTopicError] = ()
+
+    def source(self) -> Iterator[Check]:
+        """The cluster, some messages, and what they decode to."""
+        pipeline = self._pipeline
+        self._missing = tuple(missing_topics(pipeline))
+        for missing in self._missing:
+            missing.put(self._places)
+        if pipeline.source.format == "tubemq":
+            looked: list[Looked] = []
+            yield _tried("source", lambda: self._look(looked))
+            if not looked:
+                return
+            self._kind = source_kind(pipeline, java=looked[0].java)
+            pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
+        yield _tried("read", lambda: self._read(pipeline))
+
+    def _look(self, looked: list[Looked]) -> str:
+        self._refuse_missing("source")
+        try:
+            found = look(self._pipeline, None)
+        except MissingStartError as error:
+            error.put(self._places)
+            raise
+        looked.append(found)
+        there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
+        return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
+
+    def _refuse_missing(self, part: str) -> None:
+        """Refuse a part of the file whose topic is not there."""
+        for missing in self._missing:
+            if missing.path.startswith(f"{part}."):
+                raise missing
+
+    def _read(self, pipeline: Pipeline) -> str:
+        opened = open_source(self._spark, pipeline, streaming=False)
+        if pipeline.audit is not None:
+            check_time(opened.rows.schema, pipeline.audit.time)
+        whole = pipeline.source.format == "tubemq"  # `_last_messages` bounds it, and a message may hold many records
+        rows = opened.rows.limit(MOST_ROWS if whole else self._messages).cache()
+        table, _ = collected(rows)
+        self._input = opened.accepted(rows)
+        if not opened.decoded:
+            return _count(len(table), "message" if whole else "row")
+        return told_of_decoded(pipeline, [row["_error"] for row in table])
+
+    def steps(self) -> Iterator[Check]:
+        """Each step on those messages; on none where there are none."""
+        yield from (_tried(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables)
+        try:
+            rows = self._input if self._input is not None else decoded(self._spark, self._pipeline, ())[0]
+            self._made = compiled(rows, self._pipeline, self._places)
+        except TubeError as error:
+            yield Check("steps", "", error)
+            return
+        for step in self._pipeline.steps:
+            yield _tried(f"step {step.name}", self._counter(step.name))
+        if self._input is not None:
+            yield _tried("stream", self._as_stream)
+
+    def _table_reader(self, name: str) -> Callable[[], str]:
+        def read() -> str:
+            only = replace(self._pipeline, tables=tuple(one for one in self._pipeline.tables if one.name == name))
+            make_tables(self._spark, only)
+            return f"{len(self._spark.table(name).columns)} columns"
+
+        return read
+
+    def _counter(self, name: str) -> Callable[[], str]:
+        return lambda: _count(len(collected(self._made[name])[0]), "row")
+
+    def _as_stream(self) -> str:
+        """Whether Spark takes the steps on a stream, too, and which of them need state there."""
+        opened = open_source(self._spark, self._pipeline)
+        made = apply_steps(opened.accepted(), self._pipeline)
+        self._streams, self._stream = made, opened.rows
+        kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
+        return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
+
+    def sinks(self) -> Iterator[Check]:
+        """Whether each can be reached and written, and takes the rows."""
+        for number, sink in enumerate(self._pipeline.sinks):
+            step = input_of(self._pipeline, sink.input)
+            rows = self._made.get(step)
+            schema = rows.schema if rows is not None else None
+            make = partial(self._sink, number, sink, schema)
+            yield _tried(f"sink {sink.name}", self._checker(make, schema, step))
+        if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
+            from pytubemq.decode.rejected import REJECTED_SCHEMA
+
+            letters = partial(self._letters, self._pipeline.dead_letter)
+            yield _tried(DEAD_LETTER, self._checker(letters, REJECTED_SCHEMA))
+
+    def _letters(self, letters: DeadLetter) -> SinkWriter:
+        self._refuse_missing(DEAD_LETTER)
+        return make_dead_letters(letters, beside=f"{self._pipeline.state}/{DEAD_LETTER}")
+
+    def _sink(self, number: int, sink: Sink, schema: StructType | None) -> SinkWriter:
+        self._refuse_missing(f"sinks[{number}]")
+        if schema is not None:
+            check_named(number, sink, schema.names, self._places)
+        return make_sink(sink)
+
+    def _checker(
+        self, make: Callable[[], SinkWriter], schema: StructType | None, step: str = DEAD_LETTER
+    ) -> Callable[[], str]:
+        def check() -> str:
+            writer = make()
+            check_output(self._pipeline, writer.spec, self._streams.get(step), self._stream)
+            writer.check(self._spark, schema)
+            check_promise(writer.spec, self._kind)
+            promised = {writer.guarantee, promise_of(writer.spec, source=self._kind).guarantee}
+            weaker = Guarantee.AT_LEAST_ONCE if Guarantee.AT_LEAST_ONCE in promised else Guarantee.EXACTLY_ONCE
+            return f"{writer.spec.format.value} can be written, {weaker.value.replace('_', ' ')}"
+
+        return check
+
+
+def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
+    """What came of the messages that were read: for each row None, or why it was rejected.
+
+    Raises:
+        TooManyRejectedError: not one was decoded, or the file lets none be rejected.
+    """
+    bad = [error for error in errors if error is not None]
+    fine = f"{_count(len(errors) - len(bad), 'row')} decoded"
+    if not bad:
+        return fine
+    reasons = Counter(error["reason"] for error in bad)
+    told = f"{fine}, {len(bad)} rejected: {', '.join(f'{why} {number}' for why, number in sorted(reasons.items()))}"
+    more = [f"as: {bad[0]['detail']}"]
+    decode, letters = pipeline.decode, pipeline.dead_letter
+    none_allowed = decode is not None and decode.on_error is OnError.FAIL
+    if none_allowed:
+        more.append("on_error: fail ends the run at the first")
+    elif letters is not None and letters.max_ratio is not None and len(bad) > letters.max_ratio * len(errors):
+        more.append(f"more than {percent(letters.max_ratio)} of a batch end the run")
+    text = "; ".join([told, *more])
+    if len(bad) == len(errors) or none_allowed:
+        raise TooManyRejectedError(
+            text, hint="make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
+        )
+    return text
+
+
+def _tried(name: str, look_at: Callable[[], str]) -> Check:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return Check(name, look_at())
+    except TubeError as error:
+        return Check(name, "", error)
+    except (Py4JError, PySparkException) as error:
+        return Check(name, "", ConfigError(f"{name}: {said(error)}"))
+
+
+def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:
+    """The source, from so many messages before its end, in all, to its end as it is now."""
+    there = {one.partition: messages_between(one.first, one.end) for one in looked.partitions}
+    taken = shares(there, messages)
+    start = {one.partition: one.end - taken[one.partition] * OFFSET_UNIT for one in looked.partitions}
+    return replace(pipeline.source, start=start, end={one.partition: one.end for one in looked.partitions})
+
+
+def shares(there: Mapping[str, int], wanted: int) -> dict[str, int]:
+    """So many of what each has that they are `wanted` together, or all that there are, and as even as can be."""
+    taken = {}
+    for left, name in zip(range(len(there), 0, -1), sorted(there, key=lambda name: there[name]), strict=True):
+        taken[name] = min(there[name], -(-wanted // left))
+        wanted -= taken[name]
+    return taken
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,223 @@
+"""What can be wrong with a pipeline file: a code for each, its meaning and its remedy.
+
+The invariant: every fault that is told has a code of this table; P0xx are errors, P2xx warnings, and a code keeps its
+meaning for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Severity(StrEnum):
+    """Whether a file with the fault runs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class FaultCode(StrEnum):
+    """Kinds of fault."""
+
+    UNREADABLE = "P001"
+    SYNTAX = "P002"
+    TOO_LARGE = "P003"
+    DUPLICATE_KEY = "P004"
+    MISSING_KEY = "P010"
+    WRONG_TYPE = "P011"
+    UNKNOWN_KEY = "P012"
+    BAD_VALUE = "P013"
+    BAD_REFERENCE = "P014"
+    CONTRADICTION = "P020"
+    DUPLICATE_NAME = "P021"
+    UNKNOWN_NAME = "P022"
+    UNKNOWN_INPUT = "P023"
+    SINK_LACKS_KEY = "P024"
+    SINK_TAKES_NO_KEY = "P025"
+    GUARANTEE_IMPOSSIBLE = "P026"
+    SPARK_SETTING_REFUSED = "P027"
+    DECODE_OPTION = "P028"
+    SOURCE_OPTION = "P029"
+    BAD_TEST = "P030"
+    SINK_OPTION = "P031"
+    STEP_DOES_NOT_COMPILE = "P032"
+    SINK_NOT_READY = "P033"
+    PLAIN_SECRET = "P201"
+    REFERENCE_NOT_THERE = "P202"
+    NOTHING_REJECTED = "P203"
+    DEFAULT_DEAD_LETTER = "P204"
+    UNUSED = "P205"
+    DEFAULT_STATE = "P207"
+    ROWS_DIFFER = "P208"
+    LIMIT_OF_MAIN = "P209"
+
+
+class Meaning(NamedTuple):
+    """What a code stands for."""
+
+    name: str
+    meaning: str
+    remedy: str
+
+
+MEANINGS: Final[dict[FaultCode, Meaning]] = {
+    FaultCode.UNREADABLE: Meaning(
+        "unreadable", "the file cannot be read, or is no text", "name a file in UTF-8 that ends in .yaml, .yml or .toml"
+    ),
+    FaultCode.SYNTAX: Meaning("syntax", "the file is not YAML, or not TOML", "correct the named place"),
+    FaultCode.TOO_LARGE: Meaning(
+        "too-large", "the file is longer or more deeply nested than any pipeline needs", "divide the pipeline"
+    ),
+    FaultCode.DUPLICATE_KEY: Meaning("duplicate-key", "a key is given twice in one place", "keep one of the two"),
+    FaultCode.MISSING_KEY: Meaning("missing-key", "a key that is needed is not there", "add it"),
+    FaultCode.WRONG_TYPE: Meaning(
+        "wrong-type", "a value is of another kind than the key takes", "write it as the message says"
+    ),
+    FaultCode.UNKNOWN_KEY: Meaning(
+        "unknown-key", "there is no such key in this place", "use the name that is suggested, or delete the key"
+    ),
+    FaultCode.BAD_VALUE: Meaning("bad-value", "the key does not take this value", "use one of those it takes"),
+    FaultCode.BAD_REFERENCE: Meaning(
+        "bad-reference",
+        "a ${...} is malformed, names a variable that was not given, or is needed to read the file and not there; or "
+        "--set gives a variable that the file does not name",
+        "write ${env:NAME}, ${file:/path} or ${var:name}; give variables with --set name=value; $${ is a plain ${",
+    ),
+    FaultCode.CONTRADICTION: Meaning(
+        "contradiction", "two keys that exclude each other are both there", "delete one of them"
+    ),
+    FaultCode.DUPLICATE_NAME: Meaning(
+        "duplicate-name", "two steps, tables or sinks have one name", "give each its own; case is ignored"
+    ),
+    FaultCode.UNKNOWN_NAME: Meaning(
+        "unknown-name",
+        "a step reads a name that is neither `input`, an earlier step nor a table of the file",
+        "correct the name; a table of Spark's catalog is written with its database, as in default.orders",
+    ),
+    FaultCode.UNKNOWN_INPUT: Meaning(
+        "unknown-input", "a sink takes its rows from a step that is not there", "name a step"
+    ),
+    FaultCode.SINK_LACKS_KEY: Meaning(
+        "sink-lacks-key", "the sink's format needs a key that is not there", "add it; see the reference of the file"
+    ),
+    FaultCode.SINK_TAKES_NO_KEY: Meaning(
+        "sink-takes-no-key", "the sink's format does nothing with this key", "delete the key, or use another format"
+    ),
+    FaultCode.GUARANTEE_IMPOSSIBLE: Meaning(
+        "guarantee-impossible",
+        "the sink cannot promise what `guarantee` asks for",
+        "do what the message says it would need, or ask for at_least_once",
+    ),
+    FaultCode.SPARK_SETTING_REFUSED: Meaning(
+        "spark-setting-refused", "a setting of Spark would harm this pipeline", "delete the setting"
+    ),
+    FaultCode.DECODE_OPTION: Meaning("decode-option", "the decoder does not take this", "see the page on formats"),
+    FaultCode.SOURCE_OPTION: Meaning("source-option", "the source does not take this", "see the page on its options"),
+    FaultCode.BAD_TEST: Meaning(
+        "bad-test", "a test gives or expects what cannot be", "name sinks of the file, and keys of a message"
+    ),
+    FaultCode.SINK_OPTION: Meaning("sink-option", "the sink does not take this option", "see the page of the sink"),
+    FaultCode.STEP_DOES_NOT_COMPILE: Meaning(
+        "step-does-not-compile", "Spark refuses a step's query, or its function fails", "correct it at the named place"
+    ),
+    FaultCode.SINK_NOT_READY: Meaning(
+        "sink-not-ready", "a sink cannot be reached or written, or has other columns", "do as the message says"
+    ),
+    FaultCode.PLAIN_SECRET: Meaning(
+        "plain-secret", "a password or token is in the file", "put ${env:NAME} or ${file:/path} in its place"
+    ),
+    FaultCode.REFERENCE_NOT_THERE: Meaning(
+        "reference-not-there",
+        "an environment variable or a file that is referred to is not there now",
+        "set it before dry-run and run, or give a default: ${env:NAME:-value}",
+    ),
+    FaultCode.NOTHING_REJECTED: Meaning(
+        "nothing-rejected",
+        "no record can come to the dead letters",
+        "delete dead_letter, or decode with on_error: dead_letter",
+    ),
+    FaultCode.DEFAULT_DEAD_LETTER: Meaning(
+        "default-dead-letter",
+        "rejected records have no place of their own; they are kept beside the state",
+        "add dead_letter, or say on_error: drop or fail",
+    ),
+    FaultCode.UNUSED: Meaning("unused", "nothing reads this step or table", "delete it, or name it where it belongs"),
+    FaultCode.DEFAULT_STATE: Meaning(
+        "default-state",
+        "`state` is not given, so progress is kept beside the file, on this machine",
+        "set state to a directory that outlives the machine",
+    ),
+    FaultCode.ROWS_DIFFER: Meaning(
+        "rows-differ",
+        "a step makes other rows when a batch is done again, and a topic takes them by number; the run refuses that",
+        "take a time that the message has, or give the sink idempotency_key or options.idempotent: false",
+    ),
+    FaultCode.LIMIT_OF_MAIN: Meaning(
+        "limit-of-main",
+        "a limit of dead_letter ends the run, but sinks behind steps that keep state, and those of layout log, read "
+        "the source for themselves: they may have the batch's other rows by then, or get them at the next start",
+        "take on_error: fail, which holds for every sink, or give those sinks a file of their own",
+    ),
+}  # fmt: skip
+
+
+_FOUND_BY_SPARK: Final = (FaultCode.STEP_DOES_NOT_COMPILE, FaultCode.SINK_NOT_READY)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, and where. Lines and columns begin at 1."""
+
+    file: str
+    line: int
+    column: int
+    severity: Severity
+    key: str
+    """As it is shown: `sinks.lake.path`; empty for the file as a whole."""
+    message: str
+    hint: str | None
+    code: FaultCode
+
+    @property
+    def place(self) -> str:
+        """As compilers write it; a file that cannot be read has no lines."""
+        return self.file if self.code is FaultCode.UNREADABLE else f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def text(self) -> str:
+        """Without its place: `decode.on_eror: unknown key, did you mean "on_error"?`."""
+        said = f"{self.key}: {self.message}" if self.key else self.message
+        return f"{said}, {self.hint}" if self.hint else said
+
+
+def severity_of(code: FaultCode) -> Severity:
+    """P2xx are warnings."""
+    return Severity.WARNING if code.value.startswith("P2") else Severity.ERROR
+
+
+class PipelineFileError(ConfigError):
+    """A pipeline file has errors; `faults` are all of them, warnings too."""
+
+    def __init__(self, faults: tuple[Fault, ...], *, hint: str | None = None) -> None:
+        errors = [fault for fault in faults if fault.severity is Severity.ERROR]
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
+            super().__init__(f"{first.file}: {first.message} [{first.code}]", hint=hint or first.hint)
+        else:
+            super().__init__(f"{first.place} {first.text} [{first.code}]{more}", hint=hint or _all_of(errors))
+        self.faults = faults
+
+
+def _all_of(errors: Sequence[Fault]) -> str | None:
+    """Where the others are told: by lint, or here those that lint cannot find."""
+    if errors[0].code not in _FOUND_BY_SPARK:
+        return f"all of them: pytubemq pipeline lint {errors[0].file}"
+    return "; ".join(f"also {fault.place} {fault.text}" for fault in errors[1:]) or None

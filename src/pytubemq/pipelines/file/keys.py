@@ -1,0 +1,328 @@
+"""Every key of a pipeline file, written once: what it takes, its default and what it means.
+
+The invariant: the loader, the faults for unknown keys, the JSON schema and the reference page are all made from these
+tables and from nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.pipelines.file import model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Kind(StrEnum):
+    """What a key takes, in the words of the reference page."""
+
+    TEXT = "text"
+    NAME = "name"
+    SQL = "Spark SQL"
+    FUNCTION = "module:function"
+    COUNT = "number"
+    SIZE = "size"
+    DURATION = "duration"
+    INTERVAL = "interval"
+    RATIO = "share"
+    FLAG = "true or false"
+    CHOICE = "one of"
+    TEXTS = "list of text"
+    OPTIONS = "mapping of text"
+    POSITIONS = "text or mapping"
+    SECTION = "section"
+    SECTIONS = "list of sections"
+    ROWS = "list of rows"
+    EXPECTED = "mapping of lists of rows"
+
+
+_LATE: Final = frozenset(
+    {"master", "path", "url", "table", "topic", "options", "conf", "packages", "jars", "state", "sql"}
+)
+"""Fields in which references stay until they are used: places, and what may hold a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a section."""
+
+    name: str
+    kind: Kind
+    doc: str
+    field: str = ""
+    """Of the model's class; the key's own name if empty."""
+    default: str = ""
+    """As the reference page shows it; the value itself stands in the model."""
+    choices: tuple[str, ...] = ()
+    enum: type[StrEnum] | None = None
+    """Of the model, for a choice that it has a type for."""
+    required: bool = False
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The words of a choice."""
+        if self.choices or self.enum is None:
+            return self.choices
+        return tuple(member.value for member in self.enum)
+
+    @property
+    def into(self) -> str:
+        """The field of the model that it fills."""
+        return self.field or self.name
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a reference is looked up when the file is read."""
+        return self.into not in _LATE
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A group of keys, and the class that they make."""
+
+    path: str
+    made: type
+    doc: str
+    keys: tuple[Key, ...]
+    short: str = ""
+    """The key that a bare text stands for: `trigger: 10s`."""
+
+    def key(self, name: str) -> Key | None:
+        """By its name."""
+        return next((key for key in self.keys if key.name == name), None)
+
+
+_DEAD_LETTER_SINKS: Final = tuple(sink.value for sink in model.SinkFormat if sink.value not in {"kafka", "iceberg"})
+
+ROOT: Final = Section(
+    "",
+    model.Pipeline,
+    "The file as a whole.",
+    (
+        Key("name", Kind.NAME, "What the pipeline is called: letters, digits, `_`, `-` and `.`.", required=True),
+        Key("source", Kind.SECTION, "Where rows come from.", required=True),
+        Key("decode", Kind.SECTION, "How a message becomes rows; without it steps see the source's own columns."),
+        Key("tables", Kind.SECTIONS, "Tables at rest that steps join by name."),
+        Key("steps", Kind.SECTIONS, "Transformations, in order, over `input`, earlier steps and tables."),
+        Key("sinks", Kind.SECTIONS, "Where rows go; at least one.", required=True),
+        Key("dead_letter", Kind.SECTION, "Where records go that cannot be decoded.",
+            default="Parquet in `<state>/dead_letter`"),
+        Key("trigger", Kind.SECTION, "When a batch is begun; a bare text is its kind or its interval.",
+            default="default"),
+        Key("audit", Kind.SECTION, "Counts for each minute of a time that rows carry; a bare text is `time`."),
+        Key("state", Kind.TEXT, "Directory (path or URI) of checkpoint, ledger and progress.",
+            default="`.pytubemq/<name>` beside the file"),
+        Key("spark", Kind.SECTION, "How Spark is started when the runner starts it."),
+        Key("tests", Kind.SECTIONS, "Messages in and rows out, run by `pipeline test` without a cluster."),
+    ),
+)  # fmt: skip
+
+SOURCE: Final = Section(
+    "source",
+    model.Source,
+    "A topic of a TubeMQ cluster, or anything that Spark reads.",
+    (
+        Key("format", Kind.TEXT, "`tubemq`, or any format that Spark reads, to feed a topic.", default="tubemq"),
+        Key("master", Kind.TEXT, "The Masters: `host:port`, several with commas.", default="the current profile's"),
+        Key("topic", Kind.TEXT, "One topic.", field="topics"),
+        Key("topics", Kind.TEXTS, "Several topics."),
+        Key("topic_pattern", Kind.TEXT, "All topics whose whole name matches this regular expression."),
+        Key("start", Kind.POSITIONS, "Where a new pipeline begins: `earliest`, `latest`, `group:NAME`, a time "
+            "(ISO 8601 or milliseconds), `-10m` (that long ago), or a mapping by topic or partition. A partition "
+            "without a message so new begins at its end; `options.startingTimestampStrategy` may say otherwise.",
+            default="latest"),
+        Key("end", Kind.POSITIONS, "Where it stops for good, written as `start`.", default="never"),
+        Key("limit", Kind.SECTION, "Bounds of one batch."),
+        Key("commit_group", Kind.TEXT, "Group under which progress is shown at the Brokers; never used for recovery. "
+            "Of several queries the first one shows its own: `main`, if there is one."),
+        Key("filters", Kind.TEXTS, "Message types that the Broker sends; the others stay there."),
+        Key("dedup", Kind.FLAG, "Leave out what an idempotent Spark sink sent twice.", default="false"),
+        Key("on_data_loss", Kind.CHOICE, "What happens when messages that were to be read are gone.",
+            default="fail", choices=("fail", "ignore", "report")),
+        Key("columns", Kind.TEXTS, "Of the source's own columns, those that stay beside the decoded ones.",
+            default="all without `decode`, none with it"),
+        Key("path", Kind.TEXT, "Of other formats than tubemq."),
+        Key("schema", Kind.TEXT, "Of other formats than tubemq: columns as Spark writes them."),
+        Key("options", Kind.OPTIONS, "Handed to Spark's reader as they are."),
+    ),
+)  # fmt: skip
+
+LIMIT: Final = Section(
+    "source.limit",
+    model.Limit,
+    "Bounds of one batch; all hold together.",
+    (
+        Key("rows", Kind.COUNT, "Messages of a batch at most.", default="none"),
+        Key("bytes", Kind.SIZE, "Size of a batch's messages at most, as `64MiB`.", field="size_bytes", default="none"),
+        Key("min_rows", Kind.COUNT, "A batch waits until there are so many.", default="none"),
+        Key("max_delay", Kind.DURATION, "How long `min_rows` may hold a batch back.", field="max_delay_s",
+            default="none"),
+        Key("fetch", Kind.DURATION, "How long one task may fetch.", field="fetch_s", default="none"),
+    ),
+)  # fmt: skip
+
+DECODE: Final = Section(
+    "decode",
+    model.Decode,
+    "How a message becomes rows.",
+    (
+        Key("format", Kind.TEXT, "`raw`, `csv`, `kv`, `json`, `avro`, `canal-json`, `debezium-json` or `inlong-msg`.",
+            default="raw"),
+        Key("schema", Kind.TEXT, "Columns as Spark writes them: `id BIGINT, at TIMESTAMP`."),
+        Key("inner", Kind.TEXT, "The format inside of `inlong-msg`."),
+        Key("on_error", Kind.CHOICE, "What becomes of a record that cannot be decoded: kept as a dead letter, "
+            "counted and left out, or the end of the run.",
+            default="dead_letter", enum=model.OnError),
+        Key("options", Kind.OPTIONS, "Of the format."),
+    ),
+)  # fmt: skip
+
+TABLE: Final = Section(
+    "tables[]",
+    model.Table,
+    "A table at rest.",
+    (
+        Key("name", Kind.NAME, "By which steps read it.", required=True),
+        Key("format", Kind.TEXT, "Any that Spark reads.", required=True),
+        Key("path", Kind.TEXT, "Where it lies."),
+        Key("schema", Kind.TEXT, "Columns as Spark writes them."),
+        Key("options", Kind.OPTIONS, "Handed to Spark's reader as they are."),
+    ),
+)
+
+STEP: Final = Section(
+    "steps[]",
+    model.Step,
+    "One transformation, by `sql` or by `python`.",
+    (
+        Key("name", Kind.NAME, "By which later steps and sinks read it.", required=True),
+        Key("sql", Kind.SQL, "A query over `input`, earlier steps and tables."),
+        Key("python", Kind.FUNCTION, "A function that takes a DataFrame (the step before) and returns one."),
+        Key("watermark", Kind.SECTION, "How late rows may be, for windows and state."),
+    ),
+)
+
+WATERMARK: Final = Section(
+    "steps[].watermark",
+    model.Watermark,
+    "How late rows may be.",
+    (
+        Key("column", Kind.TEXT, "The time that counts.", required=True),
+        Key("delay", Kind.INTERVAL, "As `10 minutes` or `10m`.", required=True),
+    ),
+)
+
+SINK: Final = Section(
+    "sinks[]",
+    model.Sink,
+    "The kind of sink.",
+    (
+        Key("name", Kind.NAME, "What it is called in progress, reports and tests.", required=True),
+        Key("format", Kind.CHOICE, "What writes.", enum=model.SinkFormat, required=True),
+        Key("input", Kind.NAME, "The step whose rows it takes, or `input`.", default="the last step"),
+        Key("path", Kind.TEXT, "Of parquet and delta: directory or URI."),
+        Key("table", Kind.TEXT, "Of iceberg, delta and jdbc."),
+        Key("url", Kind.TEXT, "Of jdbc."),
+        Key("topic", Kind.TEXT, "Of tubemq and kafka, unless rows have a column `topic`. Rows without a column "
+            "`body` (kafka: `value`) go as JSON."),
+        Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
+        Key("partition_by", Kind.TEXTS, "Of parquet, delta and iceberg: columns that name directories."),
+        Key("keys", Kind.TEXTS, "Of jdbc and delta: columns that name a row, which is then replaced; of kafka: those "
+            "of the message's key."),
+        Key("layout", Kind.CHOICE, "Of parquet: `batches`, a directory for each batch; `log`, Spark's file sink, for "
+            "readers that are Spark.", choices=("batches", "log"), default="batches"),
+        Key("idempotency_key", Kind.TEXT, "Of tubemq: a column that tells a row sent twice."),
+        Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
+            enum=model.Guarantee),
+        Key("on_schema_change", Kind.CHOICE, "When rows have other columns than the table.", default="fail",
+            enum=model.OnSchemaChange),
+        Key("options", Kind.OPTIONS, "Handed to the writer."),
+    ),
+)  # fmt: skip
+
+DEAD_LETTER: Final = Section(
+    "dead_letter",
+    model.DeadLetter,
+    "Where records go that cannot be decoded, and how many are too many.",
+    (
+        Key("format", Kind.CHOICE, "What writes.", choices=_DEAD_LETTER_SINKS, enum=model.SinkFormat,
+            default="tubemq with `topic`, jdbc with `url`, else parquet"),
+        Key("path", Kind.TEXT, "Of parquet and delta; of tubemq, where those go that are too long for a message.",
+            default="of parquet and tubemq `<state>/dead_letter`"),
+        Key("topic", Kind.TEXT, "Of tubemq."),
+        Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
+        Key("table", Kind.TEXT, "Of jdbc and delta."),
+        Key("url", Kind.TEXT, "Of jdbc."),
+        Key("max_ratio", Kind.RATIO, "Share of a batch's records; above it the run fails before anything of the batch "
+            "is written, but for sinks that read the source for themselves: behind steps that keep state, or of layout "
+            "log.", default="none"),
+        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life; likewise.", default="none"),
+        Key("options", Kind.OPTIONS, "Handed to the writer."),
+    ),
+)  # fmt: skip
+
+TRIGGER: Final = Section(
+    "trigger",
+    model.Trigger,
+    "When a batch is begun.",
+    (
+        Key("kind", Kind.CHOICE, "`default`: when the last one is done and there is news; `available_now`: all that is "
+            "there, then the end; `once`: the same in one batch.",
+            enum=model.TriggerKind, default="default, or interval if one is given"),
+        Key("interval", Kind.INTERVAL, "As `10 seconds` or `10s`."),
+    ),
+    short="kind",
+)  # fmt: skip
+
+AUDIT: Final = Section(
+    "audit",
+    model.Audit,
+    "Counts for each minute.",
+    (Key("time", Kind.TEXT, "A column with a time.", default="the message's `msgTime`, else its `timestamp`"),),
+    short="time",
+)
+
+SPARK: Final = Section(
+    "spark",
+    model.SparkSettings,
+    "How Spark is started; under spark-submit its own settings count.",
+    (
+        Key("master", Kind.TEXT, "As Spark takes it.", default="local[2,4]"),
+        Key("conf", Kind.OPTIONS, "Settings."),
+        Key("packages", Kind.TEXTS, "Maven coordinates of what a sink needs."),
+        Key("jars", Kind.TEXTS, "Paths of what a sink needs."),
+    ),
+)
+
+CASE: Final = Section(
+    "tests[]",
+    model.Case,
+    "A test: messages in, rows out.",
+    (
+        Key("name", Kind.TEXT, "What it shows.", default="test and its number"),
+        Key("given", Kind.ROWS, "Messages: a text is a body; a mapping has `body` (text, or `{base64: ...}`, or "
+            "`{hex: ...}`), `attributes`, `msgType`, `msgTime`, `topic`, `brokerId`, `partition`, `offset`, "
+            "`timestamp`. With another source than tubemq: rows by column.", required=True),
+        Key("expect", Kind.EXPECTED, "Rows for each sink, and for `dead_letter`; of each row only the columns that "
+            "are named, in any order. A sink that is not named is not looked at.", required=True),
+        Key("tables", Kind.EXPECTED, "Rows for each of the file's tables, in place of what lies there.",
+            default="the tables are read"),
+    ),
+)  # fmt: skip
+
+SECTIONS: Final[Mapping[str, Section]] = {
+    section.path: section
+    for section in (
+        ROOT, SOURCE, LIMIT, DECODE, TABLE, STEP, WATERMARK, SINK, DEAD_LETTER, TRIGGER, AUDIT, SPARK, CASE,
+    )
+}  # fmt: skip
+"""By path, in the order of the reference page."""
+
+
+def child(section: Section, key: Key) -> Section:
+    """The section that a key of kind section or sections holds."""
+    path = f"{section.path}.{key.name}" if section.path else key.name
+    return SECTIONS[f"{path}[]" if key.kind is Kind.SECTIONS else path]

@@ -1,0 +1,251 @@
+"""A pipeline as values: what a file, or the same in Python, comes to.
+
+The invariant: values are frozen and hold no secret, only references to secrets; where each stands in its file is kept
+apart (`places`), so that two files that say the same are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class OnError(StrEnum):
+    """What becomes of a record that cannot be decoded."""
+
+    DEAD_LETTER = "dead_letter"
+    DROP = "drop"
+    """It is counted and left out."""
+    FAIL = "fail"
+
+
+class OnSchemaChange(StrEnum):
+    """What a sink does when its rows have other columns than its table."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    """Columns that the table lacks are left out; those that the rows lack are null."""
+    ADD_COLUMNS = "add-columns"
+    WIDEN = "widen"
+    """As add-columns; and a column whose type holds more takes its place: int to bigint, float to double, ..."""
+
+
+class Guarantee(StrEnum):
+    """What a sink promises about each row of its input, through kills of any process."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+class TriggerKind(StrEnum):
+    """When a batch is begun."""
+
+    DEFAULT = "default"
+    """As soon as the last one is done and there is news."""
+    INTERVAL = "interval"
+    AVAILABLE_NOW = "available_now"
+    """All that is there at the start, in batches, then the run ends."""
+    ONCE = "once"
+    """All that is there at the start, in one batch, then the run ends."""
+
+
+class SinkFormat(StrEnum):
+    """The sinks that the runner knows."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+    JDBC = "jdbc"
+    KAFKA = "kafka"
+    TUBEMQ = "tubemq"
+    CONSOLE = "console"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bounds of one micro-batch; None is no bound. They map to the source's options of the same meaning."""
+
+    rows: int | None = None
+    size_bytes: int | None = None
+    min_rows: int | None = None
+    max_delay_s: float | None = None
+    """How long `min_rows` may hold a batch back."""
+    fetch_s: float | None = None
+    """How long one task may fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows come from: a topic, or any format that Spark reads."""
+
+    format: str = "tubemq"
+    master: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    start: str | Mapping[str, Any] | None = None
+    """earliest, latest, group:NAME, a time, -10m, or offsets by topic or partition."""
+    end: str | Mapping[str, Any] | None = None
+    limit: Limit = Limit()
+    commit_group: str | None = None
+    filters: tuple[str, ...] = ()
+    dedup: bool = False
+    on_data_loss: str = "fail"
+    """fail, ignore or report."""
+    columns: tuple[str, ...] = ()
+    """Of the source's own columns, those that stay beside the decoded ones."""
+    path: str | None = None
+    schema: str | None = None
+    """Of other formats than tubemq."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Handed to Spark as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """How a message becomes rows."""
+
+    format: str = "raw"
+    schema: str | None = None
+    """Columns as Spark writes them: `id BIGINT, at TIMESTAMP`."""
+    inner: str | None = None
+    """The format inside of InLongMsg."""
+    on_error: OnError = OnError.DEAD_LETTER
+    options: Mapping[str, str] = field(default_factory=dict)
+    of_records: bool = False
+    """Each body is one record that was taken out of a message before, as a rejected record is when it is redriven."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table at rest, joined by name in the steps."""
+
+    name: str
+    format: str
+    path: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How late rows may be for windows and state."""
+
+    column: str
+    delay: str
+    """As Spark takes it: `10 minutes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transformation: Spark SQL over `input` (the step before), earlier steps and tables by name; or Python."""
+
+    name: str
+    sql: str | None = None
+    python: str | None = None
+    """`module:function`, DataFrame to DataFrame."""
+    watermark: Watermark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The kind of sink."""
+
+    name: str
+    format: SinkFormat
+    input: str | None = None
+    """The step whose rows it takes; the last one if None."""
+    path: str | None = None
+    table: str | None = None
+    url: str | None = None
+    """Of JDBC."""
+    topic: str | None = None
+    master: str | None = None
+    partition_by: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Of an upsert."""
+    layout: str | None = None
+    """Of Parquet: `log` (Spark's file log) or `batches` (a directory for each batch)."""
+    idempotency_key: str | None = None
+    guarantee: Guarantee | None = None
+    """What the user asks for; refused if the sink cannot promise it."""
+    on_schema_change: OnSchemaChange = OnSchemaChange.FAIL
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Handed on to the writer; values may be references to secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Where rejected records go, and how many are too many."""
+
+    format: SinkFormat = SinkFormat.PARQUET
+    path: str | None = None
+    topic: str | None = None
+    master: str | None = None
+    """The source's if None."""
+    table: str | None = None
+    url: str | None = None
+    max_ratio: float | None = None
+    """Of a batch's records; above it the run fails before anything of the batch is written."""
+    max_rows: int | None = None
+    """Of the whole run."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a batch is begun."""
+
+    kind: TriggerKind = TriggerKind.DEFAULT
+    interval: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Counts by minute of a time that the rows carry."""
+
+    time: str | None = None
+    """A column; the message's `msgTime`, else its `timestamp`, if None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How Spark is started when the runner starts it."""
+
+    master: str = "local[2,4]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test inside the file: messages in, rows expected out of each sink and of the dead letters."""
+
+    name: str
+    given: tuple[Mapping[str, Any], ...]
+    expect: Mapping[str, tuple[Mapping[str, Any], ...]]
+    tables: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """Rows in place of what tables at rest hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The whole of it."""
+
+    name: str
+    source: Source
+    decode: Decode | None = None
+    tables: tuple[Table, ...] = ()
+    steps: tuple[Step, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    dead_letter: DeadLetter | None = None
+    trigger: Trigger = Trigger()
+    audit: Audit | None = None
+    state: str | None = None
+    """Directory (path or URI) of checkpoint, ledger and progress; `.pytubemq/<name>` beside the file if None."""
+    spark: SparkSettings = SparkSettings()
+    tests: tuple[Case, ...] = ()

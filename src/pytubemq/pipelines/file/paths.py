@@ -1,0 +1,46 @@
+"""Relative paths of a file made absolute: they are relative to the file, wherever a command was typed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import Pipeline, SparkSettings
+
+_WAREHOUSE: Final = re.compile(r"spark\.sql\.catalog\.([^.]+)\.warehouse", re.IGNORECASE)
+"""The setting of the directory in which a catalog keeps its tables."""
+
+
+def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
+    """The pipeline with the paths of its source, tables, sinks, dead letters and of catalogs in directories absolute. A
+    URI stays as it is, and so does what begins with a reference.
+    """
+    directory = Path(file).absolute().parent
+    letters = pipeline.dead_letter
+    return replace(
+        pipeline,
+        source=replace(pipeline.source, path=_absolute(pipeline.source.path, directory)),
+        tables=tuple(replace(table, path=_absolute(table.path, directory)) for table in pipeline.tables),
+        sinks=tuple(replace(sink, path=_absolute(sink.path, directory)) for sink in pipeline.sinks),
+        dead_letter=None if letters is None else replace(letters, path=_absolute(letters.path, directory)),
+        spark=_with_warehouses(pipeline.spark, directory),
+    )
+
+
+def _with_warehouses(settings: SparkSettings, directory: Path) -> SparkSettings:
+    """With the warehouses of catalogs of type hadoop; of other types it may be a name."""
+    made = dict(settings.conf)
+    for name, value in settings.conf.items():
+        catalog = _WAREHOUSE.fullmatch(name)
+        if catalog is not None and made.get(f"spark.sql.catalog.{catalog[1]}.type", "").strip().lower() == "hadoop":
+            made[name] = _absolute(value, directory) or value
+    return settings if made == settings.conf else replace(settings, conf=made)
+
+
+def _absolute(path: str | None, directory: Path) -> str | None:
+    if path is None or "://" in path or path.startswith(("${", "file:", "dbfs:")):
+        return path
+    return str(directory / path)

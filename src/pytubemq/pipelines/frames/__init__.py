@@ -1,0 +1,1 @@
+"""The rows of a batch: source, decoding, steps and their audit."""

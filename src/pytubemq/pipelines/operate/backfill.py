@@ -1,0 +1,201 @@
+"""A range of the source put through a pipeline again, as a run with a state of its own.
+
+The invariant: the pipeline's own progress is not touched, and the same backfill started again goes on where it stopped
+and repeats nothing: its state, and by it the batches that the sinks know, follows from its id, and an id keeps the
+range that it had first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.offset import messages_between
+from pytubemq.model.units import duration_s
+from pytubemq.pipelines.analysis.edges import lies_before, read_edge
+from pytubemq.pipelines.file.model import DeadLetter, OnError, SinkFormat, Trigger, TriggerKind
+from pytubemq.pipelines.operate.backfills import backfill_title
+from pytubemq.pipelines.operate.dead_letters import dead_letter_beside
+from pytubemq.pipelines.preflight.apart import refuse_state
+from pytubemq.pipelines.preflight.log_owner import refuse_log
+from pytubemq.pipelines.sinks.port import DEAD_LETTER
+from pytubemq.pipelines.state.files import BACKFILLS, RANGE, LocalFiles, read_object
+from pytubemq.spark.observe.lag import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.state.files import Files
+
+APART: Final = "a backfill"
+"""What the run is, in words."""
+_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """What is to be done."""
+
+    id: str
+    pipeline: Pipeline
+    """The pipeline over that range, with a state of its own."""
+    range: Mapping[str, Any]
+    """`asked`: the two places as they were given; `places`: as they were when it was begun."""
+
+    @property
+    def title(self) -> str:
+        """What its run is called."""
+        return backfill_title(self.pipeline.name, self.id)
+
+    def keep(self) -> None:
+        """Write the range down, before the run begins: from then on the id is of this range."""
+        state = str(self.pipeline.state)
+        if "://" not in state:
+            Path(state).mkdir(parents=True, exist_ok=True)
+        files = _files(state)
+        if not read_object(files, RANGE):
+            files.write(RANGE, dict(self.range))
+
+
+def backfill_of(
+    pipeline: Pipeline, start: str | Mapping[str, Any], end: str | Mapping[str, Any], *, id: str | None = None
+) -> Backfill:
+    """The pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
+
+    What is asked for again under its id is the range that it was when it was begun. What is rejected joins the
+    pipeline's own dead letters.
+
+    Raises:
+        ConfigError: the source is no topic, a place is none, the end lies before the start, the id is none or of
+            another range, a sink's layout is log, or a step keeps state.
+    """
+    refuse_log(pipeline, APART)
+    refuse_state(pipeline, APART)
+    if pipeline.source.format != "tubemq":
+        raise ConfigError(
+            f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
+            hint="backfill works on topics",
+        )
+    _check_places(start, end)
+    asked = json.loads(json.dumps([start, end], default=dict))
+    start, end = _fixed(start), _fixed(end)
+    if id is None:
+        id = hashlib.sha256(repr((start, end)).encode()).hexdigest()[:12]
+    if not _ID.fullmatch(id):
+        raise ConfigError(f"{id!r} is no id of a backfill", hint="use letters, digits, . _ -, at most 64")
+    state = f"{pipeline.state}/{BACKFILLS}/{id}"
+    wanted = {"asked": asked, "places": json.loads(json.dumps([start, end], default=dict))}
+    begun = read_object(_files(state), RANGE)
+    if begun and begun.get("asked") != asked and begun.get("places") != wanted["places"]:
+        first, last = begun.get("places") or (None, None)
+        raise ConfigError(
+            f"backfill {id} was begun from {first} to {last}, not from {start} to {end}",
+            hint="start it again with its own range, or give this one another name: --id NAME",
+        )
+    if begun:
+        wanted, (start, end) = begun, begun["places"]
+    source = replace(pipeline.source, start=start, end=end, commit_group=None)
+    over = replace(
+        pipeline,
+        source=source,
+        state=state,
+        trigger=Trigger(TriggerKind.AVAILABLE_NOW),
+        dead_letter=dead_letter_beside(pipeline),
+    )
+    return Backfill(id, over, wanted)
+
+
+def ranges(backfill: Backfill) -> list[dict[str, Any]]:
+    """What would be read, by partition: offsets, and messages (at Java Brokers the most that it can be).
+
+    Raises:
+        TubeError: the cluster cannot be asked, or a place is not there.
+    """
+    from pytubemq.pipelines.frames.source import source_options
+    from pytubemq.spark.source.batch import TubeMqReader
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.read.task import RangePartition
+
+    options = parse_options(source_options(backfill.pipeline, streaming=False))
+    wanted = [
+        one for part in TubeMqReader(options).partitions() if isinstance(part, RangePartition) for one in part.ranges
+    ]
+    found: dict[str, dict[str, Any]] = {}
+    for one in wanted:
+        key = str(one.partition)
+        row = found.setdefault(key, {"partition": key, "from": one.start, "to": one.end, "messages": 0})
+        row["from"], row["to"] = min(row["from"], one.start), max(row["to"], one.end)
+        row["messages"] = messages_between(row["from"], row["to"])
+    return [found[key] for key in sorted(found)]
+
+
+def effects(pipeline: Pipeline) -> list[str]:
+    """What writing rows again does to each sink, and rejecting records again to the dead letters."""
+    found = [f"{sink.name}: {_effect(sink.format, keyed=bool(sink.keys))}" for sink in pipeline.sinks]
+    decode = pipeline.decode
+    if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
+        again = _effect((pipeline.dead_letter or DeadLetter()).format, keyed=False)
+        found.append(f"{DEAD_LETTER}, of what is rejected again: {again}")
+    return found
+
+
+def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
+    """First readable offset and end of each partition of the source's topics.
+
+    Raises:
+        TubeError: the cluster cannot be asked.
+    """
+    from pytubemq.pipelines.frames.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.planning.survey import Survey
+
+    if pipeline.source.format != "tubemq":
+        raise ConfigError(f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no newest messages")
+    options = parse_options(source_options(replace(pipeline, decode=None), streaming=False))
+    return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
+
+
+def _files(state: str) -> Files:
+    if "://" not in state:
+        return LocalFiles(Path(state).absolute())
+    from pytubemq.pipelines.state.directory import StateDirectory
+
+    return StateDirectory(state)
+
+
+def _fixed(place: Any) -> Any:
+    """A time ago as the time that it is now; all else as it is."""
+    if not isinstance(place, str) or not place.startswith("-"):
+        return place
+    ago_s = duration_s(place[1:])
+    return place if ago_s is None else iso(time.time() - ago_s)
+
+
+def _check_places(start: str | Mapping[str, Any], end: str | Mapping[str, Any]) -> None:
+    for name, place in (("--from", start), ("--to", end)):
+        if isinstance(place, str):
+            try:
+                read_edge(place)
+            except ConfigError as error:
+                raise ConfigError(f"{name}: {error.message}", hint=error.hint) from error
+    both = isinstance(start, str) and isinstance(end, str)
+    if both and lies_before(str(end), str(start), int(time.time() * 1000)):
+        raise ConfigError(f"--to {end} is before --from {start}", hint="there is nothing between them: change one")
+
+
+def _effect(kind: SinkFormat, *, keyed: bool) -> str:
+    if keyed:
+        return "rows of the same keys are replaced"
+    if kind is SinkFormat.CONSOLE:
+        return "rows are printed"
+    if kind in (SinkFormat.TUBEMQ, SinkFormat.KAFKA):
+        return "rows are sent again"
+    return "rows are added; existing ones stay, so rows may be duplicated"

@@ -1,0 +1,153 @@
+"""A few real messages at a stage of the pipeline.
+
+The invariant: nothing is written and no progress is touched; what is read is bounded by the messages asked for. What a
+topic gives is read by the same reader and decoded by the same decoder whether Spark calls them or this process does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
+from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
+from pytubemq.pipelines.report.plain import plain_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pytubemq.pipelines.file.model import Pipeline
+
+MESSAGES: Final = "source"
+INPUT: Final = "input"
+REJECTED: Final = "rejected"
+MOST_MESSAGES: Final = 10_000
+
+
+def stages(pipeline: Pipeline) -> tuple[str, ...]:
+    """What can be looked at: the messages, decoded rows, each step, each sink's rows, and what was rejected."""
+    named = [step.name for step in pipeline.steps] + [sink.name for sink in pipeline.sinks]
+    return (MESSAGES, INPUT, *dict.fromkeys(named), REJECTED)
+
+
+def check_stage(pipeline: Pipeline, stage: str) -> str:
+    """The stage, if there is one of that name.
+
+    Raises:
+        ConfigError: there is none; naming those that there are.
+    """
+    import difflib
+
+    known = stages(pipeline)
+    if stage in known:
+        return stage
+    near = difflib.get_close_matches(stage, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"the stages are {', '.join(known)}"
+    raise ConfigError(f"pipeline {pipeline.name} has no stage {stage!r}", hint=hint)
+
+
+def needs_spark(pipeline: Pipeline, stage: str) -> bool:
+    """Whether the rows at a stage take a session: those of a step, and all of another source than a topic."""
+    return pipeline.source.format != "tubemq" or _rows_of(pipeline, stage) not in (MESSAGES, INPUT, REJECTED)
+
+
+def _rows_of(pipeline: Pipeline, stage: str) -> str:
+    """The stage whose rows they are: a sink has those of a step, or of the input."""
+    if stage in (MESSAGES, INPUT, REJECTED) or any(step.name == stage for step in pipeline.steps):
+        return stage
+    return next(input_of(pipeline, sink.input) for sink in pipeline.sinks if sink.name == stage)
+
+
+def tap(
+    spark: SparkSession | None, pipeline: Pipeline, stage: str, *, messages: int, newest: bool = False
+) -> list[Any]:  # fmt: skip
+    """The rows at a stage that `messages` messages come to, as mappings for JSON.
+
+    Args:
+        spark: a session with the settings of a run; None where `needs_spark` says that it takes none.
+        pipeline: what to look into.
+        stage: one of `stages`.
+        messages: how many messages are read; from the pipeline's own start, or the last ones of each partition.
+        newest: the last ones.
+
+    Raises:
+        TubeError: the source cannot be read, or a step does not compile.
+    """
+    check_stage(pipeline, stage)
+    source = (
+        _newest(pipeline, messages) if newest else replace(pipeline.source, start=pipeline.source.start or "earliest")
+    )
+    pipeline = replace(pipeline, source=source)
+    if stage == MESSAGES:
+        pipeline = replace(pipeline, decode=None)
+    step = _rows_of(pipeline, stage)
+    if needs_spark(pipeline, stage):
+        assert spark is not None
+        return _by_spark(spark, pipeline, step, messages)
+    return [row for batch in _read_here(pipeline, messages) for row in plain_rows(_at(pipeline, step, batch))]
+
+
+def _by_spark(spark: SparkSession, pipeline: Pipeline, step: str, messages: int) -> list[Any]:
+    from pytubemq.pipelines.frames.source import open_source
+
+    opened = open_source(spark, pipeline, streaming=False)
+    few = opened.rows.limit(messages)
+    if step == REJECTED:
+        return rows_of(opened.rejected(few)) if opened.decoded else []
+    if step == MESSAGES:
+        return rows_of(few)
+    make_tables(spark, pipeline)
+    return rows_of(apply_steps(opened.accepted(few), pipeline, until=step)[step])
+
+
+def _read_here(pipeline: Pipeline, rows: int) -> Iterator[pa.RecordBatch]:
+    """The first rows of the source, as the tasks of Spark would read them one after the other."""
+    from pytubemq.spark.source.batch import TubeMqReader
+    from pytubemq.spark.source.option_table import Scope
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.read.cluster import Cluster
+
+    options = parse_options(source_options(pipeline, streaming=False), Scope.BATCH)
+    reader = TubeMqReader(options)
+    try:
+        for batch in chain.from_iterable(map(reader.read, reader.partitions())):
+            yield batch.slice(0, rows)
+            rows -= len(batch)
+            if rows <= 0:
+                return
+    finally:
+        Cluster(options.masters).forget()
+
+
+def _at(pipeline: Pipeline, step: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What of a batch of the source's rows is to be seen: those that were rejected, those that were not, or all."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    if ERROR not in names:
+        return batch.slice(0, 0) if step == REJECTED else batch
+    errors = batch.column(ERROR)
+    if step == REJECTED:
+        return pa.RecordBatch.from_struct_array(errors.drop_null())
+    return batch.filter(errors.is_null()).select(visible_of(pipeline, names))
+
+
+def rows_of(rows: DataFrame) -> list[Any]:
+    """The rows as mappings for JSON."""
+    return list(plain_rows(rows.toArrow()))
+
+
+def _newest(pipeline: Pipeline, messages: int) -> Any:
+    """The source, from so many messages before its end."""
+    from pytubemq.pipelines.operate.backfill import ends_of
+
+    ends = ends_of(pipeline)
+    each = -(-messages // max(1, len(ends)))
+    start = {str(key): max(low, high - each * OFFSET_UNIT) for key, (low, high) in ends.items()}
+    return replace(pipeline.source, start=start, end=None)

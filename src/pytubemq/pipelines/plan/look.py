@@ -1,0 +1,163 @@
+"""What a plan asks the cluster: partitions, where the next batch begins, how much waits. Nothing is changed by it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.offset import messages_between
+from pytubemq.pipelines.analysis.missing import MissingStartError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.state.files import Files
+
+MAIN_CHECKPOINT: Final = "checkpoint"
+"""Of the query of all that goes batch by batch; each other query has one of its own, `checkpoint-QUERY`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLook:
+    """One partition."""
+
+    partition: str
+    first: int
+    """Where its messages begin now."""
+    start: int
+    """Where the next batch begins."""
+    end: int
+    """Where its messages end now."""
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The source as it is now."""
+
+    partitions: tuple[PartitionLook, ...]
+    java: bool
+    """Whether a Java Broker has one of them."""
+    goes_on: bool
+    """Whether there is progress to go on from."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages of all partitions; where a Java Broker's offsets have gaps it is the most that there can be."""
+        return sum(one.waiting for one in self.partitions)
+
+
+def look(pipeline: Pipeline, files: Files | None) -> Looked:
+    """Ask the cluster.
+
+    Args:
+        pipeline: whose source is a topic, its Masters named.
+        files: the state directory; None if the pipeline has not run.
+
+    Raises:
+        MissingStartError: the place to begin at is not there.
+        TubeError: the cluster cannot be reached, or a topic does not exist.
+    """
+    from pytubemq.pipelines.frames.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.plan.plan import BrokerKind
+    from pytubemq.spark.source.planning.resolve import resolve_start
+    from pytubemq.spark.source.planning.survey import Survey
+    from pytubemq.spark.source.positions import Edge, Positions
+
+    options = parse_options(source_options(pipeline))
+    survey = Survey(options)
+    try:
+        ends = survey.ends()
+        known = progress(files, queries_beside(pipeline)) if files is not None else {}
+        begin = dict(known)
+        if not known:
+            positions = options.starting or Positions(Edge.LATEST)
+            now_ms = int(time.time() * 1000)
+            try:
+                begin = resolve_start(positions, ends, survey, now_ms=now_ms, no_such_time=options.no_such_time)
+            except ConfigError as error:
+                raise MissingStartError(error) from error
+    finally:
+        survey.cluster.forget()
+    found = []
+    for partition, there in sorted(ends.items(), key=lambda item: str(item[0])):
+        start = max(begin.get(str(partition), there.min_offset), there.min_offset)
+        waiting = messages_between(start, max(start, there.max_offset))
+        found.append(PartitionLook(str(partition), there.min_offset, start, there.max_offset, waiting))
+    java = any(survey.kind(partition) is BrokerKind.JAVA for partition in ends)
+    return Looked(tuple(found), java=java, goes_on=bool(known))
+
+
+def reads_java(pipeline: Pipeline) -> bool | None:
+    """Whether a Java Broker has a partition of the pipeline's topics; None if the cluster did not say."""
+    from pytubemq.errors import TubeError
+    from pytubemq.pipelines.frames.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.planning.survey import Survey
+
+    if pipeline.source.format != "tubemq":
+        return False
+    survey = Survey(parse_options(source_options(pipeline)))
+    try:
+        return survey.any_java()
+    except TubeError:
+        return None
+    finally:
+        survey.cluster.forget()
+
+
+def finds_java(pipeline: Pipeline) -> bool:
+    """Whether a Java Broker has a partition of the pipeline's topics; Brokers that are away are waited for.
+
+    Raises:
+        TubeError: the cluster cannot be reached, or a topic does not exist.
+    """
+    from pytubemq.pipelines.frames.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.plan.plan import BrokerKind
+    from pytubemq.spark.source.planning.survey import Survey
+
+    survey = Survey(parse_options(source_options(pipeline)))
+    try:
+        return BrokerKind.JAVA in survey.kinds().values()
+    finally:
+        survey.cluster.forget()
+
+
+def queries_beside(pipeline: Pipeline) -> list[str]:
+    """The names that queries of the pipeline may have that are not `main`."""
+    steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]
+    return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == "log"]
+
+
+def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
+    """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none.
+
+    Of a pipeline without the query `main` it is the place that all queries named `beside` have passed.
+    """
+    least: dict[str, int] = {}
+    for checkpoint in (MAIN_CHECKPOINT, *(f"{MAIN_CHECKPOINT}-{query}" for query in beside)):
+        for partition, offset in _ended(files, checkpoint).items():
+            least[partition] = min(offset, least.get(partition, offset))
+        if checkpoint == MAIN_CHECKPOINT and least:
+            break
+    return least
+
+
+def _ended(files: Files, checkpoint: str) -> Mapping[str, int]:
+    numbers = [int(name) for name in files.names(f"{checkpoint}/commits") if name.isdigit()]
+    if not numbers:
+        return {}
+    text = files.read_bytes(f"{checkpoint}/offsets/{max(numbers)}") or b""
+    try:
+        offsets = json.loads(text.splitlines()[-1]) if text else {}
+    except ValueError:
+        return {}
+    if not isinstance(offsets, dict):
+        return {}
+    return {str(key): value for key, value in offsets.items() if isinstance(value, int)}

@@ -1,0 +1,342 @@
+"""A pipeline's plan as one value: what is read, what is done to it, where it goes, and what is promised.
+
+The invariant: the same file, cluster and state give the same plan, to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
+from pytubemq.pipelines.analysis.sql_names import names_read, words_of
+from pytubemq.pipelines.file.model import Guarantee, OnError, Sink, SinkFormat, TriggerKind
+from pytubemq.pipelines.file.normal import as_dict, differences
+from pytubemq.pipelines.file.secrets import redacted
+from pytubemq.pipelines.file.written import as_written
+from pytubemq.pipelines.state.fed_queries import MAIN, REMEDY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Step
+    from pytubemq.pipelines.plan.look import Looked, PartitionLook
+
+EXACTLY: Final = "exactly once"
+_AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
+_CONSEQUENCES: Final = (
+    (r"source\.(topics?|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
+    (r"source\.start", "counts for what has no progress yet; this pipeline goes on where it was"),
+    (r"sinks", "a new sink gets new batches; where it reads the source apart, all from source.start"),
+    (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
+    (r"sinks\.[^.]+\.(path|table|url|topic)", "only new batches go there; `pipeline backfill` brings old ones"),
+    (r"decode\.schema|steps.*", "new batches only; columns that change meet on_schema_change"),
+    (r"spark\.conf\.spark\.sql\.shuffle\.partitions", "has no effect on state that a checkpoint holds"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """The topic to read."""
+
+    format: str
+    what: str
+    """Topics, a pattern, or a path."""
+    start: str | None
+    partitions: int | None = None
+    waiting: int | None = None
+    batches: int | None = None
+    """Of what waits now; None where it is not known, or nothing bounds a batch."""
+    brokers: str | None = None
+    offsets: tuple[PartitionLook, ...] = ()
+    """Of each partition: where the next batch begins, and where its messages end now."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step."""
+
+    name: str
+    reads: tuple[str, ...]
+    keeps_state: bool
+    columns: str | None = None
+    """As Spark writes them, where Spark was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSink:
+    """One sink, or the dead letters."""
+
+    name: str
+    format: str
+    input: str
+    target: str
+    guarantee: str
+    why: str
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is not as in the last run."""
+
+    path: str
+    before: Any
+    after: Any
+    consequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole."""
+
+    name: str
+    source: PlannedSource
+    decode: str | None
+    columns: str | None
+    """Of `input`, where they are known."""
+    steps: tuple[PlannedStep, ...]
+    sinks: tuple[PlannedSink, ...]
+    dead_letter: PlannedSink | None
+    trigger: str
+    batch: str | None
+    """The bounds of one; None where there is none."""
+    rejects: str | None
+    """What becomes of the run where records cannot be decoded; None where all can."""
+    spark: str
+    """Where Spark runs, if the runner starts it."""
+    state: str
+    ran_before: bool
+    running: bool
+    """Whether a run is at work."""
+    changes: tuple[Change, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+def plan(
+    pipeline: Pipeline,
+    *,
+    looked: Looked | None = None,
+    last: Mapping[str, Any] | None = None,
+    columns: Mapping[str, str] | None = None,
+    fed: Mapping[str, str] | None = None,
+    repeating: Collection[str] = (),
+    running: bool = False,
+) -> Plan:
+    """What a run of the pipeline would do.
+
+    Args:
+        pipeline: its state named.
+        looked: the source as it is; None if nobody asked.
+        last: the normal form of the last run; None if there was none.
+        columns: of `input` and of each step, where they are known.
+        fed: by sink, the query that fed it so far, where that has made progress.
+        repeating: the sinks by number whose Brokers store repeats.
+        running: whether a run is at work.
+    """
+    columns = columns or {}
+    kind = source_kind(pipeline, java=looked is not None and looked.java)
+    steps = _steps(pipeline, columns)
+    state_of = {step.name.lower(): step.keeps_state for step in steps}
+    last_step = pipeline.steps[-1].name if pipeline.steps else "input"
+    sinks = []
+    for sink in pipeline.sinks:
+        name = sink.input or last_step
+        stateful, drops = state_of.get(name.lower(), False), sink.name not in repeating
+        promise = promise_of(sink, source=kind, stateful=stateful, drops_repeats=drops)
+        sinks.append(_sink(sink, name, promise.guarantee, promise.why, promise.needs))
+    letters = None
+    decode = pipeline.decode
+    if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
+        as_sink = _letters(pipeline.dead_letter, pipeline.state)
+        promise = promise_of(as_sink, source=kind, drops_repeats=as_sink.name not in repeating)
+        letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
+    return Plan(
+        name=pipeline.name,
+        source=_source(pipeline, looked, kind.value),
+        decode=pipeline.decode.format if pipeline.decode is not None else None,
+        columns=columns.get("input"),
+        steps=steps,
+        sinks=tuple(sinks),
+        dead_letter=letters,
+        trigger=_trigger(pipeline),
+        batch=_batch(pipeline),
+        rejects=_rejects(pipeline),
+        spark=pipeline.spark.master,
+        state=pipeline.state or f".pytubemq/{pipeline.name}",
+        ran_before=last is not None,
+        running=running,
+        changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
+    )
+
+
+def keeps_state(step: Step) -> bool:
+    """Whether a step looks at more than one row at a time, told from its words; a run asks Spark."""
+    if step.watermark is not None:
+        return True
+    return any(
+        pair in {("group", "by"), ("select", "distinct")} or (pair[0] in _AGGREGATES and pair[1] == "(")
+        for pair in pairwise(words_of(step.sql or ""))
+    )
+
+
+def surely_keep_state(pipeline: Pipeline) -> list[str]:
+    """The names of the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
+    streams = {"input"}
+    found: list[str] = []
+    before = "input"
+    for step in pipeline.steps:
+        reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {before}
+        words = set(pairwise(words_of(step.sql or "")))
+        groups = bool(words & {("group", "by"), ("select", "distinct")}) and bool(reads) and reads <= streams
+        if groups or reads & {name.lower() for name in found}:
+            found.append(step.name)
+        before = step.name.lower()
+        streams.add(before)
+    return found
+
+
+def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedSource:
+    source = pipeline.source
+    what = ", ".join(source.topics) or source.topic_pattern or source.path or source.format
+    if source.format != "tubemq":
+        return PlannedSource(source.format, what, None)
+    start = source.start if isinstance(source.start, str) else "as named by partition" if source.start else "latest"
+    if looked is None:
+        return PlannedSource(source.format, what, start)
+    batches = None
+    if source.limit.rows is not None:
+        batches = -(-looked.waiting // source.limit.rows)
+    elif not any((source.limit.size_bytes, source.limit.fetch_s)):
+        batches = min(1, looked.waiting)
+    if pipeline.trigger.kind is TriggerKind.ONCE:
+        batches = min(1, looked.waiting)
+    start = "where the last run ended" if looked.goes_on else start
+    return PlannedSource(
+        source.format, what, start, len(looked.partitions), looked.waiting, batches, brokers, looked.partitions
+    )
+
+
+def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep, ...]:
+    made = []
+    before = "input"
+    state: dict[str, bool] = {}
+    for step in pipeline.steps:
+        reads = tuple(read.name for read in names_read(step.sql)) if step.sql is not None else (before,)
+        keeps = keeps_state(step) or any(state.get(name.lower(), False) for name in reads)
+        state[step.name.lower()] = keeps
+        made.append(PlannedStep(step.name, reads, keeps, columns.get(step.name)))
+        before = step.name
+    return tuple(made)
+
+
+def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> PlannedSink:
+    place = sink.path or " ".join(part for part in (sink.url, sink.table) if part) or sink.topic or "the terminal"
+    key = "url" if sink.url else "path"
+    words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
+    return PlannedSink(sink.name, sink.format.value, name, redacted(key, place), words, why, needs)
+
+
+def _letters(letters: DeadLetter | None, state: str | None) -> Sink:
+    if letters is None:
+        return Sink("dead_letter", SinkFormat.PARQUET, path=f"{state or '<state>'}/dead_letter")
+    path = letters.path
+    if letters.format is SinkFormat.PARQUET and path is None:
+        path = f"{state or '<state>'}/dead_letter"
+    return Sink(
+        "dead_letter", letters.format, path=path, topic=letters.topic, table=letters.table, url=letters.url,
+    )  # fmt: skip
+
+
+def _trigger(pipeline: Pipeline) -> str:
+    trigger = pipeline.trigger
+    return {
+        TriggerKind.DEFAULT: "a batch as soon as there is news",
+        TriggerKind.INTERVAL: f"a batch every {trigger.interval}",
+        TriggerKind.AVAILABLE_NOW: "all that is there, in batches, then the end",
+        TriggerKind.ONCE: "all that is there, in one batch, then the end",
+    }[trigger.kind]
+
+
+def _batch(pipeline: Pipeline) -> str | None:
+    limit = pipeline.source.limit
+    if pipeline.source.format != "tubemq" or pipeline.trigger.kind is TriggerKind.ONCE:
+        return None
+    most = [
+        f"{limit.rows:,} rows" if limit.rows is not None else "",
+        _size(limit.size_bytes) if limit.size_bytes is not None else "",
+        f"{limit.fetch_s:g} s of fetching in a task" if limit.fetch_s is not None else "",
+    ]
+    told = [f"at most {', '.join(filter(None, most))}"] if any(most) else []
+    if limit.min_rows is not None:
+        after = "" if limit.max_delay_s is None else f", or what is there after {limit.max_delay_s:g} s"
+        told.append(f"at least {limit.min_rows:,} rows{after}")
+    return "; ".join(told) or None
+
+
+def _size(size_bytes: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes % size == 0:
+            return f"{size_bytes // size:,} {unit}"
+    return f"{size_bytes:,} bytes"
+
+
+def percent(ratio: float) -> str:
+    """A ratio as people read it: `0.01` is `1%`."""
+    return f"{ratio:.6%}".rstrip("0%").rstrip(".") + "%"
+
+
+def _rejects(pipeline: Pipeline) -> str | None:
+    decode, letters = pipeline.decode, pipeline.dead_letter
+    if decode is None or decode.format == "raw":
+        return None
+    if decode.on_error is OnError.FAIL:
+        return "one ends the run"
+    if decode.on_error is OnError.DROP:
+        return "are counted and dropped"
+    most = []
+    if letters is not None and letters.max_ratio is not None:
+        most.append(f"{percent(letters.max_ratio)} of a batch")
+    if letters is not None and letters.max_rows is not None:
+        most.append(f"{letters.max_rows:,} records in all")
+    return f"more than {' or '.join(most)} end the run" if most else "however many, do not end the run"
+
+
+def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change, ...]:
+    if last is None:
+        return ()
+    found = differences(as_written(last), as_written(as_dict(pipeline)))
+    return tuple(Change(path, before, after, _consequence(path)) for path, before, after in found)
+
+
+def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
+    """Sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
+    for sink in pipeline.sinks:
+        before, now = fed.get(sink.name), _query_of(pipeline, sink)
+        if before is not None and now is not None and now != before:
+            path, why = f"sinks.{sink.name}", f"a run refuses this: {REMEDY}"
+            yield Change(path, f"query {before}", f"query {now}", why)
+
+
+def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
+    """The query that feeds a sink; None where only Spark can tell."""
+    if sink.layout == "log":
+        return f"log-{sink.name}"
+    name = sink.input or (pipeline.steps[-1].name if pipeline.steps else "input")
+    if name.lower() in {step.lower() for step in surely_keep_state(pipeline)}:
+        return f"step-{name}-update" if sink.keys else f"step-{name}"
+    plain = all(step.sql is not None and not keeps_state(step) and not _joins(step) for step in pipeline.steps)
+    return MAIN if plain else None
+
+
+def _joins(step: Step) -> bool:
+    return bool({"join", "distinct", "intersect", "except", "over"} & set(words_of(step.sql or "")))
+
+
+def _consequence(path: str) -> str:
+    return next((text for pattern, text in _CONSEQUENCES if re.fullmatch(pattern, path)), "")

@@ -1,0 +1,64 @@
+"""Secrets that stand in the file, and references to what is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.secrets import hide_defaults, holds_plain_secret, is_there, references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytubemq.pipelines.file.faults import Fault
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.file.places import Places
+
+
+def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Warnings about what a value holds."""
+    for path, name, value in texts_of(pipeline):
+        if holds_plain_secret(name, value):
+            yield places.fault(
+                FaultCode.PLAIN_SECRET, path, "a secret is in the file", "write ${env:NAME} or ${file:/path}"
+            )
+        for reference in references(value):
+            if reference.kind in {"env", "file"} and not is_there(reference):
+                what = "environment variable" if reference.kind == "env" else "file"
+                text = f"the {what} {reference.name} is not there now"
+                yield places.fault(FaultCode.REFERENCE_NOT_THERE, path, text, "it must be before dry-run and run")
+
+
+def hide_secrets(pipeline: Pipeline) -> None:
+    """Let what others say be shown without the secrets that stand in references' defaults."""
+    for _, name, value in texts_of(pipeline):
+        hide_defaults(name, value)
+
+
+def texts_of(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+    """Path, name and text of every value that may hold a secret or a reference."""
+    for part in ("source", "dead_letter"):
+        section = getattr(pipeline, part)
+        if section is not None:
+            yield from _texts(part, section)
+    if pipeline.decode is not None:
+        yield from _options("decode.options", pipeline.decode.options)
+    for kind in ("tables", "sinks"):
+        for index, section in enumerate(getattr(pipeline, kind)):
+            yield from _texts(f"{kind}[{index}]", section)
+    yield from _options("spark.conf", pipeline.spark.conf)
+    if pipeline.state is not None:
+        yield "state", "state", pipeline.state
+
+
+def _texts(path: str, section: Any) -> Iterator[tuple[str, str, str]]:
+    for name in ("master", "path", "url", "table", "topic"):
+        value = getattr(section, name, None)
+        if isinstance(value, str):
+            yield f"{path}.{name}", name, value
+    yield from _options(f"{path}.options", section.options)
+
+
+def _options(path: str, options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name, value in options.items():
+        yield f"{path}.{name}", name, value

@@ -1,0 +1,206 @@
+"""The Spark session of a run: made with the settings that suit the source, or the caller's, looked over.
+
+The invariant: a run never begins in a session with a setting that is known to hang it or to double its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.pipelines.file.model import SinkFormat, SparkSettings
+from pytubemq.pipelines.file.secrets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pytubemq.pipelines.file.model import Pipeline
+
+DEFAULTS: Final = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
+COLLECTOR: Final = ("spark.driver.defaultJavaOptions", "-XX:+UseParallelGC")
+"""Of a session on this machine alone: it takes an eighth less processor time to write rows than the JVM's own choice
+(docs/design/spark-speed.md)."""
+_JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for each look at a table, else
+}
+
+
+def present_session() -> SparkSession | None:
+    """The session that somebody has made in this process: this thread's, else the process's; None if there is none."""
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None  # `open_session` says what is missing
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if SparkContext._active_spark_context is None:
+        return None
+    builder: Any = SparkSession.builder
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def unheeded(pipeline: Pipeline, session: SparkSession) -> list[str]:
+    """What the pipeline's `spark` says and a session that is there does otherwise, as `spark.x = y`; no values of conf,
+    which may be secret.
+    """
+    wanted = pipeline.spark
+    conf: Any = session.sparkContext.getConf()
+    found = [f"spark.conf.{key}" for key, value in wanted.conf.items() if _setting(session, key) != resolve(value)]
+    master = resolve(wanted.master)
+    if master not in (SparkSettings().master, conf.get("spark.master")):
+        found.append(f"spark.master = {master}")
+    for name, key in (("packages", "spark.jars.packages"), ("jars", "spark.jars")):
+        there = str(conf.get(key, "") or "").split(",")
+        found += [f"spark.{name}: {one}" for one in getattr(wanted, name) if resolve(one) not in there]
+    return found
+
+
+def _setting(session: SparkSession, key: str) -> str | None:
+    value = session.conf.get(key, None)
+    return value if value is not None else session.sparkContext.getConf().get(key)
+
+
+def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = None) -> SparkSession:
+    """The session that is there, if there is one, else a new one as the pipeline's `spark` says.
+
+    Raises:
+        ConfigError: a setting is refused.
+        MissingExtraError: pyspark is not installed.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError("local-spark", "a pipeline") from error
+    there = present_session()
+    if there is not None:
+        check_session(there)
+        return there
+    if formats is None:
+        formats = [sink.format for sink in pipeline.sinks]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    given = _submitted_settings() if submitted else {}
+    wanted = settings(pipeline, formats, submitted=submitted)
+    for key, value in wanted.items():
+        if key not in given:
+            builder = builder.config(key, value)
+    _start_jvm(wanted)
+    session: SparkSession = builder.getOrCreate()
+    check_session(session)
+    return session
+
+
+def _start_jvm(wanted: Mapping[str, str]) -> None:
+    """Start Spark's JVM, if there is none, in a process group of its own: a signal to ours, as of a terminal or of
+    `timeout`, is for the run, which ends after its batch and needs Spark until then. A JVM whose Python process is gone
+    ends by itself.
+    """
+    from pyspark import SparkConf, SparkContext, java_gateway
+
+    if SparkContext._gateway is None:
+        launch: Any = java_gateway.launch_gateway
+        conf = SparkConf().setAll(list(wanted.items()))
+        SparkContext._ensure_initialized(gateway=launch(conf, {"process_group": 0}))
+
+
+def _submitted_settings() -> dict[str, str]:
+    """What spark-submit was given: it holds against what the pipeline says."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    given = dict(SparkConf().getAll())
+    if given.get("spark.app.name") == os.path.basename(sys.argv[0]):  # nobody's: spark-submit takes the script's
+        del given["spark.app.name"]
+    return given
+
+
+def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bool = False) -> dict[str, str]:
+    """The settings of a session for this pipeline; under spark-submit its own master and packages stay.
+
+    Raises:
+        ConfigError: a setting of the pipeline is refused.
+    """
+    wanted = dict(DEFAULTS)
+    wanted["spark.app.name"] = pipeline.name
+    if not submitted:
+        wanted["spark.master"] = resolve(pipeline.spark.master)
+        if wanted["spark.master"].startswith("local"):
+            wanted |= LOCAL
+            if not _names_collector(pipeline):
+                wanted.setdefault(*COLLECTOR)
+    if pipeline.spark.packages:
+        wanted["spark.jars.packages"] = ",".join(resolve(one) for one in pipeline.spark.packages)
+    if pipeline.spark.jars:
+        wanted["spark.jars"] = ",".join(resolve(one) for one in pipeline.spark.jars)
+    if SinkFormat.DELTA in formats:
+        wanted |= DELTA
+    wanted |= {key: resolve(value) for key, value in pipeline.spark.conf.items()}
+    check_settings(wanted)
+    return wanted
+
+
+def _names_collector(pipeline: Pipeline) -> bool:
+    """Whether somebody chose a garbage collector: a JVM that is told of two does not start."""
+    told = [value for key, value in pipeline.spark.conf.items() if key.endswith("JavaOptions")]
+    told += [os.environ.get(name, "") for name in _JAVA_OPTIONS]
+    return any(re.search(r"-XX:\+Use\w+GC\b", resolve(one)) for one in told)
+
+
+def check_settings(conf: Mapping[str, str]) -> None:
+    """Refuse what would hang the run or read twice.
+
+    Raises:
+        ConfigError: naming the setting and the reason.
+    """
+    if conf.get("spark.sql.execution.arrow.compression.codec", "none").lower() == "lz4":
+        raise ConfigError(
+            "spark.sql.execution.arrow.compression.codec = lz4 makes Spark's Python writers hang for minutes",
+            hint="leave the setting out, or take zstd",
+        )
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise ConfigError(
+            "spark.speculation = true runs a task twice at once, and sinks that send would get its rows twice",
+            hint="set spark.speculation to false",
+        )
+
+
+def check_session(session: SparkSession) -> None:
+    """Refuse a session that somebody else made, if its settings are refused.
+
+    Raises:
+        ConfigError: naming the setting and the reason.
+    """
+    context = session.sparkContext.getConf()
+    check_settings(
+        {
+            "spark.sql.execution.arrow.compression.codec": str(
+                session.conf.get("spark.sql.execution.arrow.compression.codec", "none")
+            ),
+            "spark.speculation": context.get("spark.speculation", "false") or "false",
+        }
+    )

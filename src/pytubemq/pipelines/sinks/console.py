@@ -1,0 +1,47 @@
+"""Rows on the screen, for looking: the first of each batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.pipelines.analysis.sink_values import ROWS
+from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.sinks.json_text import json_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.pipelines.file.model import Sink
+    from pytubemq.pipelines.sinks.port import SinkContext
+
+FIRST_ROWS: Final = 20
+"""Of a batch, where the file says nothing else."""
+
+
+class ConsoleSink:
+    """The sink `console`: one JSON object a line; option `rows` says how many of a batch."""
+
+    guarantee = Guarantee.AT_LEAST_ONCE
+
+    def __init__(self, spec: Sink) -> None:
+        self.spec = spec
+        given = {name.lower(): resolve(value) for name, value in spec.options.items()}
+        self._rows = int(given.get(ROWS, FIRST_ROWS))
+
+    def check(self, spark: SparkSession, schema: StructType | None) -> None:
+        """The screen is always there."""
+
+    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
+        """Print the first rows and how many there are."""
+        count = rows.count()
+        for row in rows.limit(self._rows).select(json_of(rows.columns).alias("line")).collect():
+            print(row.line)
+        if count > self._rows:
+            print(f"... and {count - self._rows} more rows of batch {batch_id}")
+        return count
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """What was printed is not remembered."""
+        return None

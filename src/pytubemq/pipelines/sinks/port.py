@@ -1,0 +1,71 @@
+"""What the engine asks of a sink.
+
+The invariant: `write` of the same batch (pipeline id, batch id) leaves the target as one `write` does, whatever was
+killed in between; a sink that cannot keep this says `AT_LEAST_ONCE`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.pipelines.file.model import Guarantee, Sink
+
+DEAD_LETTER: Final = "dead_letter"
+"""The name under which the dead letters stand in ledger and events."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink knows of the run that it writes for."""
+
+    spark: SparkSession
+    pipeline_id: str
+    """Stays over restarts; changes when the progress is reset."""
+    map_only: bool = True
+    """Whether each row comes from one message in the message's order, and a replay divides messages among tasks as the
+    first try did, so that it numbers rows alike."""
+    checkpoint: str | None = None
+    """Where Spark keeps the progress of the query whose batch it is; None where there is no such query."""
+    deterministic: bool = True
+    """Whether what Spark did before the batch was handed over gives the same rows again."""
+
+
+class SinkWriter(Protocol):
+    """One sink of a pipeline, on the driver."""
+
+    @property
+    def spec(self) -> Sink:
+        """What the file says of it."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What this sink promises as it is set up, and, once it was checked, as its target was found."""
+        ...
+
+    def check(self, spark: SparkSession, schema: StructType | None) -> None:
+        """See that the target can be reached and written, and that rows of `schema` fit it.
+
+        It leaves nothing there: what is made to see whether something can be made is taken away again.
+
+        Raises:
+            ConfigError: it cannot; with the remedy.
+        """
+        ...
+
+    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
+        """Put a batch in the target, whole or not at all where the target allows; returns the rows written.
+
+        Raises:
+            TubeError: the rows do not fit, or the target refused them.
+        """
+        ...
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """The rows of the batch if the target has it, whole, from an earlier try; None if not, or if it cannot tell."""
+        ...

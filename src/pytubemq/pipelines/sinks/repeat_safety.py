@@ -1,0 +1,59 @@
+"""Brokers that store again what is sent again, by whose leave rows that are told by their number come once.
+
+The invariant: a sink by number is taken to write to none of them only where every Broker that its rows may go to has
+said so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TubeError
+from pytubemq.pipelines.analysis.numbered_sinks import by_number
+from pytubemq.pipelines.file.secrets import resolve
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import Pipeline, Sink
+    from pytubemq.sync import Tube
+
+
+def stranger(tube: Tube, topic: str | None) -> str | None:
+    """A Broker that does not know a number which it has, of those of a topic; None if there is none.
+
+    Args:
+        tube: connected to the topic's cluster.
+        topic: its name; None where each row names its own, which may be any.
+
+    Raises:
+        TubeError: that cannot be told.
+    """
+    from pytubemq.wire.protocol.extensions import Capability
+
+    names = [topic] if topic is not None else tube.topics()
+    partitions = [one for found in tube.partitions_of(names).values() for one in found]
+    can = tube.capabilities(partitions)
+    strange = next((one for one in partitions if Capability.IDEMPOTENT not in can[one.broker_id]), None)
+    return None if strange is None else f"Broker {strange.broker_id} of topic {strange.topic}"
+
+
+def repeating(pipeline: Pipeline) -> frozenset[str]:
+    """The names of the sinks, the dead letters among them, whose Brokers store repeats, or did not say.
+
+    Args:
+        pipeline: its Masters named.
+    """
+    from pytubemq.pipelines.sinks.make import dead_letter_spec
+
+    letters = () if pipeline.dead_letter is None else (dead_letter_spec(pipeline.dead_letter),)
+    asked = [sink for sink in (*pipeline.sinks, *letters) if by_number(sink)]
+    return frozenset(sink.name for sink in asked if _repeats(sink, sink.master or pipeline.source.master))
+
+
+def _repeats(sink: Sink, master: str | None) -> bool:
+    import pytubemq.sync
+
+    try:
+        with pytubemq.sync.connect(resolve(master or ""), client_name="pipeline") as tube:
+            return stranger(tube, resolve(sink.topic) if sink.topic else None) is not None
+    except TubeError:
+        return True

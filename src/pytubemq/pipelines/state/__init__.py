@@ -1,0 +1,1 @@
+"""The state directory of a pipeline: progress, ledger, and who owns it."""

@@ -1,0 +1,82 @@
+"""Which query fed each sink, so that no sink is moved to a query that has not read what the sink has.
+
+Each query has progress of its own. A sink that a change of the file moves (its step begins or ends to keep state, its
+layout becomes log) would get again what it has, or never get what came meanwhile. The invariant: a sink's rows come
+from one query as long as the progress lasts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pytubemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.pipelines.state.directory import StateDirectory
+
+NAME: Final = "queries.json"
+MAIN: Final = "main"
+REMEDY: Final = "give the sink a new name, and a new place: as a new sink it begins at source.start"
+
+
+class _Files(Protocol):
+    def read_bytes(self, name: str) -> bytes | None: ...
+
+    def names(self, under: str) -> Iterable[str]: ...
+
+
+def checkpoint_of(query: str) -> str:
+    """The directory of a query's progress, below the state directory."""
+    return "checkpoint" if query == MAIN else f"checkpoint-{query}"
+
+
+def fed_before(files: _Files) -> dict[str, str]:
+    """By sink, the query that fed it, where that has made progress."""
+    began: dict[str, bool] = {}
+    found = {}
+    for sink, query in _written(files).items():
+        if query not in began:
+            began[query] = any(name.isdigit() for name in files.names(f"{checkpoint_of(query)}/offsets"))
+        if began[query]:
+            found[sink] = query
+    return found
+
+
+def check_moved(state: StateDirectory, feeds: Mapping[str, str]) -> None:
+    """Refuse a sink that another query fed.
+
+    Args:
+        state: of the pipeline.
+        feeds: by sink, the query that is to feed it.
+
+    Raises:
+        ConfigError: naming sink and queries.
+    """
+    for sink, before in fed_before(state).items():
+        now = feeds.get(sink, before)
+        if now != before:
+            raise ConfigError(
+                f"sink {sink}: it was fed by the query {before} and would be by {now}, whose progress is another: "
+                "rows would come twice, or not at all",
+                hint=f"{REMEDY}; or put the step back, or forget all progress with `pytubemq pipeline reset`",
+            )
+
+
+def remember(state: StateDirectory, feeds: Mapping[str, str]) -> None:
+    """Write down which query feeds which sink; what is known of sinks that the file has no more stays."""
+    known = _written(state)
+    if known | dict(feeds) != known:
+        state.write(NAME, {"sinks": known | dict(feeds)})
+
+
+def _written(files: _Files) -> dict[str, str]:
+    text = files.read_bytes(NAME)
+    try:
+        value: Any = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    sinks = value.get("sinks", {}) if isinstance(value, dict) else {}
+    return {str(sink): str(query) for sink, query in sinks.items()} if isinstance(sinks, dict) else {}

@@ -1,0 +1,127 @@
+"""A pipeline's state directory as an operator looks into it: read without Spark, and never made by looking.
+
+The invariant: of files, only `stop` is ever written from here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pytubemq.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUN: Final = "run.json"
+PROGRESS: Final = "progress.jsonl"
+SPEC: Final = "spec.json"
+STOP: Final = "stop"
+LEDGER: Final = "ledger"
+BACKFILLS: Final = "backfill"
+"""Holds the state of each backfill, by its id."""
+RANGE: Final = "range.json"
+"""In a backfill's state: the range as it was asked for, and as it was then."""
+MAIN: Final = "main"
+"""The query of all that goes batch by batch; each other one has a directory of its own in the ledger."""
+
+
+class Files(Protocol):
+    """Files by their names relative to the state directory."""
+
+    location: str
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What a file holds; None if it is not there."""
+        ...
+
+    def names(self, under: str) -> Iterator[str]:
+        """The files directly in a directory, by their own names."""
+        ...
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Put a JSON object in a file."""
+        ...
+
+
+class LocalFiles:
+    """A directory of this machine."""
+
+    def __init__(self, location: Path) -> None:
+        self.location = str(location)
+        self._root = location
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What a file holds; None if it is not there."""
+        try:
+            return (self._root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def names(self, under: str) -> Iterator[str]:
+        """The files directly in a directory, by their own names."""
+        place = self._root / under
+        if place.is_dir():
+            yield from (entry.name for entry in place.iterdir() if entry.is_file())
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Put a JSON object in a file, whole or not at all."""
+        beside = self._root / f".{name}.tmp"
+        beside.write_text(json.dumps(value), "utf-8")
+        beside.replace(self._root / name)
+
+
+def state_files(location: str) -> Files:
+    """The state directory at a path or a URI.
+
+    Raises:
+        NotFoundError: no pipeline has run with this state.
+        ConfigError: the place cannot be reached.
+    """
+    files: Files
+    if "://" in location:
+        from pytubemq.pipelines.state.directory import StateDirectory
+
+        files = StateDirectory(location)
+    else:
+        files = LocalFiles(Path(location).absolute())
+    if files.read_bytes(RUN) is None:
+        raise NotFoundError(
+            f"there is no state of a pipeline in {files.location}: it has not run yet, or elsewhere",
+            hint="start it with  pytubemq pipeline run FILE",
+        )
+    return files
+
+
+def read_object(files: Files, name: str) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none."""
+    try:
+        value = json.loads(files.read_bytes(name) or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def progress_lines(files: Files) -> list[dict[str, Any]]:
+    """The events of the last runs, oldest first; a line that was cut off is left out."""
+    found = []
+    for line in (files.read_bytes(PROGRESS) or b"").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def ledger_entries(files: Files, query: str = MAIN) -> list[dict[str, Any]]:
+    """What the ledger holds of a query, oldest first."""
+    under = LEDGER if query == MAIN else f"{LEDGER}/{query}"
+    numbers = sorted(
+        int(name.removesuffix(".json"))
+        for name in files.names(under)
+        if name.endswith(".json") and name.removesuffix(".json").isdigit()
+    )
+    return [read_object(files, f"{under}/{number}.json") for number in numbers]

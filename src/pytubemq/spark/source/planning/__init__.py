@@ -1,0 +1,1 @@
+"""Planning on the driver: from positions and limits to tasks."""

@@ -1,0 +1,1 @@
+"""Reading on the executors: ranges to Arrow batches."""

@@ -1,0 +1,148 @@
+"""The source's connection to the cluster, and its patience with what is away.
+
+Connections are kept at module level: Spark calls a reader anew for each task, in worker processes that it keeps, and a
+connect per task would cost more than a small batch. Each thread has its own, so that none closes what another one waits
+for, as pipelines that run in one process would. The invariant: what can mend is waited for, for a bounded time, and
+then named; what cannot is told at once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pytubemq.core.retry import Backoff
+from pytubemq.errors import NotFoundError, TransportError, TubeError
+from pytubemq.spark.source.plan.plan import Ends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pytubemq.client.partition_state import Known
+    from pytubemq.model.ids import Address, Partition
+    from pytubemq.sync import Tube
+
+FIRST_CONTACT_S: Final = 8.0
+"""How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
+OUTAGE_S: Final = 60.0
+"""How long a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
+_BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
+
+V = TypeVar("V")
+
+_Key = tuple[int, int, "tuple[Address, ...]"]
+"""Process, thread, Masters: a forked worker must not use its parent's sockets."""
+
+_open: dict[_Key, Tube] = {}
+_reached: set[tuple[Address, ...]] = set()
+
+
+class Cluster:
+    """A cluster, by the addresses of its Masters. Holds no connection itself, so it can be pickled."""
+
+    def __init__(self, masters: tuple[Address, ...], *, known: Known | None = None) -> None:
+        """`known`: what the driver has learned, so that a task need not ask a Master."""
+        self.masters = masters
+        self.known = known
+        self._told = False
+        """Whether the connection has heard of it."""
+
+    def ends_of(self, partition: Partition) -> Ends:
+        """The ends of one partition, whatever its topic's other Brokers do.
+
+        Raises:
+            NotFoundError: it does not exist.
+            TransportError: its Broker could not be reached in time.
+        """
+        return self.patiently(lambda: ends_of(self, [partition]), needed=[partition])[partition]
+
+    def patiently(
+        self,
+        ask: Callable[[], dict[Partition, V]],
+        *,
+        needed: Collection[Partition] = (),
+        read_before: bool = False,
+        again: Callable[[], None] | None = None,
+    ) -> dict[Partition, V]:
+        """What `ask` answers, asked until the answer has all of `needed` or the time is over.
+
+        Args:
+            ask: the question.
+            needed: partitions of which there must be an answer; without them when they do not come within `OUTAGE_S`.
+            read_before: whether these topics were read before: one that is missing is then away rather than misspelt.
+            again: called before each further try.
+
+        Raises:
+            TubeError: `ask` failed in a way that does not mend, or for too long.
+        """
+        began_s = time.monotonic()
+        tries = 0
+        while True:
+            tries += 1
+            pause_s = _BACKOFF.delay_s(tries, random.random)
+            try:
+                found = ask()
+            except TubeError as error:
+                self.forget()
+                may_mend = _may_mend(error) or (read_before and isinstance(error, NotFoundError))
+                if not may_mend or self._too_late(began_s, pause_s):
+                    raise
+            else:
+                if all(partition in found for partition in needed) or self._too_late(began_s, pause_s):
+                    return found
+            if again is not None:
+                again()
+            time.sleep(pause_s)
+
+    def _too_late(self, began_s: float, pause_s: float) -> bool:
+        """Whether there is no time for another try. A Master that has answered by now was no wrong address."""
+        patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
+        return time.monotonic() + pause_s > began_s + patience_s
+
+    def forget(self) -> None:
+        """Close this thread's connections to the cluster; the next use opens new ones."""
+        tube = _open.pop(self._key, None)
+        if tube is not None:
+            tube.close()
+
+    def tube(self) -> Tube:
+        """This thread's connection to the cluster, opened when it is first needed.
+
+        Most tasks do without: what the driver knows is enough for them, so the client is not even imported.
+        """
+        import pytubemq.sync
+
+        tube = _open.get(self._key)
+        if tube is None:
+            tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
+            _open[self._key] = tube.__enter__()
+        elif self.known is not None and not self._told:
+            tube.learn(self.known)
+        if self.known is not None:
+            self._told = True
+            _reached.add(self.masters)
+        return tube
+
+    @property
+    def _key(self) -> _Key:
+        return os.getpid(), threading.get_ident(), self.masters
+
+    def reached(self) -> None:
+        """It has answered: from now on it is away, and not a wrong address, when it does not."""
+        _reached.add(self.masters)
+
+
+def ends_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
+    """The ends of partitions at pytubemq Brokers, asked once."""
+    tube = cluster.tube()
+    cluster.reached()
+    looks = tube.look(partitions)
+    return {partition: Ends(look.min_offset, look.max_offset, look.size_bytes) for partition, look in looks.items()}
+
+
+def _may_mend(error: TubeError) -> bool:
+    """Whether the same call may succeed once a Broker or Master is back."""
+    return error.retriable or isinstance(error, TransportError)

@@ -1,0 +1,1 @@
+"""The disk: the port, real files, paths and names."""

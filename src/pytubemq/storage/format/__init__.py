@@ -1,0 +1,1 @@
+"""Formats of what is stored: headers, records, indexes, blocks, the checkpoint."""

@@ -1,0 +1,1 @@
+"""The journal: staging, group commit, checkpoints, replay and recovery."""

@@ -1,0 +1,384 @@
+"""Numbers staged messages and builds the bytes that every later step reuses.
+
+The invariant: a record's bytes are built once, here; journal, log, index and fetch answers carry the same bytes. A pack
+costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block can be
+abandoned at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Stretch, Verdict
+from pytubemq.errors import Code
+from pytubemq.model.durability import Durability
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.format.entry import EntryEncoder
+from pytubemq.storage.format.index import RecordKind, encode_index_entry
+from pytubemq.storage.format.record import Sequences
+from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.singles import build_singles
+from pytubemq.storage.journal.staging import Appended, AppendedRun, Prepared, StagedPack, StagedRun
+from pytubemq.storage.journal.windows import WindowChanges
+from pytubemq.wire.batch.record_batch import PackHead, encode_columns, read_columns, stored_pack_head
+from pytubemq.wire.protocol.extensions import FENCED_EPOCH, FORGOTTEN_SEQUENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytubemq.storage.format.record import PartitionKey
+    from pytubemq.storage.journal.staging import Outcome, StagedMessage, StagedPartition, Staging
+    from pytubemq.storage.journal.windows import Windows
+    from pytubemq.storage.log.partition_log import PartitionLog
+    from pytubemq.wire.batch.record_batch import Columns
+
+_new = tuple.__new__
+"""Makes a named tuple in half the time of calling its class, which counts when done for every message."""
+_NOBODY: Final = ProducerMark(0, 0, 0)
+_NO_CODE: Final = -1
+_SUCCESS: Final = int(Code.SUCCESS)
+_CRC_BYTES: Final = 4
+PACKED_FROM: Final = 8
+"""So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
+consumers that know no packs they are taken apart again."""
+MOST_AHEAD_MS: Final = 600_000
+"""How far the newest message's time may be ahead of the clock and still be that of the next one."""
+
+
+class Carried(NamedTuple):
+    """Runs that were promised from memory by a block that was abandoned, and what producers numbered in them."""
+
+    runs: Sequence[tuple[PartitionLog, Run]] = ()
+    sequences: Sequence[Sequences] = ()
+
+
+def build(
+    staging: Staging,
+    partitions: Mapping[PartitionKey, PartitionLog],
+    windows: Windows,
+    carried: Carried,
+    durability_of: Callable[[str], Durability],
+    *,
+    before: Prepared | None = None,
+    last_message_id: int,
+    now_ms: int,
+) -> Prepared:
+    """Number the staged messages and build their bytes; repeats get the numbers they have. They follow on what is
+    published, or on `before`, which will be."""
+    appended: list[Outcome] = [_UNSET] * staging.count
+    ahead: Mapping[PartitionKey, Run] = {}
+    noted = WindowChanges(windows)
+    if before is not None:
+        ahead, noted = before.last_runs(), WindowChanges(windows, before.changed)
+    for item in carried.sequences:
+        noted.add(item)
+    early_runs, runs = [run for _, run in carried.runs], list[Run]()
+    early: list[int] = []
+    levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
+    message_id, messages, repeats = last_message_id, 0, 0
+    for key, staged in staging.staged.items():
+        builder = _PartitionBuilder(key, ahead.get(key) or partitions[key], noted, message_id, now_ms)
+        builder.build(staged, appended)
+        message_id = builder.message_id
+        repeats += builder.repeats
+        from_memory = levels[key[0]] is Durability.MEMORY
+        if builder.count:
+            messages += builder.count
+            (early_runs if from_memory else runs).append(builder.run())
+        if from_memory:
+            early += (item[0] for item in staged.items)
+    confirming = {topic for _, topic, _ in staging.confirmed}
+    levels |= {topic: durability_of(topic) for topic in confirming - levels.keys()}
+    all_runs = early_runs + runs
+    return Prepared(
+        all_runs,
+        dict(staging.confirmed),
+        appended,
+        message_id,
+        sum(run.size_bytes for run in all_runs),
+        messages=messages,
+        repeats=repeats,
+        sequences=noted.sequences,
+        changed=noted.changed,
+        flush=Durability.DISK in levels.values(),
+        readable=len(carried.runs),
+        # While a block that was abandoned is still owed, nothing more is promised: memory must not fill up with it.
+        early_runs=len(carried.runs) if carried.runs else len(early_runs),
+        early=frozenset() if carried.runs else frozenset(early),
+    )
+
+
+_UNSET: Final = Appended(0, NOWHERE, 0)
+
+
+class _PartitionBuilder:
+    """The run of one partition."""
+
+    def __init__(
+        self, key: PartitionKey, last: PartitionLog | Run, noted: WindowChanges, message_id: int, now_ms: int
+    ) -> None:
+        """`last` is what it follows on."""
+        self._topic, self._partition_id = key
+        self._noted = noted
+        self._base_ordinal = self._ordinal = last.end_ordinal
+        self._base_position = self._position = last.end_position
+        # Times do not go back: a partition is searched by them. But where the clock stood far ahead once, its times
+        # must not be everybody's until it gets there: nothing would ever be too old.
+        stays = last.last_time_ms - now_ms <= MOST_AHEAD_MS
+        self._time_ms = max(now_ms, last.last_time_ms) if stays else now_ms
+        self._entries: list[bytes | memoryview] = []
+        self._index: list[bytes] = []
+        self._pending: Sequences | None = None
+        """Messages that one producer numbered one after the other, stored and not yet noted."""
+        self._is_newest: bool | None = None
+        """Whether nothing behind what is pending was known before; None as long as nobody asked."""
+        self.message_id = message_id
+        self.repeats = 0
+        """Messages that were known and are not stored again."""
+
+    @property
+    def count(self) -> int:
+        """Messages stored."""
+        return self._ordinal - self._base_ordinal
+
+    def run(self) -> Run:
+        """All that was built."""
+        index, entries = b"".join(self._index), b"".join(self._entries)
+        return Run(self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries)
+
+    def build(self, staged: StagedPartition, appended: list[Outcome]) -> None:
+        """Take all that is staged, and say what became of each."""
+        if staged.plain:
+            self._store_messages(staged.items, appended, None)  # type: ignore[arg-type]  # plain: only messages
+            return
+        alike: list[StagedMessage] = []
+        """Messages without a number, or numbered one after the other by one producer."""
+        for item in staged.items:
+            if isinstance(item, StagedPack):
+                self._add_messages(alike, appended)
+                alike = []
+                appended[item.number] = AppendedRun(self._add_pack(item.columns, item.producer), self._time_ms)
+                continue
+            if isinstance(item, StagedRun):
+                self._add_messages(alike, appended)
+                alike = []
+                appended[item.number] = AppendedRun(self._add_run(item), self._time_ms)
+                continue
+            if alike and not _follows(alike[-1][-1], item[-1]):
+                self._add_messages(alike, appended)
+                alike = []
+            alike.append(item)
+        self._add_messages(alike, appended)
+        self._note_pending()
+
+    def _add_messages(self, items: Sequence[StagedMessage], appended: list[Outcome]) -> None:
+        if not items:
+            return
+        mark = items[0][-1]
+        if mark is None:
+            self._store_messages(items, appended, None)
+            return
+        at = 0
+        for stretch in self._judge(mark, len(items)):
+            taken = items[at : at + stretch.messages]
+            here = mark._replace(sequence=mark.sequence + at)
+            if stretch.verdict is Verdict.NEW:
+                self._stored(here, stretch.messages)
+                self._store_messages(taken, appended, here)
+            else:
+                self._answer_messages(taken, appended, stretch, here)
+            at += stretch.messages
+
+    def _answer_messages(
+        self, items: Sequence[StagedMessage], appended: list[Outcome], stretch: Stretch, mark: ProducerMark
+    ) -> None:
+        """Messages that are not stored: each learns where it stands already, or why it is refused."""
+        code, offset, text = self._answer(stretch, mark)
+        repeated = stretch.verdict is Verdict.REPEATED
+        for behind, item in enumerate(items):
+            if offset == NOWHERE:
+                appended[item[0]] = Appended(NOWHERE, NOWHERE, self._time_ms, code, repeated, text)
+            else:
+                message_id, at = stretch.message_id + behind, offset + behind * OFFSET_UNIT
+                appended[item[0]] = Appended(message_id, at, self._time_ms, code, repeated, text)
+
+    def _store_messages(
+        self, items: Sequence[StagedMessage], appended: list[Outcome], mark: ProducerMark | None
+    ) -> None:
+        time_ms, message_id, ordinal, position = self._time_ms, self.message_id, self._ordinal, self._position
+        add_entry, add_index = self._entries.append, self._index.append
+        encoder = EntryEncoder(time_ms) if mark is None else EntryEncoder(time_ms, mark.producer_id, mark.epoch)
+        encode, sequence = encoder.encode, 0 if mark is None else mark.sequence
+        for number, payload, flag, key_code, check_sum, _ in items:
+            message_id += 1
+            if check_sum is None:
+                check_sum = crc32(payload) & 0x7FFFFFFF
+            offset = ordinal * OFFSET_UNIT
+            entry = encode(message_id, payload, flag, offset, check_sum, sequence)
+            size = len(entry)
+            add_entry(entry)
+            add_index(encode_index_entry(position, ordinal, time_ms, size, 1, key_code, crc32(entry), 0))
+            appended[number] = _new(Appended, (message_id, offset, time_ms, 200, False, ""))
+            ordinal += 1
+            position += size
+            sequence += 1
+        self.message_id, self._ordinal, self._position = message_id, ordinal, position
+
+    def _add_run(self, run: StagedRun) -> tuple[Span, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+            payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
+            if len(payloads) < PACKED_FROM:
+                return self._store_singles(payloads, run.flag, run.key_code, mark)
+            data = encode_columns(payloads, run.flag, run.key_code)
+            return self._store_pack(data, len(payloads), run.key_code, mark or _NOBODY)
+
+        return self._add_numbered(run.producer, len(run.payloads), store)
+
+    def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+            part = columns
+            if stop - start != columns.count:
+                part = read_columns(columns.part(start, stop), check=False)
+            code = None if part.mixed else part.key_code
+            return self._store_pack(part.data, part.count, code, mark or _NOBODY)
+
+        return self._add_numbered(mark, columns.count, store)
+
+    def _add_numbered(
+        self, mark: ProducerMark | None, messages: int, store: Callable[[int, int, ProducerMark | None], Span]
+    ) -> tuple[Span, ...]:
+        """Store those of so many messages that are new, by `store`, and answer for the others."""
+        if mark is None:
+            return (store(0, messages, None),)
+        stretches = self._judge(mark, messages)
+        if len(stretches) == 1 and stretches[0].verdict is Verdict.NEW:
+            self._stored(mark, messages)
+            return (store(0, messages, mark),)
+        spans: list[Span] = []
+        at = 0
+        for stretch in stretches:
+            here = mark._replace(sequence=mark.sequence + at)
+            if stretch.verdict is Verdict.NEW:
+                self._stored(here, stretch.messages)
+                spans.append(store(at, at + stretch.messages, here))
+            else:
+                code, offset, text = self._answer(stretch, here)
+                repeated = stretch.verdict is Verdict.REPEATED
+                self.repeats += stretch.messages if repeated else 0
+                spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
+            at += stretch.messages
+        return tuple(spans)
+
+    def _store_singles(self, payloads: Sequence[bytes], flag: int, key_code: int, mark: ProducerMark | None) -> Span:
+        offset, first_id, count = self._ordinal * OFFSET_UNIT, self.message_id + 1, len(payloads)
+        built = build_singles(
+            payloads,
+            flag,
+            key_code,
+            message_id=first_id,
+            ordinal=self._ordinal,
+            position=self._position,
+            time_ms=self._time_ms,
+            mark=mark,
+        )
+        self._entries += built.entries
+        self._index += built.slots
+        self.message_id += count
+        self._ordinal += count
+        self._position += built.size_bytes
+        return Span(count, Code.SUCCESS, offset, first_id)
+
+    def _store_pack(self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark) -> Span:
+        """Store columns; `key_code` is None where messages have different ones."""
+        offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
+        fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
+        head = stored_pack_head(_new(PackHead, fields), len(data))
+        size = len(head) + len(data)
+        crc = crc32(data[:_CRC_BYTES], crc32(head))
+        kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
+        code = _NO_CODE if key_code is None else key_code
+        self._entries += (head, data)
+        self._index.append(encode_index_entry(self._position, self._ordinal, time_ms, size, count, code, crc, kind))
+        self.message_id += count
+        self._ordinal += count
+        self._position += size
+        return _new(Span, (count, _SUCCESS, offset, first_id, False, ""))
+
+    # --- what producers number ---------------------------------------------------------------------------------------
+
+    def _goes_on(self, mark: ProducerMark) -> bool:
+        """Whether it follows at once on what this producer sent last, so is new without a look at its window."""
+        pending = self._pending
+        if (
+            pending is None
+            or pending.producer_id != mark.producer_id
+            or pending.epoch != mark.epoch
+            or pending.place.sequence + pending.place.messages != mark.sequence
+        ):
+            return False
+        if self._is_newest is None:
+            window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+            first = pending.place.sequence
+            self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= first
+        return self._is_newest
+
+    def _judge(self, mark: ProducerMark, messages: int) -> list[Stretch]:
+        if self._goes_on(mark):
+            return [Stretch(messages, Verdict.NEW)]
+        self._note_pending()
+        return self._noted.judge(self._topic, self._partition_id, mark, messages)
+
+    def _stored(self, mark: ProducerMark, messages: int) -> None:
+        """Messages from `mark` on are stored next."""
+        pending = self._pending
+        if pending is not None:
+            place = pending.place
+            behind = self._ordinal - place.ordinal
+            if (
+                pending.producer_id == mark.producer_id
+                and pending.epoch == mark.epoch
+                and place.sequence + place.messages == mark.sequence
+                and behind == place.messages
+            ):
+                place = Place(place.sequence, place.messages + messages, place.ordinal, place.message_id)
+                self._pending = pending._replace(place=place)
+                return
+            self._note_pending()
+        place = _new(Place, (mark.sequence, messages, self._ordinal, self.message_id + 1))
+        self._pending = Sequences(self._topic, self._partition_id, mark.producer_id, mark.epoch, place)
+        self._is_newest = None
+
+    def _note_pending(self) -> None:
+        if self._pending is not None:
+            self._noted.add(self._pending)
+            self._pending = None
+
+    def _answer(self, stretch: Stretch, mark: ProducerMark) -> tuple[int, int, str]:
+        """Code, offset and text for messages that are not stored."""
+        if stretch.verdict is Verdict.REPEATED:
+            ordinal = stretch.ordinal
+            return Code.SUCCESS, NOWHERE if ordinal == NOWHERE else ordinal * OFFSET_UNIT, ""
+        window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+        if stretch.verdict is Verdict.FENCED:
+            newer = window.epoch if window is not None else "a newer one"
+            return (
+                Code.FORBIDDEN,
+                NOWHERE,
+                f"{FENCED_EPOCH}: producer {mark.producer_id} sends with epoch {mark.epoch}, and partition "
+                f"{self._topic}:{self._partition_id} has heard of its epoch {newer}; stop this one",
+            )
+        floor = window.floor if window is not None else 0
+        return (
+            Code.BAD_REQUEST,
+            NOWHERE,
+            f"{FORGOTTEN_SEQUENCE}: {mark.sequence} of producer {mark.producer_id} is below {floor}, the first one "
+            f"that partition {self._topic}:{self._partition_id} still knows",
+        )
+
+
+def _follows(last: ProducerMark | None, mark: ProducerMark | None) -> bool:
+    """Whether a message is to be treated together with the one before it."""
+    if last is None or mark is None:
+        return last is mark
+    return mark.sequence == last.sequence + 1 and mark[:2] == last[:2]

@@ -1,0 +1,250 @@
+"""Makes the checkpoints of a running store: flushes what was written, writes down how far it reaches, lets journal go.
+
+The invariant: a checkpoint speaks only of what is on the device, and a journal file goes only after a checkpoint that
+no longer needs it is there. Whatever fails half-way is done again by the next call.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.observe.story import PARTITION
+from pytubemq.storage.disk.disk import flush_directory, open_file
+from pytubemq.storage.disk.file_cache import LostFileError
+from pytubemq.storage.format.checkpoint import Checkpoint, write_checkpoint
+from pytubemq.storage.format.index import INDEX_BYTES
+from pytubemq.storage.journal.journal import journal_path
+from pytubemq.storage.log.partition_log import Dirty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from threading import Lock
+
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.disk.file_cache import FileCache
+    from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
+    from pytubemq.storage.journal.staging import Prepared
+    from pytubemq.storage.journal.windows import Windows
+    from pytubemq.storage.log.fences import Fences
+    from pytubemq.storage.log.partition_log import PartitionLog
+    from pytubemq.storage.log.segment import Segment
+
+_FILES: Final = 4
+"""A checkpoint is due after so many journal files also if they hold little but positions."""
+_BLOCK_S: Final = 20e-6
+"""Measured seconds to replay a block, a run, a record, and a position or a producer's sequence (`_NOTE_S`)."""
+_RUN_S: Final = 8e-6
+_RECORD_S: Final = 1.5e-6
+_NOTE_S: Final = 4e-6
+_REST: Final = 10
+"""Checkpoints that shorten the next start take at most one part in this many of the time."""
+
+
+class Place(NamedTuple):
+    """Behind a block of the journal; all before it is in the logs once this is reached."""
+
+    journal: int
+    journal_position: int
+    next_sequence: int
+    last_message_id: int
+
+
+class Checkpoints:
+    """One after the other; for the thread that applies, but `published`, which is called with the store's lock held."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: Path,
+        files: FileCache,
+        *,
+        lock: Lock,
+        partitions: Mapping[PartitionKey, PartitionLog],
+        confirmed: Mapping[GroupKey, int],
+        windows: Windows,
+        fences: Fences,
+        size_bytes: int,
+        replay_s: float,
+        whole_disk_from: int,
+        last: Checkpoint,
+        damaged: Mapping[PartitionKey, LogEnd],
+    ) -> None:
+        """Take sizes and `replay_s` as in `StoreSettings`, and in `damaged` the ends of logs that lack a file; such an
+        end stays until something is appended."""
+        self.dirty = Dirty()
+        """What was written since the last one."""
+        self.made = 0
+        self._disk = disk
+        self._root = root
+        self._files = files
+        self._lock = lock
+        self._partitions = partitions
+        self._confirmed = confirmed
+        self._windows = windows
+        self._fences = fences
+        self._size_bytes = size_bytes
+        self._replay_s = replay_s
+        self.published_s = 0.0
+        """Seconds to replay all that was published since the store was opened."""
+        self._reached_s = 0.0
+        """The part of it up to which everything is in the logs."""
+        self._made_s = 0.0
+        """The part of it that the last checkpoint covers."""
+        self._rest_until_s = 0.0
+        self._whole_disk_from = whole_disk_from
+        self._damaged = dict(damaged)
+        self._last = last
+        """The checkpoint on the device; its ends and offsets are not kept."""
+        self._newest_journal = 0
+        """The journal file with the block published last."""
+        self._newest_flushed = True
+        """Whether that block is known to be on the device."""
+        self._known_sequence = last.known_sequence
+        """Positions and windows are as of the block before this one."""
+        self._is_urgent = False
+        self._since_bytes = 0
+
+    def record_publication(self, block: Prepared) -> None:
+        """Record that positions and windows are now as of behind this block."""
+        self._newest_journal, self._newest_flushed = block.journal, block.flushed
+        self._known_sequence = max(self._known_sequence, block.next_sequence)
+        notes = len(block.confirmed) + len(block.sequences)
+        records = sum([len(run.index) for run in block.runs]) // INDEX_BYTES
+        self.published_s += _BLOCK_S + _RUN_S * len(block.runs) + _RECORD_S * records + _NOTE_S * notes
+
+    def record_reach(self, published_s: float) -> None:
+        """Record that all that had been published when `published_s` was read is in the logs."""
+        self._reached_s = published_s
+
+    def record_applied(self, size_bytes: int) -> None:
+        """Record how many bytes were written into the logs."""
+        self._since_bytes += size_bytes
+
+    def make_urgent(self) -> None:
+        """Make the next checkpoint due as soon as it lets a journal file go."""
+        self._is_urgent = True
+
+    def is_due(self, reached: Place | None) -> bool:
+        """Whether one is to be made now that all before `reached` is in the logs; None: nothing more than before."""
+        return (self.has_losses and monotonic() >= self._rest_until_s) or (
+            reached is not None
+            and (
+                reached.journal - self._last.journal >= _FILES
+                or self._since_bytes >= self._size_bytes
+                or (self._reached_s - self._made_s >= self._replay_s and monotonic() >= self._rest_until_s)
+                or (self._is_urgent and reached.journal > self._last.journal)
+            )
+        )
+
+    @property
+    def has_losses(self) -> bool:
+        """True if messages were found lost that the last checkpoint does not name: a restart would forget them."""
+        return not self._fences.is_saved
+
+    def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
+        """How far a log reaches, without its first segments."""
+        known = self._damaged.get(key)
+        return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
+
+    def is_whole(self, key: PartitionKey) -> None:
+        """The files of a partition are there again."""
+        self._damaged.pop(key, None)
+
+    def make(
+        self,
+        reached: Place | None,
+        mark_unusable: Callable[[PartitionLog, str], None],
+        *,
+        without: str | None = None,
+        dropped: Mapping[PartitionKey, int] | None = None,
+    ) -> None:
+        """Write down how far the logs reach, but for those of a topic that goes and for segments that do.
+
+        Args:
+            reached: all before it is in the logs; None: the same place as before.
+            mark_unusable: called with each partition that lacks a file, and the reason.
+            without: a topic that goes.
+            dropped: how many of its oldest segments a partition lets go of.
+
+        Raises:
+            OSError: the checkpoint before still stands; call again.
+        """
+        last = self._last
+        begun_s = monotonic()
+        lost = self._flush(mark_unusable)
+        with self._lock:
+            confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
+            windows = self._windows.snapshot(without=without)
+            newest_journal, newest_flushed = self._newest_journal, self._newest_flushed
+            known_sequence = self._known_sequence
+        if newest_journal and not newest_flushed:
+            # The checkpoint must not know more than the journal does after a power loss: all that was confirmed or
+            # numbered when positions and windows were copied is on the device now (older journal files were flushed
+            # when they were closed).
+            self._flush_journal(newest_journal)
+        ends = self._ends(without, dropped or {})
+        self._fences.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
+        fences = [fence for fence in self._fences.all() if fence.topic != without]
+        place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
+        made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
+        try:
+            write_checkpoint(self._disk, self._root, made)
+        except BaseException:
+            self._fences.is_saved = False
+            raise
+        for number in range(last.journal, made.journal):
+            with suppress(OSError):  # what stays behind is removed when the store is opened next
+                self._disk.unlink(journal_path(self._root / "journal", number))
+        made.forget()
+        self._last, self._since_bytes = made, 0
+        self.dirty = Dirty(lost)
+        self._is_urgent = False
+        if reached is not None:
+            self._made_s = self._reached_s
+        ended_s = monotonic()
+        self._rest_until_s = ended_s + _REST * (ended_s - begun_s)
+        self.made += 1
+        PARTITION.record("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
+
+    def _ends(self, without: str | None, dropped: Mapping[PartitionKey, int]) -> dict[PartitionKey, LogEnd]:
+        return {
+            key: self.end_of(key, log, dropped.get(key, 0))
+            for key, log in list(self._partitions.items())
+            if log.applied_ordinal and log.topic != without
+        }
+
+    def _flush_journal(self, number: int) -> None:
+        file = open_file(self._disk, journal_path(self._root / "journal", number))
+        try:
+            file.fdatasync()
+        finally:
+            file.close()
+
+    def _flush(self, mark_unusable: Callable[[PartitionLog, str], None]) -> dict[Segment, PartitionLog]:
+        """See that everything written into the logs since the last checkpoint is on the device; returns what is not,
+        as its files are not to be had. It is flushed when they are."""
+        dirty = self.dirty
+        lost: dict[Segment, PartitionLog] = {}
+        files = 2 * len(dirty.segments) + len(dirty.begun)
+        if files >= self._whole_disk_from and self._disk.sync_all(self._root):
+            return lost
+        for segment, log in sorted(dirty.segments.items(), key=lambda item: item[0].log_name):
+            try:
+                for path in (segment.log_name, segment.index_name):
+                    with self._files.borrow(path) as file:
+                        file.fdatasync()
+            except LostFileError as error:
+                if segment in log.segments:
+                    mark_unusable(log, error.text)
+                    lost[segment] = log
+        for directory in sorted(dirty.directories):
+            try:
+                flush_directory(self._disk, directory)
+            except (FileNotFoundError, NotADirectoryError):
+                for log in set(dirty.segments.values()):
+                    if directory in (log.directory, log.directory.parent):
+                        mark_unusable(log, f"{directory} is missing")
+        return lost

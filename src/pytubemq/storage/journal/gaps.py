@@ -1,0 +1,126 @@
+"""Gaps between what the journal replays and what the partitions' logs hold, filled from the log tails or with holes.
+
+The invariant: a run goes on exactly where its log ends; messages that are lost on the way are fenced, and the caller
+learns of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import CorruptError
+from pytubemq.storage.format.header import REPAIR_HINT
+from pytubemq.storage.format.record import Fence, FenceReason
+from pytubemq.storage.format.run import hole
+from pytubemq.storage.journal.log_tails import sequences_in
+from pytubemq.storage.journal.staging import Prepared
+from pytubemq.storage.log.index_repair import Border
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.format.record import PartitionKey, Sequences
+    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.journal.log_tails import LogTails
+    from pytubemq.storage.journal.replay import Loss, Resume
+    from pytubemq.storage.log.partition_log import PartitionLog
+
+
+def fit(
+    block: Prepared,
+    log_of: Callable[[str, int], PartitionLog],
+    losses: Sequence[Loss],
+    root: Path,
+    tails: LogTails | None = None,
+) -> list[Fence]:
+    """Bring a block's runs to where their logs end: what these hold already is left out, and what the block goes on
+    behind, because blocks before it were lost, is taken from `tails` or becomes a hole. Returns the messages lost so.
+
+    Raises:
+        CorruptError: it goes on behind the end of a log, and nothing was lost.
+    """
+    runs: list[Run] = []
+    fences: list[Fence] = []
+    ends: dict[PartitionKey, tuple[int, int]] = {}
+    for run in block.runs:
+        key = (run.topic, run.partition_id)
+        log = log_of(*key)
+        ordinal, position = ends.get(key, (log.end_ordinal, log.end_position))
+        if run.base_ordinal > ordinal:
+            if not losses or run.base_position < position:
+                raise _gap(root, run, ordinal)
+            begin, end = Border(ordinal, position), Border(run.base_ordinal, run.base_position)
+            taken = [] if tails is None else tails.between(key, begin, end)
+            block.sequences = [*sequences_in(taken), *block.sequences]
+            bridged, lost = bridge(key, begin, end, taken, log.last_time_ms)
+            runs += bridged
+            fences += lost
+        if run.end_ordinal > ordinal:
+            runs.append(run.from_ordinal(ordinal))
+            ends[key] = run.end_ordinal, run.end_position
+    block.runs, block.size_bytes = runs, sum(run.size_bytes for run in runs)
+    return fences
+
+
+def bridge(
+    key: PartitionKey, begin: Border, end: Border, taken: Sequence[Run], time_ms: int
+) -> tuple[list[Run], list[Fence]]:
+    """Fill the gaps between runs, from one border to the other, with holes, whose messages are lost."""
+    runs: list[Run] = []
+    fences: list[Fence] = []
+
+    def lose(there: Border) -> None:
+        count, size_bytes = there.ordinal - here.ordinal, there.position - here.position
+        runs.append(hole(*key, *here, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
+        fences.append(Fence(*key, here.ordinal, there.ordinal, FenceReason.JOURNAL))
+
+    here = begin
+    for run in taken:
+        if run.base_ordinal > here.ordinal:
+            lose(Border(run.base_ordinal, run.base_position))
+        runs.append(run)
+        here, time_ms = Border(run.end_ordinal, run.end_position), run.last_time_ms
+    if end.ordinal > here.ordinal:
+        lose(end)
+    return runs, fences
+
+
+@dataclass(slots=True)
+class Remainder:
+    """The content of the logs behind the journal's end."""
+
+    runs: list[Run] = field(default_factory=list)
+    fences: list[Fence] = field(default_factory=list)
+    sequences: list[Sequences] = field(default_factory=list)
+
+    def block(self, resume: Resume) -> Prepared:
+        """Return the content as a block behind all others."""
+        size_bytes = sum(run.size_bytes for run in self.runs)
+        block = Prepared(self.runs, {}, [], resume.last_message_id, size_bytes, written=True, flushed=True)
+        block.journal, block.journal_end = resume.number - 1, resume.end
+        block.next_sequence = resume.next_sequence
+        return block
+
+
+def read_remainder(tails: LogTails, partitions: Mapping[PartitionKey, PartitionLog]) -> Remainder:
+    """Return the content of `tails` behind the replayed end of each partition."""
+    found = Remainder()
+    for key in tails.partitions:
+        log = partitions.get(key)
+        begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
+        end, taken = tails.behind(key, begin)
+        runs, fences = bridge(key, begin, end, taken, 0 if log is None else log.last_time_ms)
+        found.runs += runs
+        found.fences += fences
+        found.sequences += sequences_in(taken)
+    return found
+
+
+def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
+    return CorruptError(
+        f"{root}: the journal goes on at message {run.base_ordinal} of {run.topic}:{run.partition_id}, "
+        f"its log ends at {end_ordinal}",
+        hint=REPAIR_HINT,
+    )

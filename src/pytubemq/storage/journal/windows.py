@@ -1,0 +1,158 @@
+"""What producers' messages the partitions of a store have already: the windows of all producers.
+
+The invariants: a window reflects exactly what was published, so what was abandoned is not a repeat when it comes again;
+there are at most so many windows in all, and the ones whose producer stored nothing for longest go first, which is
+counted and told. Replaying a journal that goes back before the checkpoint gives the same windows.
+
+A window that is known here is never changed in place: whoever prepares a block works on copies.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.core.sequences import Stretch, Window, judge, note
+from pytubemq.model.limits import MAX_WINDOW_PARTS, MAX_WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.core.sequences import ProducerMark
+    from pytubemq.storage.format.record import Sequences, WindowKey
+
+_log = logging.getLogger(__name__)
+
+_FEW_PLACES: Final = 4
+_NOTHING: Final[Mapping[WindowKey, Window]] = MappingProxyType({})
+
+
+class Windows:
+    """Windows by topic, partition and producer, the longest unused first. Changed under the store's lock."""
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        """Windows let go of for want of room: should such a producer send something again, it is stored again."""
+        self._next_told = 1
+        self._known: dict[WindowKey, Window] = {}
+        self._ample: dict[WindowKey, None] = {}
+        """Windows with many places, the longest unused first."""
+        self._parts = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: WindowKey) -> Window | None:
+        """A window; not to be changed."""
+        return self._known.get(key)
+
+    def snapshot(self, *, without: str | None = None) -> dict[WindowKey, Window]:
+        """All windows but those of a topic that goes, the longest unused first."""
+        if without is None:
+            return self._known.copy()
+        return {key: window for key, window in self._known.items() if key[0] != without}
+
+    def restore(self, windows: Mapping[WindowKey, Window]) -> None:
+        """Begin with what a checkpoint knows."""
+        for key, window in windows.items():
+            self._put(key, window)
+
+    def publish(self, sequences: Iterable[Sequences], changed: Mapping[WindowKey, Window]) -> None:
+        """What a block noted counts from now on."""
+        for item in sequences:
+            key = (item.topic, item.partition_id, item.producer_id)
+            window = changed.get(key)
+            if window is not None:
+                self._put(key, window)
+
+    def replay(self, sequences: Iterable[Sequences]) -> None:
+        """Note what a block found in the journal says; what is known already changes nothing."""
+        noted = WindowChanges(self)
+        for item in sequences:
+            noted.add(item)
+        self.publish(noted.sequences, noted.changed)
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        for key in [key for key in self._known if key[0] == topic]:
+            self._drop(key)
+
+    def _put(self, key: WindowKey, window: Window) -> None:
+        old = self._known.pop(key, None)
+        if old is not None:
+            self._parts -= _parts(old)
+        self._known[key] = window
+        self._parts += _parts(window)
+        self._ample.pop(key, None)
+        if len(window.places) > _FEW_PLACES:
+            self._ample[key] = None
+        while self._parts > MAX_WINDOW_PARTS and len(self._ample) > 1:
+            self._trim(next(iter(self._ample)))
+        while len(self._known) > MAX_WINDOWS or (self._parts > MAX_WINDOW_PARTS and len(self._known) > 1):
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        topic, partition_id, producer_id = key = next(iter(self._known))
+        self._drop(key)
+        self.forgotten += 1
+        if self.forgotten >= self._next_told:
+            self._next_told *= 10
+            _log.warning(
+                "%d producers' sequence windows were evicted from a full table, the last of producer %d in %s:%d; "
+                "what they send again now is stored again",
+                self.forgotten,
+                producer_id,
+                topic,
+                partition_id,
+            )
+
+    def _trim(self, key: WindowKey) -> None:
+        """Keep few places: the window knows what it knew, and of little of it where it is."""
+        del self._ample[key]
+        window = self._known[key]
+        self._parts -= len(window.places) - _FEW_PLACES
+        self._known[key] = replace(window, places=window.places[-_FEW_PLACES:])
+
+    def _drop(self, key: WindowKey) -> None:
+        self._parts -= _parts(self._known.pop(key))
+        self._ample.pop(key, None)
+
+
+def _parts(window: Window) -> int:
+    return len(window.runs) + len(window.places)
+
+
+class WindowChanges:
+    """What one block adds to the windows; nothing of it counts before it is published."""
+
+    def __init__(self, windows: Windows, before: Mapping[WindowKey, Window] = _NOTHING) -> None:
+        """`before` are the windows that a block changes which is not published yet, on which this one builds."""
+        self._windows = windows
+        self._before = before
+        self.changed: dict[WindowKey, Window] = {}
+        self.sequences: list[Sequences] = []
+
+    def window(self, key: WindowKey) -> Window | None:
+        """A window as it is with what was noted so far."""
+        window = self.changed.get(key)
+        return window if window is not None else self._known(key)
+
+    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
+        """What is to be done with messages that are numbered; see `core.sequences`."""
+        return judge(self.window((topic, partition_id, mark.producer_id)), mark, messages)
+
+    def add(self, item: Sequences) -> None:
+        """These messages are stored with the block."""
+        key = (item.topic, item.partition_id, item.producer_id)
+        window = self.changed.get(key)
+        if window is None:
+            known = self._known(key)
+            window = None if known is None else known.copy()
+        self.changed[key] = note(window, item.epoch, item.place)
+        self.sequences.append(item)
+
+    def _known(self, key: WindowKey) -> Window | None:
+        window = self._before.get(key)
+        return window if window is not None else self._windows.get(key)

@@ -1,0 +1,131 @@
+"""What was lost to damage and is skipped by readers, for whoever asks what is wrong with a store.
+
+The invariant: the fences of a partition do not overlap, those that adjoin for one reason are one, and a message is
+counted as lost once, however often its damage is met.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.observe.story import PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.storage.format.record import Fence, PartitionKey
+
+_MAX_FENCES: Final = 10_000
+"""Of one store; those met beyond it are counted and not listed. Readers do not depend on the list."""
+_NEAR_MESSAGES: Final = 100_000
+"""Of what is not listed only stretches are known, joined where they are nearer than this: what is met later between
+them is not counted."""
+
+
+class Fences:
+    """Known fences by partition; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.is_saved = True
+        """False while a fence is known that the last checkpoint does not hold; whoever writes them sets it."""
+        self._known: dict[PartitionKey, list[Fence]] = {}
+        self._listed = 0
+        self._unlisted: dict[PartitionKey, list[tuple[int, int]]] = {}
+        """Stretches with messages that are counted and not listed, in order."""
+
+    def add(self, fence: Fence) -> int:
+        """Take note of a fence; returns how many of its messages were not known to be lost."""
+        return sum(piece.messages for piece in self.add_all([fence]))
+
+    def add_all(self, fences: Sequence[Fence]) -> list[Fence]:
+        """Take note of fences of one partition, in order and without an overlap; returns what of them is new, joined
+        where it adjoins. Costs about the same however many they are."""
+        if not fences:
+            return []
+        key = fences[0].topic, fences[0].partition_id
+        with self._lock:
+            known, unlisted = self._known.setdefault(key, []), self._unlisted.get(key, [])
+            low = bisect_left(known, fences[0].from_ordinal, key=lambda item: item.to_ordinal)
+            high = bisect_right(known, fences[-1].to_ordinal, key=lambda item: item.from_ordinal)
+            before, near = len(known), known[low:high]
+            new = _joined(without(fences, sorted([(item.from_ordinal, item.to_ordinal) for item in near] + unlisted)))
+            room = max(0, _MAX_FENCES - self._listed)
+            known[low:high] = _joined(sorted(near + new[:room], key=lambda item: item.from_ordinal))
+            self._listed += len(known) - before
+            if new[room:]:
+                self._unlisted[key] = _with_stretch(unlisted, new[room].from_ordinal, new[-1].to_ordinal)
+            if new:
+                self.is_saved = False
+        for piece in new:
+            PARTITION.record(
+                "fenced", topic=piece.topic, partition=piece.partition_id, offset=piece.from_offset,
+                to=piece.to_offset, reason=piece.reason.name.lower(),
+            )  # fmt: skip
+        return new
+
+    def all(self) -> list[Fence]:
+        """All of them, by topic, partition and offset."""
+        with self._lock:
+            return [fence for _, known in sorted(self._known.items()) for fence in known]
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        with self._lock:
+            for key in [key for key in self._known if key[0] == topic]:
+                self._listed -= len(self._known.pop(key))
+                self._unlisted.pop(key, None)
+
+    def forget_before(self, topic: str, partition_id: int, ordinal: int) -> None:
+        """The messages before `ordinal` are gone, lost or not."""
+        with self._lock:
+            known = self._known.get((topic, partition_id))
+            if known is not None:
+                kept = [fence for fence in known if fence.to_ordinal > ordinal]
+                self._listed -= len(known) - len(kept)
+                self._known[topic, partition_id] = kept
+            unlisted = self._unlisted.get((topic, partition_id))
+            if unlisted is not None:
+                self._unlisted[topic, partition_id] = [stretch for stretch in unlisted if stretch[1] > ordinal]
+
+
+def without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list[Fence]:
+    """The parts of fences that no stretch covers; both are in order."""
+    pieces: list[Fence] = []
+    at = 0
+    for fence in fences:
+        ordinal = fence.from_ordinal
+        while at < len(covered) and covered[at][1] <= ordinal:
+            at += 1
+        behind = at
+        while ordinal < fence.to_ordinal:
+            begin, end = covered[behind] if behind < len(covered) else (fence.to_ordinal, fence.to_ordinal)
+            if begin > ordinal:
+                pieces.append(fence._replace(from_ordinal=ordinal, to_ordinal=min(begin, fence.to_ordinal)))
+            ordinal = max(ordinal, end)
+            behind += 1
+    return pieces
+
+
+def _joined(fences: Iterable[Fence]) -> list[Fence]:
+    """The same messages in as few fences as can be; they are in order."""
+    joined: list[Fence] = []
+    for fence in fences:
+        if joined and joined[-1].to_ordinal == fence.from_ordinal and joined[-1].reason is fence.reason:
+            joined[-1] = joined[-1]._replace(to_ordinal=fence.to_ordinal)
+        else:
+            joined.append(fence)
+    return joined
+
+
+def _with_stretch(stretches: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int]]:
+    """Stretches with one more, joined where they are near."""
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted([*stretches, (begin, end)]):
+        if joined and low - joined[-1][1] < _NEAR_MESSAGES:
+            joined[-1] = joined[-1][0], max(joined[-1][1], high)
+        else:
+            joined.append((low, high))
+    return joined

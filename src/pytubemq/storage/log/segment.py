@@ -1,0 +1,101 @@
+"""One stretch of a partition on disk: a log file of records and the index file beside it.
+
+The invariant: bytes are written where their position says, never "at the end", so a write that failed half-way is
+simply written again, and what lies beyond the known end means nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.storage.disk.disk import write_all
+from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
+from pytubemq.storage.format.index import INDEX_BYTES, decode_index_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.disk.file_cache import FileCache
+    from pytubemq.storage.format.run import Run
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """Two files, named by the ordinal of their first message; `records` index entries of it are applied."""
+
+    directory: Path
+    base_ordinal: int
+    base_position: int
+    records: int = 0
+    first_time_ms: int | None = None
+    """When its first message came, as far as the thread that applies had to know."""
+    times_ms: tuple[int, int] | None = None
+    """When the first and the last message came, as of the last pass of retention; None: not looked up yet."""
+    hints: tuple[tuple[int, int], ...] = ()
+    """Messages before which readers stood lately, and the numbers of the records that begin with them."""
+    damaged: bool = False
+    """Whether damage was met in it: then every record is checked when it is read, and nothing is added."""
+
+    @property
+    def log_name(self) -> str:
+        """The path of the file with the records, which costs less than a `Path`."""
+        return f"{self.directory}/{self.base_ordinal:020d}.log"
+
+    @property
+    def index_name(self) -> str:
+        """The same of the file with the index entries."""
+        return f"{self.directory}/{self.base_ordinal:020d}.index"
+
+    @property
+    def log_path(self) -> Path:
+        """The file with the records."""
+        return self.directory / f"{self.base_ordinal:020d}.log"
+
+    @property
+    def index_path(self) -> Path:
+        """The file with the index entries."""
+        return self.directory / f"{self.base_ordinal:020d}.index"
+
+    def log_size(self, position: int) -> int:
+        """Bytes of the log file whose messages end at `position`."""
+        return HEADER_BYTES + position - self.base_position
+
+    def index_size(self, records: int) -> int:
+        """Bytes of the index file with so many entries."""
+        return HEADER_BYTES + records * INDEX_BYTES
+
+    def begun_ms(self, files: FileCache) -> int | None:
+        """When its first message came; None if its index does not tell or cannot be read. Raises as `borrow`."""
+        if self.first_time_ms is None:
+            entry = None
+            with files.borrow(self.index_name) as file, suppress(OSError):
+                entry = decode_index_entry(file.pread(INDEX_BYTES, self.index_size(0)), 0)
+            if entry is not None:
+                self.first_time_ms = entry.append_time_ms
+        return self.first_time_ms
+
+    def write(self, files: FileCache, runs: Sequence[Run]) -> None:
+        """Write consecutive runs behind the applied records, messages before index. The first of a segment make its
+        files, which are durable only after the next checkpoint."""
+        first = runs[0]
+        log, index = [run.entries for run in runs], [run.index for run in runs]
+        if not self.records:
+            self._begin(files, self.log_name, FileKind.LOG, log)
+            self._begin(files, self.index_name, FileKind.INDEX, index)
+            return
+        with files.borrow(self.log_name) as file:
+            write_all(file, log, self.log_size(first.base_position))
+        with files.borrow(self.index_name) as file:
+            write_all(file, index, self.index_size(self.records))
+
+    def _begin(self, files: FileCache, name: str, kind: FileKind, buffers: list[bytes]) -> None:
+        """Make a file with its header and its first bytes in one write."""
+        with files.borrow(name, create=True) as file:
+            if file.size():
+                # Bytes of an earlier attempt lie there: none may pass for this segment's. A file that is new is not
+                # cut, as ext4 would then write it to the device as soon as it is closed.
+                file.truncate(0)
+            write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode(), *buffers], 0)

@@ -1,0 +1,375 @@
+"""Reads segments: whole records as they lie in the log, chosen by the index; damage is fenced off on the way.
+
+The invariants: an index entry is checked before the bytes it names are given out, and with `check` the record too; what
+fails is put right or skipped and counted, never given out and never a reason to stand still. An error of the disk
+is raised with the file's name.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import contextmanager
+from copy import copy
+from struct import Struct
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
+from zlib import crc32
+
+from pytubemq.errors import StorageError
+from pytubemq.model.limits import MIB
+from pytubemq.storage.disk.disk import read_exactly
+from pytubemq.storage.format.header import HEADER_BYTES
+from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
+from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.scan import DamagedBytes, LogRecord, scan_log
+from pytubemq.storage.log.index_repair import Border, repair_index
+from pytubemq.storage.log.lookup import (
+    DamagedIndexError,
+    FileView,
+    RepairedView,
+    Stretch,
+    entry_at,
+    first_since,
+    record_of,
+    remember,
+)
+from pytubemq.storage.log.selection import has_hole, has_pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.disk.disk import DiskFile
+    from pytubemq.storage.disk.file_cache import FileCache
+    from pytubemq.storage.format.index import IndexEntry
+    from pytubemq.storage.log.index_repair import Lost, RepairedIndex
+    from pytubemq.storage.log.lookup import IndexView
+    from pytubemq.storage.log.segment import Segment
+    from pytubemq.storage.log.selection import Selector
+
+T = TypeVar("T")
+
+_FEWEST_ENTRIES: Final = 8
+_MOST_ENTRIES: Final = 4096
+"""Index entries read at a time: 192 KiB."""
+_CHECKED_BYTES: Final = INDEX_BYTES - 4
+_PROOF = Struct("<QQ8xII8xHHI")
+"""Of an index entry: position, first ordinal, size, messages, kind, 0, self check."""
+_RECORDS = Struct("<Q16xI8xIH6x")
+"""Of an index entry: position, size, check of the record, kind."""
+_GAP_BYTES: Final = 64 * 1024
+"""Unwanted bytes between two ranges that are read along rather than skipped by another call."""
+_SPAN_BYTES: Final = 4 * MIB
+"""Bytes that one read takes together; a single range may be longer."""
+_REPAIRED_BYTES: Final = 64 * MIB
+"""Repaired indexes kept in memory; the longest unused goes, and is repaired again when it is needed."""
+
+
+class SegmentReader:
+    """Reads the segments of one store; thread-safe.
+
+    Args:
+        check: whether each record's check is computed when it is read.
+        check_packs: whether that is done at least where packs are read.
+        on_damage: told of a segment whose index was repaired: what was lost, the reason being its record or its index,
+            and how many entries were built anew. It may be told again of the same.
+    """
+
+    def __init__(
+        self,
+        files: FileCache,
+        *,
+        check: bool,
+        check_packs: bool = False,
+        on_damage: Callable[[Stretch, Sequence[Lost], int, bool], None],
+    ) -> None:
+        self._files = files
+        self.check = check
+        self.check_packs = check_packs
+        self._on_damage = on_damage
+        self._lock = Lock()
+        self._repaired: OrderedDict[Segment, RepairedIndex] = OrderedDict()
+
+    def read(self, stretch: Stretch, selector: Selector) -> tuple[list[bytes], Selector]:
+        """What `selector` takes from its next message on, and the selector as it then is; it stops within the stretch.
+
+        Raises:
+            StorageError: a file cannot be read. LostFileError: it cannot be opened. NotOpenedError: no handle now.
+        """
+        parts: list[bytes] = []
+        with self._open(stretch) as reading:
+            reading.seek(selector.ordinal)
+            while not selector.done and selector.ordinal < selector.stop:
+                trial = copy(selector)
+                try:
+                    parts += reading.step(trial)
+                except DamagedIndexError:
+                    reading.repair_index()
+                    reading.seek(selector.ordinal)
+                    continue
+                selector = trial
+            reading.remember(selector.ordinal)
+        return parts, selector
+
+    def entry_of(self, stretch: Stretch, ordinal: int) -> IndexEntry:
+        """The index entry of the record that holds a message. Raises as `read`."""
+        return self._look(stretch, lambda view: entry_at(view, record_of(view, stretch, ordinal)))
+
+    def ordinal_since(self, stretch: Stretch, time_ms: int) -> int:
+        """The first message that came at `time_ms` or later, the end of the stretch if none did. Raises as `read`."""
+
+        def look(view: IndexView) -> int:
+            at = first_since(view, time_ms)
+            return entry_at(view, at).first_ordinal if at < view.records else stretch.end.ordinal
+
+        return self._look(stretch, look)
+
+    def times(self, stretch: Stretch) -> tuple[int, int]:
+        """When the first and the last message of a stretch that is not empty came, ms. Raises as `read`."""
+        return self._look(
+            stretch,
+            lambda view: (
+                entry_at(view, 0).append_time_ms,
+                entry_at(view, record_of(view, stretch, stretch.end.ordinal - 1)).append_time_ms,
+            ),
+        )
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is removed."""
+        with self._lock:
+            self._repaired.pop(segment, None)
+
+    def _look(self, stretch: Stretch, look: Callable[[IndexView], T]) -> T:
+        with self._open(stretch) as reading:
+            try:
+                return look(reading.view)
+            except DamagedIndexError:
+                reading.repair_index()
+                return look(reading.view)
+
+    @contextmanager
+    def _open(self, stretch: Stretch) -> Iterator[_Reading]:
+        segment = stretch.segment
+        with self._files.borrow(segment.index_name) as index_file, self._files.borrow(segment.log_name) as log_file:
+            yield _Reading(self, stretch, index_file, log_file)
+
+    # --- repaired indexes -------------------------------------------------------------------------------------
+
+    def repaired_index(self, stretch: Stretch) -> RepairedIndex | None:
+        """The repaired index of a segment, if one is known that reaches to its end."""
+        with self._lock:
+            found = self._repaired.get(stretch.segment)
+            if found is None or found.end != stretch.end:
+                return None
+            self._repaired.move_to_end(stretch.segment)
+            return found
+
+    def keep(self, stretch: Stretch, repaired: RepairedIndex) -> None:
+        """Keep a repaired index, and say what was lost."""
+        with self._lock:
+            self._repaired[stretch.segment] = repaired
+            held = sum(len(kept.index) for kept in self._repaired.values())
+            while held > _REPAIRED_BYTES and len(self._repaired) > 1:
+                held -= len(self._repaired.popitem(last=False)[1].index)
+        self._on_damage(stretch, repaired.lost, repaired.rebuilt, False)
+
+    def fenced(self, stretch: Stretch, lost: Sequence[Lost]) -> None:
+        """Say which records' bytes were lost."""
+        self._on_damage(stretch, lost, 0, True)
+
+
+class _Reading:
+    """One use of a segment's two files."""
+
+    def __init__(self, reader: SegmentReader, stretch: Stretch, index_file: DiskFile, log_file: DiskFile) -> None:
+        self._reader = reader
+        self._stretch = stretch
+        self._segment = stretch.segment
+        self._index_file = index_file
+        self._log_file = log_file
+        self._at = 0
+        self._more = 1
+        self._repaired = reader.repaired_index(stretch)
+        self.view: IndexView = (
+            FileView(stretch, self._read_index) if self._repaired is None else RepairedView(self._repaired)
+        )
+
+    def _checks(self, index: bytes) -> bool:
+        """Whether the records of a piece of the index are checked."""
+        reader = self._reader
+        return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
+
+    def seek(self, ordinal: int) -> None:
+        """Stand before the record that holds a message."""
+        try:
+            self._at = record_of(self.view, self._stretch, ordinal)
+        except DamagedIndexError:
+            self.repair_index()
+            self._at = record_of(self.view, self._stretch, ordinal)
+
+    def remember(self, ordinal: int) -> None:
+        """Let the segment know where this reader stands."""
+        if self._repaired is None and 0 < self._at < self.view.records and not self._stretch.has_only_singles:
+            remember(self._segment, ordinal, self._at)
+
+    def step(self, selector: Selector) -> list[bytes]:
+        """Go on by a piece of the index; the records that `selector` takes from it.
+
+        Raises:
+            DamagedIndexError: something fails its check; the selector is of no use any more.
+        """
+        selector.ranges = []
+        index = self.view.chunk(self._at, self._wanted(selector))
+        if not index:
+            raise DamagedIndexError
+        checking = self._checks(index)
+        if selector.codes is None and not checking and not has_hole(index):
+            taken = selector.fitting(index)
+            if taken and self._repaired is None:
+                _prove_stretch(index, taken, selector, self._stretch.end)
+            selector.take(index, taken)
+        else:
+            if self._repaired is None:
+                _prove_each(index, selector, self._stretch.end)
+            taken = selector.feed(index)
+        parts: list[bytes] = []
+        ranges = selector.take_ranges()
+        for start, end in _spans(ranges):
+            span = self._read_log(end - start, self._segment.log_size(start))
+            if checking or len(span) != end - start:
+                self._check(index[: taken * INDEX_BYTES], span, start, end)
+            inside = [(low, high) for low, high in ranges if start <= low and high <= end]
+            parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
+        self._at += taken
+        return parts
+
+    def repair_index(self) -> RepairedIndex:
+        """The segment's index put right, in memory; what was fenced off since is in it."""
+        if self._repaired is not None:
+            return self._repaired
+        segment, stretch = self._segment, self._stretch
+        index = self._read_index(stretch.records * INDEX_BYTES, segment.index_size(0))
+        begin = Border(segment.base_ordinal, segment.base_position)
+        repaired = self._repaired = repair_index(index, begin, stretch.end, self._scan)
+        segment.hints = ()
+        self.view = RepairedView(repaired)
+        self._reader.keep(stretch, repaired)
+        return repaired
+
+    def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
+        shift = self._segment.base_position - HEADER_BYTES
+        start, stop = self._segment.log_size(begin.position), self._segment.log_size(end.position)
+        try:
+            for found in scan_log(self._log_file, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
+                yield found._replace(at=found.at + shift)
+        except OSError as error:
+            raise _unreadable(self._segment.log_path, error) from error
+
+    def _wanted(self, selector: Selector) -> int:
+        """How many index entries the selector probably needs, going by the segment's averages."""
+        stretch = self._stretch
+        size, messages = (
+            stretch.end.position - self._segment.base_position,
+            stretch.end.ordinal - self._segment.base_ordinal,
+        )
+        needed = 2 + min(
+            (selector.max_bytes - selector.size_bytes) * stretch.records // (size or 1),
+            (selector.max_messages - selector.count) * stretch.records // (messages or 1),
+        )
+        if selector.codes is not None:  # how many of them match shows itself
+            needed *= self._more
+            self._more *= 2
+        return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))
+
+    def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
+        """Check the records that lie in a span of the log, and fence off those that fail.
+
+        Raises:
+            DamagedIndexError: some were fenced off.
+        """
+        view = memoryview(span)
+        damaged: list[IndexEntry] = []
+        for at, (position, size, crc, kind) in enumerate(_RECORDS.iter_unpack(index)):
+            low = position - start
+            if kind == RecordKind.HOLE or low < 0 or position + size > end:
+                continue
+            record = view[low : low + size]
+            if kind == RecordKind.SINGLE and crc32(record) == crc:
+                continue
+            entry = decode_index_entry(index, at)
+            if entry is None:
+                raise DamagedIndexError
+            if not record_is_sound(entry, record):
+                damaged.append(entry)
+        if damaged:
+            repaired = self.repair_index()
+            self._reader.fenced(self._stretch, [repaired.fence(entry) for entry in damaged])
+            raise DamagedIndexError
+
+    def _read_index(self, size: int, position: int) -> bytes:
+        try:
+            return read_exactly(self._index_file, size, position)
+        except OSError as error:
+            raise _unreadable(self._segment.index_path, error) from error
+
+    def _read_log(self, size: int, position: int) -> bytes:
+        try:
+            return read_exactly(self._log_file, size, position)
+        except OSError as error:
+            raise _unreadable(self._segment.log_path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path} cannot be read: {error.strerror or error}",
+        hint="check the disk; other partitions are served, and this one again as soon as it can be read",
+    )
+
+
+def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
+    """See that the first and the last of `taken` entries are sound and make sense together: the bytes between them are
+    given out as one stretch, so what the entries between them say does not matter."""
+    first, last = decode_index_entry(index, 0), decode_index_entry(index, taken - 1)
+    if first is None or last is None or not first.first_ordinal <= selector.ordinal < first.end_ordinal:
+        raise DamagedIndexError
+    if last.first_ordinal < first.first_ordinal or last.end_ordinal > end.ordinal or last.end_position > end.position:
+        raise DamagedIndexError
+    # Damaged entries may have led the bisection astray: then it took more than it was to.
+    if not first.position <= last.position < first.position + max(1, selector.max_bytes - selector.size_bytes):
+        raise DamagedIndexError
+
+
+def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
+    """See that every entry is sound and follows the one before."""
+    view = memoryview(index)
+    ordinal, place = index_ordinal(index, 0), index_position(index, 0)
+    if not ordinal <= selector.ordinal:
+        raise DamagedIndexError
+    at = 0
+    for position, first, size, messages, kind, zero, check in _PROOF.iter_unpack(index):
+        if (
+            check != crc32(view[at : at + _CHECKED_BYTES], first & 0xFFFFFFFF)
+            or position != place
+            or first != ordinal
+            or not messages
+            or kind > RecordKind.HOLE
+            or zero
+        ):
+            raise DamagedIndexError
+        ordinal, place = first + messages, position + size
+        if not at and ordinal <= selector.ordinal:
+            raise DamagedIndexError
+        if ordinal == end.ordinal:
+            return  # what lies beyond means nothing
+        at += INDEX_BYTES
+
+
+def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges joined over small gaps, so that scattered messages cost few reads."""
+    spans: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if spans and start - spans[-1][1] <= _GAP_BYTES and end - spans[-1][0] <= _SPAN_BYTES:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans

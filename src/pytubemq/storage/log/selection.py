@@ -1,0 +1,159 @@
+"""Which records a read takes: decided on index bytes alone, without I/O.
+
+The invariant: a selection never skips a message that matches and lies below its `ordinal`, but for those lost in
+holes, which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind
+the limit of messages when it is the only one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from pytubemq.model.limits import MAX_SCAN_ENTRIES
+from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, index_end, index_ordinal, index_position
+
+_KIND_AT: Final = 40
+"""Of the byte in an index entry that tells the kind; the second one of the two is always 0."""
+_SCANNED = Struct("<QQ8xIIi4xH6x")
+"""Of an index entry: position, first ordinal, size, count, filter code, kind."""
+_END = Struct("<QQ8xII")
+"""Of an index entry: position, first ordinal, size, count."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """A piece of a partition: `parts` joined are records, stored entries and stored packs, as a fetch answer has them.
+
+    `count` messages were taken from [start_offset, next_offset); with filter codes fewer than lie there, perhaps none.
+    A pack may begin before `start_offset`: whoever takes it apart skips what lies before. A pack whose messages
+    have different codes is taken whole, whatever the codes, and all of it is counted. `payload_bytes` counts the
+    records, that is payloads with what stands around them; `remaining_bytes` is what the partition holds from
+    `next_offset` on (0 in an empty slice that looked at nothing).
+    """
+
+    parts: list[bytes]
+    start_offset: int
+    next_offset: int
+    count: int
+    payload_bytes: int
+    remaining_bytes: int
+    packs: bool = False
+    """Whether a pack is inside."""
+    skipped: int = 0
+    """Messages in [start_offset, next_offset) that are lost to damage."""
+
+
+@dataclass(slots=True)
+class Selector:
+    """Collects byte ranges from successive pieces of an index until a limit is reached.
+
+    `max_bytes` stops behind the record that reaches it, `max_messages` before the record that would exceed it, but one
+    record is always taken. `codes` None takes all. Records that begin at `stop` or behind are not taken.
+    """
+
+    ordinal: int
+    """The next message."""
+    stop: int
+    max_bytes: int
+    max_messages: int
+    codes: frozenset[int] | None = None
+    max_scan: int = MAX_SCAN_ENTRIES
+    count: int = 0
+    size_bytes: int = 0
+    skipped: int = 0
+    packs: bool = False
+    done: bool = False
+    position: int = 0
+    """Behind the last record passed."""
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    """Positions [start, end) in the partition's bytes, ascending, not adjoining; take them with `take_ranges`."""
+
+    def take_ranges(self) -> list[tuple[int, int]]:
+        """The ranges found since the last call."""
+        ranges, self.ranges = self.ranges, []
+        return ranges
+
+    def fitting(self, index: bytes) -> int:
+        """How many of the next entries can be taken as one stretch, by positions and ordinals that are not checked;
+        changes nothing. For a selection without codes, and entries without a hole."""
+        room = len(index) // INDEX_BYTES
+        end, _ = index_end(index)
+        if end > self.stop:
+            room = bisect_left(range(room), self.stop, key=lambda at: index_ordinal(index, at))
+        start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
+        taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: _end_of(index, at)[1] - start))
+        last = self.ordinal + self.max_messages - self.count
+        if taken and _end_of(index, taken)[0] > last:
+            taken = bisect_right(range(1, taken + 1), last, key=lambda at: _end_of(index, at)[0])
+            if taken == 0 and not self.count:
+                taken = 1
+        return taken
+
+    def take(self, index: bytes, taken: int) -> None:
+        """Take the first `taken` of the next entries as one stretch; with 0 the selection is done."""
+        if not taken:
+            self.done = True
+            return
+        start = index_position(index, 0)
+        ordinal, self.position = _end_of(index, taken)
+        self.ranges.append((start, self.position))
+        self.count += ordinal - self.ordinal
+        self.size_bytes += self.position - start
+        self.ordinal = ordinal
+        kinds = index[_KIND_AT : taken * INDEX_BYTES : INDEX_BYTES]
+        self.packs = self.packs or kinds.count(RecordKind.SINGLE) != taken
+        self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
+
+    def feed(self, index: bytes) -> int:
+        """Go on with the next entries one by one, all of them checked; returns how many were passed."""
+        codes = self.codes
+        passed = 0
+        start = end = index_position(index, 0)
+        for position, first, size, count, code, kind in _SCANNED.iter_unpack(index):
+            if first >= self.stop:
+                break
+            wanted = first + count - self.ordinal
+            if kind == RecordKind.HOLE:
+                self.skipped += wanted
+            elif codes is None or code in codes or kind == RecordKind.MIXED_PACK:
+                if self.count and self.count + wanted > self.max_messages:
+                    self.done = True
+                    break
+                if position != end:
+                    if end > start:
+                        self.ranges.append((start, end))
+                    start = position
+                end = position + size
+                self.count += wanted
+                self.size_bytes += size
+                self.packs = self.packs or kind != RecordKind.SINGLE
+            self.ordinal = first + count
+            self.position = position + size
+            passed += 1
+            if codes is not None or kind == RecordKind.HOLE:
+                self.max_scan -= 1
+            if self.size_bytes >= self.max_bytes or self.count >= self.max_messages or self.max_scan <= 0:
+                self.done = True
+                break
+        if end > start:
+            self.ranges.append((start, end))
+        return passed
+
+
+def has_hole(index: bytes) -> bool:
+    """Whether an entry says that it is a hole; unchecked."""
+    return RecordKind.HOLE in index[_KIND_AT::INDEX_BYTES]
+
+
+def has_pack(index: bytes) -> bool:
+    """Whether an entry says that it is a pack; unchecked."""
+    return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
+
+
+def _end_of(index: bytes, taken: int) -> tuple[int, int]:
+    """Ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one will do."""
+    position, ordinal, size, count = _END.unpack_from(index, (taken - 1) * INDEX_BYTES)
+    return ordinal + count, position + size

@@ -1,0 +1,1 @@
+"""One Broker's store, put together from journal and logs."""

@@ -1,0 +1,388 @@
+"""Moves published messages from memory into their partitions' logs; one background thread.
+
+The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and let go of as
+it is written, however long a round over thousands of partitions takes; a checkpoint comes only when all before its
+place in the journal is in the logs. Whatever fails half-way is done again by the next call.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import StorageError
+from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
+from pytubemq.storage.disk.file_cache import LostFileError
+from pytubemq.storage.journal.checkpoints import Checkpoints, Place
+from pytubemq.storage.journal.recovery import make_missing_indexes
+from pytubemq.storage.log.retention import roll_at
+from pytubemq.storage.log.survey import FoundLog, damage_text, survey_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping
+    from pathlib import Path
+
+    from pytubemq.model.policy import RetentionPolicy
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.disk.file_cache import FileCache
+    from pytubemq.storage.format.checkpoint import Checkpoint
+    from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
+    from pytubemq.storage.journal.staging import Prepared
+    from pytubemq.storage.journal.windows import Windows
+    from pytubemq.storage.log.fences import Fences
+    from pytubemq.storage.log.partition_log import PartitionLog
+    from pytubemq.storage.log.retention import Roll
+    from pytubemq.storage.log.segment import Segment
+
+_log = logging.getLogger(__name__)
+
+_PARTITION_BYTES: Final = 16 * 1024
+"""So much for each partition makes a round worth its cost, within these two bounds."""
+_LEAST_BYTES: Final = 8 * MIB
+_MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
+_MEANWHILE_BYTES: Final = 16 * MIB
+"""When so much came while a round is going on, what is large of it is written first."""
+_LARGE_BYTES: Final = 256 * 1024
+"""Of one partition."""
+_RUN_COST_BYTES: Final = 768
+"""What a run takes of memory beside its messages, about."""
+
+
+@dataclass(slots=True, eq=False)
+class _Owed:
+    """What a partition has that is not in its log yet, or has just been written there."""
+
+    end: int
+    """Up to this message."""
+    size_bytes: int
+    runs: int
+    is_held: bool = False
+    """Whether it cannot be written for now: then nobody waits for it."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes of memory."""
+        return self.size_bytes + _RUN_COST_BYTES * self.runs
+
+    def add(self, newer: _Owed) -> None:
+        """Take what came behind it."""
+        self.end = newer.end
+        self.size_bytes += newer.size_bytes
+        self.runs += newer.runs
+
+
+class Applier:
+    """What is published and not yet in the logs, and the checkpoint behind it.
+
+    `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
+    with the store's lock held.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: Path,
+        files: FileCache,
+        *,
+        lock: Lock,
+        partitions: MutableMapping[tuple[str, int], PartitionLog],
+        confirmed: MutableMapping[GroupKey, int],
+        windows: Windows,
+        segment_bytes: int,
+        checkpoint_bytes: int,
+        replay_s: float,
+        whole_disk_from: int,
+        retention: Mapping[str, RetentionPolicy],
+        fences: Fences,
+        checkpoint: Checkpoint,
+        damaged: Mapping[PartitionKey, LogEnd],
+    ) -> None:
+        """`damaged` says how far the logs of partitions reach whose files are not all there: it stays so until
+        something is added."""
+        self._disk = disk
+        self._files = files
+        self._lock = lock
+        self._turn = Lock()
+        self._partitions = partitions
+        self._confirmed = confirmed
+        self._windows = windows
+        self._segment_bytes = segment_bytes
+        self._retention = retention
+        self._last_roll: tuple[RetentionPolicy | None, Roll] = None, roll_at(None, segment_bytes)
+        """Of the topic that was written last: others mostly have the same."""
+        self._checkpoints = Checkpoints(
+            disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
+            size_bytes=checkpoint_bytes, replay_s=replay_s, whole_disk_from=whole_disk_from, last=checkpoint,
+            damaged=damaged,
+        )  # fmt: skip
+        self._owed: dict[PartitionKey, _Owed] = {}
+        """What was published since the round under way began."""
+        self._newest: Place | None = None
+        """Behind what was published last, if that was since then."""
+        self._meanwhile_bytes = 0
+        """What was published since then, or since it was looked at last."""
+        self._round: dict[PartitionKey, _Owed] = {}
+        """What the round under way has still to write."""
+        self._queued_bytes = 0
+        """What both of these have to write."""
+        self._unusable = dict.fromkeys(damaged)
+        """Partitions of which the files cannot be used, the one first that is to be looked at next."""
+        self._stuck: dict[PartitionKey, _Owed] = {}
+        """Those of them that cannot even begin another segment: what was published of these is nowhere but in memory
+        and in the journal."""
+        self._behind_stuck: Place | None = None
+        """What is reached as soon as nothing is stuck."""
+        self._reached: Place | None = None
+        """Up to where all is in the logs, if that is more than when the last checkpoint was made."""
+        self.unapplied_bytes = 0
+        self.applied_bytes = 0
+
+    @property
+    def checkpoints(self) -> int:
+        """How many were made."""
+        return self._checkpoints.made
+
+    @property
+    def is_worth_it(self) -> bool:
+        """See `BrokerStore.worth_applying`."""
+        enough = len(self._owed) * _PARTITION_BYTES
+        return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
+
+    def add(self, block: Prepared) -> None:
+        """Take note of a published block, of which nothing is kept but that; the caller holds the store's lock."""
+        self._newest = Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
+        self._checkpoints.record_publication(block)
+        owes = self._owed
+        total = 0
+        for run in block.runs:
+            key = run.topic, run.partition_id
+            size = len(run.index) + len(run.entries)
+            total += size
+            owed = owes.get(key)
+            if owed is None:
+                owes[key] = _Owed(run.base_ordinal + run.count, size, 1)
+            else:
+                owed.end = run.base_ordinal + run.count
+                owed.size_bytes += size
+                owed.runs += 1
+        self._queued_bytes += total
+        self._meanwhile_bytes += total
+        self.unapplied_bytes += total + _RUN_COST_BYTES * len(block.runs)
+
+    def make_urgent(self) -> None:
+        """The next checkpoint is due as soon as it lets a journal file go."""
+        self._checkpoints.make_urgent()
+
+    def apply(self) -> int:
+        """Write all that is published now into the logs, and make a checkpoint if one is due; returns bytes applied.
+
+        Raises:
+            OSError: nothing is lost; call again.
+        """
+        with self._turn:
+            self._retry_unusable()
+            total = self._apply_round()
+            if self._checkpoints.is_due(self._reached):
+                self._checkpoint()
+            return total
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint now unless nothing happened since the last one. Raises OSError."""
+        with self._turn:
+            if self._reached is not None or self._checkpoints.has_losses:
+                self._checkpoint()
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic's partitions and all positions in them, by a checkpoint that knows nothing of them: from then
+        on no start brings them back, and a start removes their files. The caller sees to it that nothing of the topic
+        is on its way but positions that are forgotten; other topics may get partitions meanwhile.
+
+        Raises:
+            OSError: nothing was changed; call again.
+        """
+        with self._turn:
+            self._apply_round()
+            if any(key[0] != topic for key in self._stuck):
+                # A start replays the journal from before the checkpoint then, with what it has of the topic.
+                raise StorageError(
+                    f"topic {topic} cannot be removed while the journal is kept for others",
+                    hint="it is retried automatically; see which partitions cannot be used",
+                )
+            logs = [log for log in list(self._partitions.values()) if log.topic == topic]
+            with self._lock:
+                positions = [key for key in self._confirmed if key[1] == topic]
+            if positions or self._stuck or any(log.applied_ordinal for log in logs):
+                self._checkpoint(without=topic)
+                self._release(lambda key: key[0] == topic)
+            with self._lock:
+                for log in logs:
+                    del self._partitions[topic, log.partition_id]
+                for key in positions:
+                    self._confirmed.pop(key, None)
+                self._windows.forget(topic)
+
+    def retain(self, choose: Callable[[], dict[PartitionKey, int]]) -> list[tuple[PartitionLog, tuple[Segment, ...]]]:
+        """Forget the oldest segments of partitions, as many of each as `choose` says, by a checkpoint that knows them
+        no more: from then on no start brings them back. Returns what was forgotten; its files are the caller's to
+        remove.
+
+        Raises:
+            OSError: nothing was changed; call again.
+        """
+        with self._turn:
+            counts = choose()
+            if not counts:
+                return []
+            self._checkpoint(dropped=counts)
+            with self._lock:
+                return [(log := self._partitions[key], log.drop_first(count)) for key, count in counts.items()]
+
+    def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
+        # What is stuck is all of the topic that goes, if one does.
+        reached = self._behind_stuck if without is not None and self._stuck else self._reached
+        self._checkpoints.make(reached, self._mark_unusable, without=without, dropped=dropped)
+        self._reached = None
+
+    # --- a round -----------------------------------------------------------------------------------------------------
+
+    def _apply_round(self) -> int:
+        """Write what is published now; the most of a partition first, as that leaves memory soonest."""
+        with self._lock:
+            self._round, self._owed = self._owed, {}
+            place, self._newest = self._newest, None
+            published_s = self._checkpoints.published_s
+            self._meanwhile_bytes = 0
+        before = self.applied_bytes
+        try:
+            for key, _ in sorted(self._round.items(), key=_size, reverse=True):
+                if key in self._round:
+                    self._settle(key)
+                if self._meanwhile_bytes >= _MEANWHILE_BYTES:
+                    self._take_large()
+        except BaseException:
+            with self._lock:
+                self._put_back()
+                self._newest = self._newest or place
+            raise
+        if place is not None:
+            self._behind_stuck = place
+            if not self._stuck:
+                self._reached = place
+                self._checkpoints.record_reach(published_s)
+        return self.applied_bytes - before
+
+    def _take_large(self) -> None:
+        """Write what came meanwhile for partitions that get much, so that a round over many others, of which each may
+        have to make its files, does not keep it in memory."""
+        with self._lock:
+            self._meanwhile_bytes = 0
+            large = [key for key, owed in self._owed.items() if owed.size_bytes >= _LARGE_BYTES]
+            for key in large:
+                newer = self._owed.pop(key)
+                owed = self._round.setdefault(key, newer)
+                if owed is not newer:
+                    owed.add(newer)
+        for key in large:
+            self._settle(key)
+
+    def _put_back(self) -> None:
+        for key, newer in self._owed.items():
+            owed = self._round.setdefault(key, newer)
+            if owed is not newer:
+                owed.add(newer)
+        self._round, self._owed = {}, self._round
+
+    def _settle(self, key: PartitionKey) -> None:
+        """Write what the round has of a partition, or hold it if its files do not let it be written."""
+        owed = self._round[key]
+        is_written = key not in self._stuck and self._apply_to(key, owed)
+        with self._lock:
+            del self._round[key]
+            if is_written:
+                self.unapplied_bytes -= owed.cost_bytes
+                return
+            self._queued_bytes -= owed.size_bytes
+            owed.is_held = True
+            if key in self._stuck:
+                self._stuck[key].add(owed)
+            else:
+                self._stuck[key] = owed
+
+    def _apply_to(self, key: PartitionKey, owed: _Owed) -> bool:
+        """Write what a partition is owed; False if its files do not let it. Raises OSError."""
+        log = self._partitions[key]
+        roll = self._roll_of(log.topic)
+        dirty = self._checkpoints.dirty
+        for _ in range(2):  # in another segment, if the one begun cannot be written on
+            try:
+                while log.applied_ordinal < owed.end:
+                    self._written(owed, log.apply_some(owed.end, self._files, dirty, roll))
+                return True
+            except LostFileError as error:
+                self._mark_unusable(log, error.text)
+        return False
+
+    def _roll_of(self, topic: str) -> Roll:
+        policy = self._retention.get(topic)
+        if self._last_roll[0] is not policy:
+            self._last_roll = policy, roll_at(policy, self._segment_bytes)
+        return self._last_roll[1]
+
+    def _written(self, owed: _Owed, size_bytes: int) -> None:
+        self.applied_bytes += size_bytes
+        self._checkpoints.record_applied(size_bytes)
+        with self._lock:
+            owed.size_bytes -= size_bytes
+            self.unapplied_bytes -= size_bytes
+            if not owed.is_held:
+                self._queued_bytes -= size_bytes
+
+    # --- partitions whose files cannot be used -----------------------------------------------------------------------
+
+    def _mark_unusable(self, log: PartitionLog, text: str) -> None:
+        if log.problem is None:
+            _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, text)
+        log.mark_unusable(text, self._files)
+        self._unusable.setdefault((log.topic, log.partition_id))
+
+    def _retry_unusable(self) -> None:
+        """Use partitions again whose files are back. The first one without its files ends this, so it costs little."""
+        for key in list(self._unusable):
+            log = self._partitions.get(key)
+            del self._unusable[key]
+            if log is not None and not self._is_repaired(key, log):
+                self._unusable[key] = None
+                return
+
+    def _is_repaired(self, key: PartitionKey, log: PartitionLog) -> bool:
+        if key in self._stuck:
+            if not self._apply_to(key, self._stuck[key]):
+                return False
+            self._release(lambda other: other == key)
+        end = self._checkpoints.end_of(key, log)
+        found = survey_log(self._disk, FoundLog(log.topic, log.partition_id, log.directory, end))
+        if found.problem is None:
+            make_missing_indexes(self._disk, found)
+        if found.problem is not None:
+            log.problem = found.problem
+            return False
+        log.mark_usable(found.segments, self._files)
+        log.damage = damage_text(found)
+        self._checkpoints.is_whole(key)
+        _log.info("%s:%d can be used again", log.topic, log.partition_id)
+        return True
+
+    def _release(self, of: Callable[[PartitionKey], bool]) -> None:
+        """Nothing of these partitions is held any more."""
+        released = [key for key in self._stuck if of(key)]
+        with self._lock:
+            for key in released:
+                self.unapplied_bytes -= self._stuck.pop(key).cost_bytes
+        if not self._stuck and self._behind_stuck is not None:
+            self._reached = self._behind_stuck
+
+
+def _size(item: tuple[PartitionKey, _Owed]) -> int:
+    return item[1].size_bytes

@@ -1,0 +1,239 @@
+"""The reading half of a store: what lies where, what can be read of it, and what cannot.
+
+The invariant: a reader gets whole records of one partition in order, or an error that names what is wrong; what is lost
+to damage is skipped, counted, and said in the log once. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pytubemq.errors import Code, CorruptError
+from pytubemq.model.offset import to_offset, to_ordinal
+from pytubemq.storage.disk.disk import NotOpenedError
+from pytubemq.storage.disk.file_cache import FileCache, LostFileError
+from pytubemq.storage.format.record import Fence, FenceReason
+from pytubemq.storage.journal.journal import not_opened
+from pytubemq.storage.journal.staging import no_partition
+from pytubemq.storage.log.fences import Fences
+from pytubemq.storage.log.segment_reader import SegmentReader
+from pytubemq.storage.log.survey import STOP_AND_REPAIR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.log.index_repair import Lost
+    from pytubemq.storage.log.lookup import Stretch
+    from pytubemq.storage.log.partition_log import PartitionLog
+    from pytubemq.storage.log.partition_reads import Extent
+    from pytubemq.storage.log.selection import Slice
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+MOST_REPORTED: Final = 20
+"""Places with damage that are told one by one, of those met at a time."""
+
+
+@dataclass(slots=True)
+class StoreStats:
+    """Counters since the store was opened."""
+
+    blocks: int = 0
+    messages: int = 0
+    repeats: int = 0
+    """Messages that producers sent again and that were not stored again."""
+    forgotten_windows: int = 0
+    """Producers that a partition let go of for want of room: it would not know a repeat of theirs any more."""
+    journal_bytes: int = 0
+    full_refusals: int = 0
+    """Batches refused for want of space."""
+    replayed_messages: int = 0
+    cut_bytes: int = 0
+    """Torn bytes cut from the journal's end when it was opened."""
+    lost_journal_bytes: int = 0
+    """Bytes of the journal that were promised and could not be read any more when the store was opened."""
+    fenced_messages: int = 0
+    """Messages found to be lost to damage, those known from before included."""
+    recovered_messages: int = 0
+    """Messages that a damaged journal lacked and that were recovered from the logs when the store was opened."""
+    repaired_entries: int = 0
+    """Index entries that were damaged, and built anew from the log."""
+
+
+class StoreReads:
+    """What readers ask of a `BrokerStore`."""
+
+    def __init__(
+        self, disk: Disk, *, max_open_files: int, check_on_read: bool, check_packs_on_read: bool = False
+    ) -> None:
+        self.stats = StoreStats()
+        self._lock = Lock()
+        self._partitions: dict[tuple[str, int], PartitionLog] = {}
+        self._files = FileCache(disk, limit=max_open_files)
+        self._fences = Fences()
+        self._lost_places = 0
+        """How often messages were found lost by a damaged journal."""
+        self._lost_messages = 0
+        """How many these are."""
+        self._reader = SegmentReader(
+            self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
+        )
+
+    def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
+        """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
+        log = self._log(topic, partition_id)
+        return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
+
+    def extent(self, topic: str, partition_id: int) -> Extent:
+        """The same with the positions in the partition's bytes. NotFoundError if unknown."""
+        return self._log(topic, partition_id).extent()
+
+    def position_of(self, topic: str, partition_id: int, offset: int) -> int:
+        """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
+
+        Raises:
+            NotFoundError: no such partition. CorruptError, StorageError: as `read`.
+        """
+        return self._ask(topic, partition_id, lambda log: log.position_of(self._reader, offset))
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """All partitions known, by topic and id."""
+        return sorted(self._partitions)
+
+    def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
+        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
+
+        If `apply` gets in between, the read finds the same bytes in files just written, so in the system's cache.
+        """
+        return self._log(topic, partition_id).in_memory(offset)
+
+    def read(
+        self,
+        topic: str,
+        partition_id: int,
+        offset: int,
+        *,
+        end_offset: int | None = None,
+        max_bytes: int,
+        max_messages: int,
+        codes: frozenset[int] | None = None,
+    ) -> Slice:
+        """Messages from `offset` on, as bytes that go into a fetch answer as they are.
+
+        Args:
+            offset: rounded down to a whole message; at or beyond the end the slice is empty.
+            end_offset: no record that begins at it or behind it is taken. A pack that begins before comes whole, so
+                `next_offset` may lie behind it, and `count` says how many messages there are before `next_offset`.
+            max_bytes: stops after the entry that reaches it, so one message always comes.
+            codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
+
+        Raises:
+            NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
+            OutOfResourcesError: no file handle now, try again later.
+            CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
+        """
+        return self._ask(
+            topic,
+            partition_id,
+            lambda log: log.read(
+                self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
+            ),
+        )
+
+    def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
+        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
+        the disk.
+
+        Raises:
+            NotFoundError: no such partition. CorruptError, StorageError: as `read`.
+        """
+        return self._ask(topic, partition_id, lambda log: log.offset_at(self._reader, time_ms))
+
+    def _ask(self, topic: str, partition_id: int, question: Callable[[PartitionLog], T]) -> T:
+        """Ask a partition what it may have to read the disk for; its trouble is told as `read` says."""
+        log = self._log(topic, partition_id)
+        try:
+            return question(log)
+        except NotOpenedError as error:
+            raise not_opened(error) from error
+        except LostFileError as error:
+            if self._partitions.get((topic, partition_id)) is not log:  # it was dropped meanwhile
+                raise no_partition(topic, partition_id) from None
+            raise CorruptError(
+                error.text,
+                hint=f"restore the file from a backup, or {STOP_AND_REPAIR}",
+                code=Code.INTERNAL_SERVER_ERROR,
+            ) from error
+
+    def fences(self) -> list[Fence]:
+        """What is known to be lost to damage and is skipped by readers, by topic, partition and offset."""
+        return self._fences.all()
+
+    def partition_problem(self, topic: str, partition_id: int) -> str | None:
+        """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
+        return self._log(topic, partition_id).trouble
+
+    def doubt(self, topic: str, partition_id: int, offset: int) -> None:
+        """What was read around `offset` makes no sense: from now on the records of its file are checked when they are
+        read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
+        self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
+
+    def _fence(self, fence: Fence) -> None:
+        """Take note of messages that a damaged journal lost."""
+        if new := self._fences.add(fence):
+            self.stats.fenced_messages += new
+            self._lost_places += 1
+            self._lost_messages += new
+            if self._lost_places > MOST_REPORTED:  # they are counted, and listed by `fences`
+                return
+            _logger.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
+                new,
+                fence.topic,
+                fence.partition_id,
+                fence.from_offset,
+                fence.to_offset,
+            )
+
+    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+        """Take note of damage that a reader met; said in the log once."""
+        topic, partition_id = stretch.key
+        segment = stretch.segment
+        reason = FenceReason.RECORD if in_record else FenceReason.INDEX
+        lost = sorted(lost)
+        new = self._fences.add_all(
+            [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
+        )
+        self.stats.fenced_messages += sum(fence.messages for fence in new)
+        for fence in new[:MOST_REPORTED]:
+            first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
+            _logger.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
+                fence.messages,
+                topic,
+                partition_id,
+                fence.from_offset,
+                fence.to_offset,
+                segment.log_path,
+                segment.log_size(first.position),
+            )
+        if more := new[MOST_REPORTED:]:
+            messages = sum(fence.messages for fence in more)
+            _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
+        if rebuilt and not segment.damaged:
+            self.stats.repaired_entries += rebuilt
+            _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)
+        segment.damaged = True
+
+    def _log(self, topic: str, partition_id: int) -> PartitionLog:
+        try:
+            return self._partitions[topic, partition_id]
+        except KeyError:
+            raise no_partition(topic, partition_id) from None

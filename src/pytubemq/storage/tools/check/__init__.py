@@ -1,0 +1,1 @@
+"""Checks of a store's files: what is wrong, where, and what it means."""

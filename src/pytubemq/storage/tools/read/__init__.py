@@ -1,0 +1,1 @@
+"""Reading a store that may be damaged, without changing it."""

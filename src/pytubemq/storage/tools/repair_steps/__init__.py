@@ -1,0 +1,1 @@
+"""Repairs of a store's files."""

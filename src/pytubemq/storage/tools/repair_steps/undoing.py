@@ -1,0 +1,67 @@
+"""Copies files before a repair changes them, and takes a repair back that fails, for example because the disk is full.
+
+The invariant: nothing is changed before all copies are whole; files are moved back from their copies, which needs no
+space, and nothing that the repair made is left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import DiskFullError
+from pytubemq.model.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextmanager
+def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iterator[None]:
+    """Copy files of the directory `root`, run the block, and restore the directory if one of both fails.
+
+    Args:
+        root: the store.
+        copies: where the copies go, a directory of `root` that does not exist yet.
+        changed: the files that the block changes or removes.
+
+    Raises:
+        DiskFullError: there was no space left. OSError: something else failed.
+    """
+    before = set(_paths(root))
+    needed = sum(path.stat().st_size for path in changed)
+    whole = False
+    try:
+        for path in changed:
+            target = copies / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        whole = True
+        yield
+    except (OSError, DiskFullError) as error:
+        for path in changed if whole else ():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(copies / path.relative_to(root), path)
+        for path in sorted(set(_paths(root)) - before, reverse=True):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        if isinstance(error, OSError) and error.errno not in _FULL:
+            raise
+        name = getattr(error, "filename", None) or root
+        raise DiskFullError(
+            f"no space left to write {name}: the repair of {root} needs up to {2 * needed // MIB + 1} MiB for copies "
+            "and new files; the directory is as it was before",
+            hint="free so much space, or move the directory to a larger disk, and run it again",
+        ) from error
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    for directory, directories, files in os.walk(root):
+        for name in (*directories, *files):
+            yield Path(directory) / name

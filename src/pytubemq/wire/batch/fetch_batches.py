@@ -1,0 +1,327 @@
+"""Fetch answers that hold packs beside single messages, and packs taken apart for consumers that know none.
+
+The invariant: the records of an answer come out in the order in which the Broker wrote them, which is that of their
+offsets; a pack's columns are views of the answer's bytes, given only if head and columns pass their checks. A pack that
+fails them is told as damaged and does not spoil the rest of the answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from zlib import crc32
+
+from pytubemq.errors import FormatError
+from pytubemq.model.limits import MAX_FETCH_MESSAGES
+from pytubemq.model.offset import OFFSET_UNIT, to_ordinal
+from pytubemq.wire.batch import stored
+from pytubemq.wire.batch.record_batch import (
+    DAMAGED,
+    HEAD_BYTES,
+    Columns,
+    PackHead,
+    checks,
+    claimed_count,
+    read_pack,
+    read_pack_head,
+    read_stored_pack,
+)
+from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field
+from pytubemq.wire.protobuf.varint import PAIRS, decode_varint, encode_varint
+from pytubemq.wire.protocol.extensions import ExtensionField
+from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
+from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.serialization.codec import malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.wire.batch.stored import StoredMessage
+
+H = TypeVar("H", GetMessageResponseB2C, ReadRangeResponseB2C)
+
+
+class Pack(NamedTuple):
+    """A pack of an answer; its first message stands at `head.offset`, perhaps before the offset that was asked for."""
+
+    head: PackHead
+    columns: Columns
+
+
+class DamagedPack(NamedTuple):
+    """A pack that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
+
+    `messages`: how many it says it has, which nothing proves.
+    """
+
+    offset: int | None
+    text: str
+    messages: int
+
+
+class Fetched(NamedTuple, Generic[H]):
+    """A fetch answer: its head without messages and packs, and its records in order."""
+
+    head: H
+    records: list[StoredMessage | Pack]
+    damaged: list[DamagedPack]
+
+
+def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessageResponseB2C]:
+    """An answer to GetMessage.
+
+    Args:
+        body: the answer.
+        check: whether to compute the CRC-32 of each pack's columns.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    return _fetched(body, stored.decode_get_message, check=check)
+
+
+def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
+    """An answer to READ_RANGE, as `decode_get_message`; packs are views of `body`.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    return _fetched(body, stored.decode_read_range, check=check)
+
+
+def check_packs(fetched: Fetched[H]) -> Fetched[H]:
+    """An answer that was decoded without `check`, with its packs checked now: those that fail are among the damaged."""
+    failed = [record for record in fetched.records if isinstance(record, Pack) and not checks(record.columns)]
+    if not failed:
+        return fetched
+    also: list[DamagedPack] = [DamagedPack(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    gone = {id(pack) for pack in failed}
+    whole = [record for record in fetched.records if id(record) not in gone]
+    return Fetched(fetched.head, whole, [*fetched.damaged, *also])
+
+
+def _fetched(
+    body: bytes | memoryview, read: Callable[..., tuple[H, list[StoredMessage]]], *, check: bool
+) -> Fetched[H]:
+    records: list[StoredMessage | Pack] = []
+    damaged: list[DamagedPack] = []
+    try:
+        places = _find_packs(body)
+    except UnusualError:
+        head, singles = read(bytes(body))
+        records.extend(singles)
+        for data in head.packs:
+            _take(data, records, damaged, check=check)
+        records.sort(key=_offset)
+        return Fetched(replace(head, packs=()), records, damaged)
+    # From here on messages and packs are counted, so protobuf may read the message.
+    if not places:
+        head, singles = read(bytes(body), counted=True)
+        records.extend(singles)
+        return Fetched(head, records, damaged)
+    head, singles = read(_without(body, places), counted=True)
+    view = memoryview(body)
+    taken = 0
+    for before, _, start, stop in places:
+        records.extend(singles[taken:before])
+        taken = before
+        _take(view[start:stop], records, damaged, check=check)
+    records.extend(singles[taken:])
+    return Fetched(head, records, damaged)
+
+
+def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
+    """Of each pack: how many single messages stand before it, where its field, its value and what follows it begin.
+
+    Raises:
+        UnusualError: protobuf is to be asked.
+        EnvelopeError: there are more than any Broker sends.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    singles, others, short, at, end = 0, 0, 0, 0, len(body)
+    most = MAX_FETCH_MESSAGES
+    while at < end:
+        if body[at] == _MESSAGE:
+            try:
+                size, at = decode_varint(body, at + 1)
+            except (IndexError, ValueError) as error:
+                raise UnusualError from error
+            at += size
+            singles += 1
+            if singles > most:
+                raise malformed(GetMessageResponseB2C, FormatError(f"it has more than {most} messages"))
+            continue
+        field_at = at
+        key, value, at = read_field(body, at, end)
+        if key == _PACKS:
+            if len(found) == MAX_FETCH_MESSAGES:
+                raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} packs"))
+            found.append((singles, field_at, value, at))
+            short += at - value < HEAD_BYTES
+            if short > _MOST_SHORT_PACKS:
+                raise malformed(GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} packs without head"))
+        elif key >> 3 == _PACKS >> 3:
+            raise UnusualError  # a pack in another wire type
+        else:
+            others += 1
+            if others > MAX_USUAL_FIELDS:
+                raise UnusualError
+    if at > end:
+        raise UnusualError
+    return found
+
+
+_MOST_SHORT_PACKS: Final = 1_000
+"""Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
+_MESSAGE: Final = 4 << 3 | 2
+_PACKS: Final = 1003 << 3 | 2
+
+
+def _without(body: bytes | memoryview, places: Sequence[tuple[int, int, int, int]]) -> bytes:
+    parts = []
+    at = 0
+    for _, field_at, _, stop in places:
+        if field_at > at:
+            parts.append(body[at:field_at])
+        at = stop
+    parts.append(body[at:])
+    return b"".join(parts)
+
+
+def _take(
+    data: bytes | memoryview, records: list[StoredMessage | Pack], damaged: list[DamagedPack], *, check: bool
+) -> None:
+    offset = None
+    try:
+        offset = read_pack_head(data).offset
+        records.append(Pack(*read_pack(data, check=check)))
+    except FormatError as error:
+        damaged.append(DamagedPack(offset, error.message, claimed_count(data)))
+
+
+def _offset(record: Any) -> int:
+    found = record.head.offset if isinstance(record, Pack) else record.offset
+    return found or 0
+
+
+# --- for consumers that know no packs ---------------------------------------------------------------------------
+
+
+_OFFSET_TAG: Final = encode_varint(ExtensionField.OFFSET << 3)
+_APPEND_TIME_TAG: Final = encode_varint(ExtensionField.APPEND_TIME << 3)
+_PRODUCER_ID_TAG: Final = encode_varint(ExtensionField.PRODUCER_ID << 3)
+_PRODUCER_EPOCH_TAG: Final = encode_varint(ExtensionField.PRODUCER_EPOCH << 3)
+_SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
+
+
+class Expanded(NamedTuple):
+    """Stored entries made of a pack, how many, and the ordinal after the last message that was looked at."""
+
+    entries: bytes
+    next_ordinal: int
+    messages: int
+
+
+def expand(
+    record: bytes | memoryview,
+    first_ordinal_wanted: int,
+    codes: frozenset[int] | None,
+    max_bytes: int,
+    max_messages: int | None = None,
+) -> Expanded:
+    """A stored pack as the stored entries that its messages would be if they had come alone.
+
+    Args:
+        record: the whole stored pack.
+        first_ordinal_wanted: messages before it are skipped.
+        codes: only messages with one of these filter codes; None takes all.
+        max_bytes: of payload; a message beyond them ends it, unless it is the first that is taken.
+        max_messages: so many are taken at most.
+
+    Raises:
+        FormatError: it is no stored pack, or was damaged.
+    """
+    head, columns = read_stored_pack(record)
+    first_ordinal = to_ordinal(head.offset)
+    start = max(first_ordinal_wanted - first_ordinal, 0)
+    wanted: Sequence[int] = range(start, columns.count)
+    if codes is not None:
+        if columns.codes is not None:
+            by_message = columns.codes
+            wanted = [at for at in wanted if by_message[at] in codes]
+        elif columns.key_code not in codes:
+            wanted = ()
+    stop = first_ordinal + max(columns.count, start)
+    if max_messages is not None and len(wanted) > max_messages:
+        stop = first_ordinal + wanted[max_messages]
+        wanted = wanted[:max_messages]
+    sizes = list(accumulate(columns.lengths[at] for at in wanted))
+    fitting = max(bisect_right(sizes, max_bytes), 1)
+    if fitting < len(wanted):
+        stop = first_ordinal + wanted[fitting]
+        wanted = wanted[:fitting]
+    entries = b"".join(_entries(head, columns, wanted)) if wanted else b""
+    return Expanded(entries, stop, len(wanted))
+
+
+def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
+    """The stored entries of these messages, in pieces."""
+    data, bounds = memoryview(columns.data), columns.bounds()
+    varint, join, pairs = encode_varint, b"".join, PAIRS
+    flags, flag = columns.flags, varint(columns.flag)
+    time = _APPEND_TIME_TAG + varint(head.append_time_ms)
+    producer = b""
+    if head.producer_id:
+        producer = join(
+            (
+                _PRODUCER_ID_TAG,
+                varint(head.producer_id),
+                _PRODUCER_EPOCH_TAG,
+                varint(head.producer_epoch),
+                _SEQUENCE_TAG,
+            )
+        )
+    # Ids and offsets count up, so their upper bits are the same for many messages.
+    id_high = offset_high = -1
+    id_tail = offset_tail = sequence = b""
+    parts: list[bytes | memoryview] = []
+    extend = parts.extend
+    for at in wanted:
+        payload = data[bounds[at] : bounds[at + 1]]
+        size = bounds[at + 1] - bounds[at]
+        check = crc32(payload) & 0x7FFFFFFF
+        message_id = head.message_id + at
+        if message_id >> 14 != id_high:
+            id_high = message_id >> 14
+            id_tail = varint(id_high)
+        offset = head.offset + OFFSET_UNIT * at
+        if offset >> 14 != offset_high:
+            offset_high = offset >> 14
+            offset_tail = varint(offset_high)
+        if producer:
+            sequence = varint(head.sequence + at)
+        lead = join(
+            (
+                b"\x08",
+                pairs[message_id & 0x3FFF] + id_tail if id_high else varint(message_id),
+                b"\x10",
+                varint(check),
+                b"\x1a",
+                varint(size),
+            )
+        )
+        trail = join(
+            (
+                b"\x20",
+                varint(flags[at]) if flags else flag,
+                _OFFSET_TAG,
+                pairs[offset & 0x3FFF] + offset_tail if offset_high else varint(offset),
+                time,
+                producer,
+                sequence,
+            )
+        )
+        extend((b"\x22", varint(len(lead) + size + len(trail)), lead, payload, trail))
+    return parts

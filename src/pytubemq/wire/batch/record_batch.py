@@ -1,0 +1,269 @@
+"""Packs: many messages of one partition in columns, built once by the producer and carried as they are.
+
+A pack's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other, under
+one CRC-32 that travels with them to the consumer. A *stored pack* is a field of a fetch answer (tag, length, a head by
+the Broker that says where the pack stands, the columns), so a fetch sends slices of the log as they are. All numbers
+are little-endian. `docs/design/protocol.md` shows the same layout as tables.
+
+The invariant: columns that `read_columns` has taken name exactly the bytes they hold, every length at least 0; nothing
+of a payload is looked at or changed here.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+from pytubemq.errors import FormatError
+from pytubemq.model.limits import KIB, MAX_PACK_MESSAGES
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERSION: Final = 1
+_FLAGS: Final = 1
+_CODES: Final = 2
+_CRC = Struct("<I")
+_COLUMNS = Struct("<BBHIii")  # version, which columns, 0, count, flag of all, filter code of all
+DAMAGED: Final = "a pack fails its check; it was damaged, on the way or where it was kept"
+COLUMNS_HEAD_BYTES: Final = _CRC.size + _COLUMNS.size  # 20
+SIZES: Final = "I" if array("I").itemsize == 4 else "L"
+"""The type of an `array` of unsigned 32-bit numbers, as `Columns.lengths` is one."""
+_INT: Final = "i" if array("i").itemsize == 4 else "l"
+_SWAP: Final = sys.byteorder == "big"
+
+PACK_TAG: Final = encode_varint(1003 << 3 | 2)
+"""Of field 1003, length-delimited: `packs` of both fetch answers."""
+_HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
+_MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES
+"""Largest number in a pack's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
+HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a pack, still in one piece; `flags` and `codes` are None where all messages share one."""
+
+    data: bytes | memoryview
+    count: int
+    flag: int
+    key_code: int
+    lengths: Sequence[int]
+    flags: Sequence[int] | None
+    codes: Sequence[int] | None
+    payloads_at: int
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all payloads."""
+        return len(self.data) - self.payloads_at
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the messages have different filter codes."""
+        return self.codes is not None
+
+    def bounds(self) -> list[int]:
+        """Where each payload begins in `data`, and at last where the last one ends."""
+        return list(accumulate(self.lengths, initial=self.payloads_at))
+
+    def payloads(self) -> list[bytes]:
+        """Every payload, in order."""
+        data = bytes(self.data)  # no copy if it is bytes already
+        return [data[start:end] for start, end in pairwise(self.bounds())]
+
+    def flag_of(self, at: int) -> int:
+        """The flag of message number `at`."""
+        return self.flag if self.flags is None else self.flags[at]
+
+    def code_of(self, at: int) -> int:
+        """The filter code of message number `at`."""
+        return self.key_code if self.codes is None else self.codes[at]
+
+    def part(self, start: int, stop: int) -> bytes:
+        """The columns of the messages from number `start` to before `stop`; a copy with a check of its own."""
+        if (start, stop) == (0, self.count):
+            return bytes(self.data)
+        lengths = self.lengths[start:stop]
+        at = self.payloads_at + sum(self.lengths[:start])
+        return _columns(
+            lengths,
+            self.flag if self.flags is None else list(self.flags[start:stop]),
+            self.key_code if self.codes is None else list(self.codes[start:stop]),
+            [bytes(self.data[at : at + sum(lengths)])],
+        )
+
+
+def encode_columns(payloads: Sequence[bytes], flags: int | Sequence[int], codes: int | Sequence[int]) -> bytes:
+    """The columns of a pack; one flag or filter code stands for all."""
+    return _columns(list(map(len, payloads)), flags, codes, payloads)
+
+
+_GROUP_BYTES: Final = 32 * KIB
+
+
+def _columns(
+    lengths: Sequence[int], flags: int | Sequence[int], codes: int | Sequence[int], bodies: Sequence[bytes]
+) -> bytes:
+    which = (0 if isinstance(flags, int) else _FLAGS) | (0 if isinstance(codes, int) else _CODES)
+    flag = flags if isinstance(flags, int) else 0
+    code = codes if isinstance(codes, int) else 0
+    parts = [_COLUMNS.pack(VERSION, which, 0, len(lengths), flag, code), _numbers(SIZES, lengths)]
+    if not isinstance(flags, int):
+        parts.append(_numbers(_INT, flags))
+    if not isinstance(codes, int):
+        parts.append(_numbers(_INT, codes))
+    head = b"".join(parts)
+    # The check stands in front, so it is needed first. Bodies are put together in groups that the processor's cache
+    # holds: a check over many small ones costs less than one over each.
+    check, parts = crc32(head), [b"", head]
+    step = max(_GROUP_BYTES * len(bodies) // (sum(lengths) or 1), 1)
+    for start in range(0, len(bodies), step):
+        group = bodies[start] if step == 1 else b"".join(bodies[start : start + step])
+        check = crc32(group, check)
+        parts.append(group)
+    parts[0] = _CRC.pack(check)
+    return b"".join(parts)
+
+
+def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
+    """Columns as a producer sent them or a log holds them.
+
+    Args:
+        check: whether to compute the CRC-32 over all of them; False where that has been done.
+
+    Raises:
+        FormatError: they are no columns, name more or fewer bytes than there are, or fail their check.
+    """
+    size = len(data)
+    if size < COLUMNS_HEAD_BYTES:
+        raise FormatError(f"a pack of {size} bytes has no room for its head")
+    version, which, zero, count, flag, code = _COLUMNS.unpack_from(data, _CRC.size)
+    if version != VERSION or which & ~(_FLAGS | _CODES) or zero:
+        raise FormatError(f"a pack of version {version} with columns {which:#x} is not known here")
+    if not 0 < count <= MAX_PACK_MESSAGES:
+        raise FormatError(f"a pack of {count} messages; 1 to {MAX_PACK_MESSAGES} are allowed")
+    columns = 1 + bool(which & _FLAGS) + bool(which & _CODES)
+    payloads_at = COLUMNS_HEAD_BYTES + 4 * count * columns
+    if size < payloads_at:
+        raise FormatError(f"a pack of {count} messages ends within its columns, after {size} bytes")
+    view = memoryview(data)
+    at = COLUMNS_HEAD_BYTES + 4 * count
+    lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
+    if payloads_at + sum(lengths) != size:
+        raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
+    if check and not _passes(view):
+        raise FormatError(DAMAGED)
+    flags = codes = None
+    if which & _FLAGS:
+        flags = _column(_INT, view[at : at + 4 * count])
+        at += 4 * count
+    if which & _CODES:
+        codes = _column(_INT, view[at : at + 4 * count])
+    return Columns(data, count, flag, code, lengths, flags, codes, payloads_at)
+
+
+def checks(columns: Columns) -> bool:
+    """Whether columns that were read without `check` pass it."""
+    return _passes(memoryview(columns.data))
+
+
+def _passes(view: memoryview) -> bool:
+    return bool(crc32(view[_CRC.size :]) == _CRC.unpack_from(view)[0])
+
+
+def _numbers(form: str, values: Sequence[int]) -> bytes:
+    numbers = array(form, values)
+    if _SWAP:
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _column(form: str, view: memoryview) -> Sequence[int]:
+    numbers = array(form)
+    numbers.frombytes(view)
+    if _SWAP:
+        numbers.byteswap()
+    return numbers
+
+
+# --- stored packs -----------------------------------------------------------------------------------------------
+
+
+class PackHead(NamedTuple):
+    """What a Broker says of a pack: where its first message stands, when it came, and who sent it as which one.
+
+    The messages after the first have the offsets and ids (and, if a producer is told, the sequences) that follow.
+    `producer_id` 0 is none.
+    """
+
+    offset: int
+    message_id: int
+    append_time_ms: int
+    producer_id: int = 0
+    sequence: int = 0
+    producer_epoch: int = 0
+
+
+def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
+    """All of a stored pack before its columns: tag, length, head."""
+    fields = _HEAD.pack(*head)
+    return b"%b%b%b%b" % (PACK_TAG, encode_varint(HEAD_BYTES + columns_bytes), fields, _CRC.pack(crc32(fields)))
+
+
+def read_pack_head(field: bytes | memoryview) -> PackHead:
+    """The head of a `packs` field's value.
+
+    Raises:
+        FormatError: it fails its check, or there is none.
+    """
+    if len(field) < HEAD_BYTES:
+        raise FormatError(f"a stored pack of {len(field)} bytes has no room for its head")
+    if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
+        raise FormatError("the head of a stored pack fails its check")
+    head = PackHead._make(_HEAD.unpack_from(field))
+    if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
+        raise FormatError("the head of a stored pack has numbers out of range")
+    return head
+
+
+def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
+    """The value of a `packs` field: what follows a stored pack's tag and length.
+
+    Raises:
+        FormatError: head or columns fail their check or make no sense.
+    """
+    head = read_pack_head(field)
+    return head, read_columns(memoryview(field)[HEAD_BYTES:], check=check)
+
+
+def claimed_count(field: bytes | memoryview) -> int:
+    """How many messages a `packs` field that fails its checks says it has; 1 where that makes no sense."""
+    if len(field) < HEAD_BYTES + COLUMNS_HEAD_BYTES:
+        return 1
+    count: int = _COLUMNS.unpack_from(field, HEAD_BYTES + _CRC.size)[3]
+    return count if count <= MAX_PACK_MESSAGES and HEAD_BYTES + COLUMNS_HEAD_BYTES + 4 * count <= len(field) else 1
+
+
+def read_stored_pack(record: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
+    """A whole stored pack, as a log holds it.
+
+    Raises:
+        FormatError: it is none, or fails its check.
+    """
+    if bytes(record[: len(PACK_TAG)]) != PACK_TAG:
+        raise FormatError("a stored pack does not begin with its tag")
+    try:
+        size, at = decode_varint(bytes(record[: len(PACK_TAG) + 10]), len(PACK_TAG))
+    except (IndexError, ValueError) as error:
+        raise FormatError(f"a stored pack has no length: {error}") from error
+    if at + size != len(record):
+        raise FormatError(f"a stored pack says {size} bytes and has {len(record) - at}")
+    return read_pack(memoryview(record)[at:], check=check)

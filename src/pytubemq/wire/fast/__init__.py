@@ -1,0 +1,1 @@
+"""Fast paths for what comes most often; each is held to the plain way by a test."""

@@ -1,0 +1,109 @@
+"""SendMessages of the same length, read column by column: what is the same in all of them is compared once.
+
+The invariant: what comes out is what reading each by itself gives; where one differs from the first in more than
+partition, payload and sequence, all are left to the caller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.wire.protobuf.varint import decode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.wire.fast.send_group import SendGroups
+    from pytubemq.wire.rpc.request_run import RequestRun
+
+_MAX_I32: Final = 0x7FFFFFFF
+_PARTITION: Final = 3 << 3
+_DATA: Final = 4 << 3 | 2
+_MORE: Final = 0x80
+_BITS: Final = 7
+_LOW: Final = (1 << _BITS) - 1
+_MOST_DIGITS: Final = 8
+"""Sequences of more bytes are read one by one."""
+_WINDOW: Final = 1 << 2 * _BITS
+_FIRST: Final = bytes(value & _LOW | _MORE for value in range(_WINDOW))
+_SECOND: Final = bytes(value >> _BITS & _LOW | _MORE for value in range(_WINDOW))
+"""The first two bytes of numbers that count up and have more, by their lower 14 bits."""
+
+
+def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) -> bool:
+    """Take all messages of a run, or none if one differs from the first in more than it may.
+
+    Args:
+        run: the requests.
+        who: what stands before the partition.
+        close: what stands between payload and sequence, with the sequence's tag if messages are numbered.
+        groups: get the messages.
+
+    Raises:
+        IndexError, ValueError: one ends too early, or a number in it is too long.
+    """
+    start, _, end = place_of(run.body(0), who)
+    tail = end + len(close)
+    digits = run.body_bytes - tail
+    if not start or not (0 < digits <= _MOST_DIGITS if groups.numbered else digits == 0):
+        return False
+    data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)
+    begins = [data[at : at + start] for at in each]
+    partitions: dict[bytes, int] = {}
+    for begin, number in dict(zip(reversed(begins), reversed(range(len(begins))), strict=True)).items():
+        there, partition_id, stop = place_of(run.body(number), who)
+        if (there, stop) != (start, end):
+            return False
+        partitions[begin] = partition_id
+    if {data[at + end : at + tail] for at in each} != {close}:
+        return False
+    columns = [data[run.at + at : each.stop : run.stride][: len(run)] for at in range(tail, run.body_bytes)]
+    if columns and (max(columns[-1]) & _MORE or any(min(column) < _MORE for column in columns[:-1])):
+        return False
+    payloads = [data[at + start : at + end] for at in each]
+    if len(partitions) == 1 and (not columns or _rises(columns)):
+        (partition_id,) = partitions.values()
+        groups.add_row(partition_id, _values([column[:1] for column in columns], 1)[0], payloads)
+        return True
+    for begin, sequence, payload in zip(begins, _values(columns, len(run)), payloads, strict=True):
+        groups.add(partitions[begin], sequence, payload)
+    return True
+
+
+def _values(columns: Sequence[bytes], count: int) -> list[int]:
+    """So many numbers, from their first, second, ... bytes."""
+    values = [0] * count
+    for column in reversed(columns):
+        values = [high << _BITS | low & _LOW for high, low in zip(values, column, strict=True)]
+    return values
+
+
+def _rises(columns: Sequence[bytes]) -> bool:
+    """Whether numbers with these bytes count up by one; if that is not seen at once, False."""
+    count = len(columns[0])
+    low = _values([column[:1] for column in columns[:2]], 1)[0]
+    return (
+        len(columns) > 2  # of two, the second would end the number
+        and low + count <= _WINDOW
+        and columns[0] == _FIRST[low : low + count]
+        and columns[1] == _SECOND[low : low + count]
+        and all(column.count(column[:1]) == count for column in columns[2:])
+    )
+
+
+def place_of(body: bytes, who: bytes) -> tuple[int, int, int]:
+    """Where the payload begins, the partition, and where the payload ends; 0 first if it does not stand so.
+
+    Raises:
+        IndexError, ValueError: it ends too early, or a number is too long.
+    """
+    at = len(who)
+    if not body.startswith(who) or body[at] != _PARTITION:
+        return 0, 0, 0
+    partition_id, at = decode_varint(body, at + 1)
+    if body[at] != _DATA or partition_id > _MAX_I32:
+        return 0, 0, 0
+    size, start = decode_varint(body, at + 1)
+    if start + size > len(body):
+        return 0, 0, 0
+    return start, partition_id, start + size

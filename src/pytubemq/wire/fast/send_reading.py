@@ -1,0 +1,117 @@
+"""SendMessages of one producer that came one behind the other: what they say, in one pass.
+
+The invariant: what comes out is what `decode_send` says of each message by itself. Where one of them differs from the
+first in more than partition, payload and sequence, or stands in another order than usual, nothing comes out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.wire.fast import send_message
+from pytubemq.wire.fast.equal_sends import place_of, read_alike
+from pytubemq.wire.fast.send_group import SendGroups
+from pytubemq.wire.protobuf.fields import UnusualError
+from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
+from pytubemq.wire.protocol.extensions import ExtensionField
+from pytubemq.wire.rpc.request_run import RequestRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.wire.fast.send_group import SendGroup
+    from pytubemq.wire.fast.sends import SendRequest
+    from pytubemq.wire.rpc.envelope import Request
+
+_MOST_KNOWN: Final = 1024
+_MOST_WHO_BYTES: Final = 256
+"""Requests that begin with more are read one by one, and nothing of them is remembered."""
+_ONE_BYTE: Final = 0x7F
+_SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
+_THREE: Final = 3
+
+
+class SendRun(NamedTuple):
+    """What several requests say: the first one, and the messages of all."""
+
+    first: SendRequest
+    groups: list[SendGroup]
+
+
+class SendReader:
+    """Reads the requests of any producers; remembers how they begin."""
+
+    __slots__ = ("_places", "_who")
+
+    def __init__(self) -> None:
+        self._who = b""
+        """How the last requests began."""
+        self._places: dict[bytes, tuple[int, int]] = {}
+        """Partition, and where the payload ends, by the bytes before it, of requests that began so."""
+
+    def read(self, parts: Sequence[Request | RequestRun]) -> SendRun | None:
+        """What they say; None where they have to be looked at one by one.
+
+        Raises:
+            EnvelopeError: the first one is no such request.
+        """
+        one = parts[0]
+        body = one.body(0) if isinstance(one, RequestRun) else one.body
+        first = send_message.decode_send(body)
+        try:
+            around = send_message.split_send(body)
+            if around is None or not 0 < len(around[0]) <= _MOST_WHO_BYTES:
+                return None
+            groups = self._groups(parts, around[0], around[1], numbered=first.sequence is not None)
+        except (UnusualError, IndexError, ValueError):  # one ends too early, or a number is too long
+            return None
+        return None if groups is None else SendRun(first, groups.found)
+
+    def _groups(
+        self, parts: Sequence[Request | RequestRun], who: bytes, tail: bytes, *, numbered: bool
+    ) -> SendGroups | None:
+        if who != self._who:
+            self._who, self._places = who, {}
+        groups = SendGroups(numbered=numbered)
+        close = tail + _SEQUENCE_TAG if numbered else tail
+        bodies: list[bytes] = []
+        for part in parts:
+            if not isinstance(part, RequestRun):
+                bodies.append(part.body)
+                continue
+            if bodies and not self._read_each(bodies, who, close, groups):
+                return None
+            bodies = []
+            if not read_alike(part, who, close, groups):
+                bodies = [part.body(number) for number in range(len(part))]
+        return groups if not bodies or self._read_each(bodies, who, close, groups) else None
+
+    def _read_each(self, bodies: Sequence[bytes], who: bytes, close: bytes, groups: SendGroups) -> bool:
+        """Take messages one by one; False if one differs from the first in more than it may."""
+        size, places, start, numbered = len(close), self._places, 0, groups.numbered
+        sequence = 0
+        for body in bodies:
+            place = places.get(body[:start])
+            if place is None:
+                start, *ends = place_of(body, who)
+                if not start:
+                    return False
+                place = ends[0], ends[1]
+                if len(places) >= _MOST_KNOWN:
+                    places.clear()
+                places[body[:start]] = place
+            partition_id, end = place
+            if not body.startswith(close, end):
+                return False
+            at = end + size
+            if numbered:
+                if len(body) - at == _THREE and body[at] > _ONE_BYTE < body[at + 1] and body[at + 2] <= _ONE_BYTE:
+                    sequence = body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | body[at + 2] << 14
+                else:
+                    sequence, at = decode_varint(body, at)
+                    if at != len(body) or sequence >> 63:
+                        return False
+            elif at != len(body):
+                return False
+            groups.add(partition_id, sequence, body[start:end])
+        return True

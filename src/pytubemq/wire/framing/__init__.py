@@ -1,0 +1,1 @@
+"""Frames in and out of a byte stream."""

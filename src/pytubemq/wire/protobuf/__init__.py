@@ -1,0 +1,1 @@
+"""Protobuf's building blocks: variable-length numbers, fields, and how messages are declared."""

@@ -1,0 +1,1 @@
+"""What TubeMQ says on the wire: its messages, and our extensions."""

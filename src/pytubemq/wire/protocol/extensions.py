@@ -1,0 +1,132 @@
+"""Everything that this system says on the wire and the original does not, in one table.
+
+The invariant: a peer that knows none of this (Java, C++, Go) sees only unknown protobuf fields, which every proto2
+reader skips, and never a method it did not ask for. So fields are numbered from 1000 and methods from 100, far from
+what the original may still add, and a new method is only called after the peer has shown the capability for it.
+
+How capabilities are told: the first request on a connection carries `RpcConnHeader.capabilities` (field 1000), a bit
+set of what the caller knows; a peer that understands the field answers with its own bits in the same field of that
+answer. A peer that does not answer it has no capability, and is spoken to exactly as the original would.
+Numbers are never used twice, also after an extension is dropped: reserve, do not recycle.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag, unique
+from typing import Final
+
+from pytubemq.errors import Code
+
+COUNTED_REFUSALS: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
+"""Codes after which a producer sends a batch again; it and the Broker count them on each connection alike."""
+EARLIER_BATCH_REFUSED: Final = "an earlier batch of this producer was refused"
+"""How the text begins with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
+FENCED_EPOCH: Final = "a newer epoch of this producer is known"
+"""How the text begins with which a Broker refuses a message of an older epoch than one it has heard of (403)."""
+FORGOTTEN_SEQUENCE: Final = "the sequence is too old to be told from a repeat"
+"""How the text begins with which a Broker refuses a message that it may or may not have stored before (400)."""
+
+
+class Capability(IntFlag):
+    """What one side of a connection understands; 64 bits in `RpcConnHeader`."""
+
+    BATCH_SEND = 1 << 0  # SEND_BATCH: many messages of one topic in one request
+    FETCH_LIMITS = 1 << 1  # GetMessage: long wait at the tail, limit in messages and in bytes
+    MESSAGE_OFFSETS = 1 << 2  # TransferedMessage tells its own offset and append time
+    COMMIT_OFFSET = 1 << 3  # CommitOffset up to a given offset
+    OFFSET_BY_TIME = 1 << 4  # PARTITION_OFFSETS answers "first offset appended at or after"
+    HEARTBEAT_WAIT = 1 << 5  # heartbeats to the Master may be held until there is something to say
+    PRODUCER_SEQUENCE = 1 << 6  # sends carry producer id, epoch and sequence; they are stored
+    READ_RANGE = 1 << 7  # READ_RANGE: read a partition without a group
+    PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
+    BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
+    PACKS = 1 << 10  # SEND_PACKS, and packs in the answers of GetMessage and READ_RANGE
+    IDEMPOTENT = 1 << 11  # repeats of a producer's sequence are dropped; told by Brokers
+    RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
+    TOPIC_NAMES = 1 << 13  # the Master tells the names of all topics
+    RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS tells bytes
+    RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one has the epoch
+
+
+@unique
+class ExtensionMethod(IntEnum):
+    """Methods of ours, from 100 up. All belong to the Broker."""
+
+    SEND_BATCH = 100
+    READ_RANGE = 101
+    PARTITION_OFFSETS = 102
+    SEND_PACKS = 103
+    RESET_OFFSETS = 104
+    RESET_HISTORY = 105
+
+
+class ExtensionField(IntEnum):
+    """Fields of ours inside the original's messages, from 1000 up. One number has one meaning per message."""
+
+    # RpcConnHeader, request and answer
+    CAPABILITIES = 1000
+    # HeartRequestP2M, HeartRequestC2M, HeartRequestC2MV2, HeartRequestB2M: how long the Master may hold the answer, ms
+    HEARTBEAT_MAX_WAIT_MS = 1000
+    # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
+    WANT_DEPLOYED = 1001
+    # HeartRequestP2M, HeartResponseM2P: tell the names of all topics; the names
+    WANT_TOPIC_NAMES = 1002
+    TOPIC_NAMES = 1003
+    # RegisterRequestB2M: who reads from the Broker now, as subscriptions (a Master that has just started knows nobody)
+    BROKER_LEASES = 1000
+    # RegisterRequestB2M: when messages count as accepted in topics of which the Master says nothing
+    OWN_DURABILITY = 1001
+    # RegisterRequestB2M: the port of its pages, where it has some
+    OWN_WEB_PORT = 1002
+    # HeartRequestB2M: what is wrong with the Broker, in words
+    BROKER_PROBLEMS = 1001
+    # RegisterRequestB2M: what the strings of the configuration in force cannot say, as topic:value
+    HELD_DURABILITY = 1003
+    HELD_RETENTION = 1004
+    # RegisterRequestB2M, from a Broker without a configuration: the topics of its store, as topics' settings
+    STORED_TOPICS = 1005
+    # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
+    TOPIC_DURABILITY = 1002
+    TOPIC_RETENTION = 1003
+    # SendMessageRequestP2B, TransferedMessage (as stored): who sent it and as which one
+    PRODUCER_ID = 1002
+    PRODUCER_EPOCH = 1003
+    SEQUENCE = 1004
+    # TransferedMessage: where and when it was appended (our Brokers always tell)
+    OFFSET = 1000
+    APPEND_TIME = 1001
+    # GetMessageRequestC2B: wait at the tail, ms; most messages; most bytes of payload
+    FETCH_MAX_WAIT_MS = 1000
+    FETCH_MAX_MESSAGES = 1001
+    FETCH_MAX_BYTES = 1002
+    # GetMessageResponseB2C: the offset after the last one delivered or skipped
+    NEXT_OFFSET = 1000
+    # GetMessageResponseB2C: messages that retention removed before the group had confirmed them
+    EXPIRED_MESSAGES = 1001
+    # GetMessageResponseB2C, ReadRangeResponseB2C: stored packs, for a consumer that has shown PACKS
+    PACKS = 1003
+    # RegisterResponseB2C: grows each time somebody moves the group in this partition, for who has shown RESET_NOTICES
+    RESET_EPOCH = 1000
+    # CommitOffsetRequestC2B: confirm everything below this offset, whatever was fetched after it
+    COMMIT_UP_TO = 1000
+
+
+OURS: Final = (
+    Capability.BATCH_SEND
+    | Capability.FETCH_LIMITS
+    | Capability.MESSAGE_OFFSETS
+    | Capability.COMMIT_OFFSET
+    | Capability.HEARTBEAT_WAIT
+    | Capability.PRODUCER_SEQUENCE
+    | Capability.READ_RANGE
+    | Capability.PARTITION_OFFSETS
+    | Capability.BIG_BLOCKS
+    | Capability.OFFSET_BY_TIME
+    | Capability.IDEMPOTENT
+    | Capability.PACKS
+    | Capability.RESET_OFFSETS
+    | Capability.TOPIC_NAMES
+    | Capability.RANGE_FILTERS
+    | Capability.RESET_NOTICES
+)
+"""What this version understands; the reserved ones are left out until they work."""

@@ -1,0 +1,307 @@
+"""Messages of the extension methods: ours alone, only sent to a peer that has shown the capability.
+
+Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.extensions`.
+"""
+
+from __future__ import annotations
+
+from pytubemq.model.limits import (
+    MAX_FETCH_MESSAGES,
+    MAX_RESET_RECORDS,
+    MAX_WIRE_ENTRIES,
+    MAX_WIRE_FILTERS,
+    MAX_WIRE_GROUPS,
+    MAX_WIRE_PACKS,
+    MAX_WIRE_POSITIONS,
+    MAX_WIRE_RESETS,
+    MAX_WIRE_SPANS,
+    MAX_WIRE_SUBSCRIPTIONS,
+)
+from pytubemq.wire.protobuf.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
+from pytubemq.wire.protocol.extensions import ExtensionField
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, TransferedMessage
+
+
+@message
+class BatchEntry:
+    """One message of a batch; `data` is the payload as in `SendMessageRequestP2B.data`."""
+
+    partition_id: int = required(1, I32)
+    data: bytes = required(2, BYTES)
+    flag: int = required(3, I32)
+    msg_type: str | None = optional(4, STR, default=None)
+    msg_time: str | None = optional(5, STR, default=None)
+    sequence: int | None = optional(6, I64, default=None)
+
+
+@message
+class SendBatchRequestP2B:
+    """Many messages of one topic, for one Broker; each is accepted or refused by itself.
+
+    `refusals_seen` keeps a producer's order when several batches are under way: how many of its batches on this
+    connection it knows not to have been taken for now (419, 503, or out of time). One that is behind is refused, 419.
+    """
+
+    client_id: str = required(1, STR)
+    topic_name: str = required(2, STR)
+    sent_addr: int = required(3, I32)
+    entries: tuple[BatchEntry, ...] = repeated(4, BatchEntry, most=MAX_WIRE_ENTRIES, default=())
+    producer_id: int | None = optional(5, I64, default=None)
+    producer_epoch: int | None = optional(6, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
+    refusals_seen: int | None = optional(8, I64, default=None)
+
+
+@message
+class SendBatchResponseB2P:
+    """Answers by position: entry i got `err_codes[i]`, `message_ids[i]`, `offsets[i]` (id and offset -1 if refused).
+
+    When the whole batch shares one fate the three lists may be empty and `success`, `err_code`, `err_msg` speak for
+    every entry. `err_msg` tells about the first refused entry.
+    """
+
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    err_codes: tuple[int, ...] = repeated(4, I32, most=MAX_WIRE_ENTRIES, default=(), packed=True)
+    message_ids: tuple[int, ...] = repeated(5, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
+    offsets: tuple[int, ...] = repeated(6, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
+    append_time: int | None = optional(7, I64, default=None)
+
+
+@message
+class PackEntry:
+    """A pack for one partition: `data` holds its columns (`wire.pack`), `first_sequence` its first message's."""
+
+    partition_id: int = required(1, I32)
+    data: bytes = required(2, BYTES)
+    first_sequence: int | None = optional(3, I64, default=None)
+
+
+@message
+class SendPacksRequestP2B:
+    """Packs of one topic, for one Broker; each message of each pack is accepted or refused by itself.
+
+    `refusals_seen` as in `SendBatchRequestP2B`.
+    """
+
+    client_id: str = required(1, STR)
+    topic_name: str = required(2, STR)
+    sent_addr: int = required(3, I32)
+    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_PACKS, default=())
+    producer_id: int | None = optional(5, I64, default=None)
+    producer_epoch: int | None = optional(6, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
+    refusals_seen: int | None = optional(8, I64, default=None)
+
+
+@message
+class PackSpan:
+    """What became of the next `count` messages of a pack: all taken or all refused.
+
+    Taken (200): offsets and ids count up from the first one's; `repeated` says that they stood there before, and both
+    are -1 if that was too long ago to tell.
+    """
+
+    count: int = required(1, I32)
+    err_code: int = required(2, I32)
+    first_offset: int = required(3, I64)
+    first_message_id: int = required(4, I64)
+    repeated: bool | None = optional(5, BOOL, default=None)
+    err_msg: str | None = optional(6, STR, default=None)
+
+
+@message
+class PackResult:
+    """The spans of one pack, in order; together they have as many messages as it."""
+
+    spans: tuple[PackSpan, ...] = repeated(1, PackSpan, most=MAX_WIRE_SPANS, default=())
+
+
+@message
+class SendPacksResponseB2P:
+    """Answers by position; when all packs share one fate `results` may be empty and the code speaks for every message.
+
+    `err_msg` tells about the first refused message.
+    """
+
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_PACKS, default=())
+    append_time: int | None = optional(5, I64, default=None)
+
+
+@message
+class ReadRangeRequestC2B:
+    """Read a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
+
+    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a pack of
+    mixed types comes whole, so the reader looks again.
+    """
+
+    client_id: str = required(1, STR)
+    topic_name: str = required(2, STR)
+    partition_id: int = required(3, I32)
+    offset: int = required(4, I64)
+    end_offset: int | None = optional(5, I64, default=None)
+    max_messages: int | None = optional(6, I32, default=None)
+    max_bytes: int | None = optional(7, I32, default=None)
+    max_wait_ms: int | None = optional(8, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
+    filters: tuple[str, ...] = repeated(10, STR, most=MAX_WIRE_FILTERS, default=())
+
+
+@message
+class ReadRangeResponseB2C:
+    """`messages` has the number it has in `GetMessageResponseB2C`, so the same stored bytes serve both.
+
+    301 when `offset` lies below `min_offset`, 404 when nothing is there (yet); the three offsets are told with 200,
+    301 and 404.
+    """
+
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str | None = optional(3, STR, default=None)
+    messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, most=MAX_FETCH_MESSAGES, default=())
+    next_offset: int | None = optional(5, I64, default=None)
+    min_offset: int | None = optional(6, I64, default=None)
+    max_offset: int | None = optional(7, I64, default=None)
+    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, most=MAX_FETCH_MESSAGES, default=())
+
+
+@message
+class TopicPartition:
+    """A partition of the Broker that is asked."""
+
+    topic_name: str = required(1, STR)
+    partition_id: int = required(2, I32)
+
+
+@message
+class PartitionOffsetsRequest:
+    """Ends of the given partitions, of all when none is given; with groups, their positions too.
+
+    `group_names` empty and `all_groups` unset: no positions. With `not_before_ms` every partition also tells
+    (`PartitionEnds.offset_by_time`) the offset of the first message appended at that time or later.
+    """
+
+    client_id: str = required(1, STR)
+    partitions: tuple[TopicPartition, ...] = repeated(2, TopicPartition, most=MAX_WIRE_SUBSCRIPTIONS, default=())
+    group_names: tuple[str, ...] = repeated(3, STR, most=MAX_WIRE_GROUPS, default=())
+    all_groups: bool | None = optional(4, BOOL, default=None)
+    not_before_ms: int | None = optional(5, I64, default=None)
+    auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
+
+
+@message
+class PartitionEnds:
+    """`min_offset` is the first readable one, `max_offset` the one the next message gets; what lies between them takes
+    `size_bytes`."""
+
+    topic_name: str = required(1, STR)
+    partition_id: int = required(2, I32)
+    min_offset: int = required(3, I64)
+    max_offset: int = required(4, I64)
+    offset_by_time: int | None = optional(5, I64, default=None)
+    size_bytes: int | None = optional(6, I64, default=None)
+
+
+@message
+class GroupPosition:
+    """How far a group has confirmed in a partition, and who holds it now."""
+
+    group_name: str = required(1, STR)
+    topic_name: str = required(2, STR)
+    partition_id: int = required(3, I32)
+    confirmed_offset: int = required(4, I64)
+    consumer_id: str | None = optional(5, STR, default=None)
+
+
+@message
+class PartitionOffsetsResponse:
+    """Answer to `PartitionOffsetsRequest`; unknown partitions are left out."""
+
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    partitions: tuple[PartitionEnds, ...] = repeated(4, PartitionEnds, most=MAX_WIRE_POSITIONS, default=())
+    groups: tuple[GroupPosition, ...] = repeated(5, GroupPosition, most=MAX_WIRE_POSITIONS, default=())
+
+
+@message
+class OffsetReset:
+    """Where a group's position in one partition goes: to a given offset, or to what `to` names.
+
+    `to`: "earliest", "latest" or "time" (then `time_ms` counts: the first message appended then or later). `asked`: how
+    it was named where that says more, as in "-10m" or "number:5"; for the history.
+    """
+
+    topic_name: str = required(1, STR)
+    partition_id: int = required(2, I32)
+    offset: int | None = optional(3, I64, default=None)
+    to: str | None = optional(4, STR, default=None)
+    time_ms: int | None = optional(5, I64, default=None)
+    asked: str | None = optional(6, STR, default=None)
+
+
+@message
+class ResetOffsetsRequest:
+    """Move a group's confirmed offsets; `dry_run` only tells what would happen."""
+
+    client_id: str = required(1, STR)
+    group_name: str = required(2, STR)
+    user: str = required(3, STR)
+    resets: tuple[OffsetReset, ...] = repeated(4, OffsetReset, most=MAX_WIRE_RESETS, default=())
+    dry_run: bool | None = optional(5, BOOL, default=None)
+    auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
+
+
+@message
+class ResetResult:
+    """What became of one reset, by position; `old_offset` is absent if the group had none there."""
+
+    err_code: int = required(1, I32)
+    err_msg: str | None = optional(2, STR, default=None)
+    old_offset: int | None = optional(3, I64, default=None)
+    new_offset: int | None = optional(4, I64, default=None)
+
+
+@message
+class ResetOffsetsResponse:
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    results: tuple[ResetResult, ...] = repeated(4, ResetResult, most=MAX_WIRE_RESETS, default=())
+
+
+@message
+class ResetHistoryRequest:
+    """The resets that this Broker remembers, newest first; of one group, or of all."""
+
+    client_id: str = required(1, STR)
+    group_name: str | None = optional(2, STR, default=None)
+    max_records: int | None = optional(3, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(4, AuthorizedInfo, default=None)
+
+
+@message
+class ResetRecord:
+    """One reset that was made; `asked` in words: "earliest", "time 2026-01-01T00:00:00Z", "offset 28"."""
+
+    time_ms: int = required(1, I64)
+    user: str = required(2, STR)
+    group_name: str = required(3, STR)
+    topic_name: str = required(4, STR)
+    partition_id: int = required(5, I32)
+    asked: str = required(6, STR)
+    new_offset: int = required(7, I64)
+    old_offset: int | None = optional(8, I64, default=None)
+
+
+@message
+class ResetHistoryResponse:
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    records: tuple[ResetRecord, ...] = repeated(4, ResetRecord, most=MAX_RESET_RECORDS, default=())

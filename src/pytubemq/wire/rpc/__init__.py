@@ -1,0 +1,1 @@
+"""RPC: the envelope, the table of methods, and streams of requests and responses."""

@@ -1,0 +1,263 @@
+"""The bytes of a connection as requests or as answers: frame and envelope in one pass where both are usual.
+
+The invariant: what comes out is what `FrameDecoder` and `decode_request` or `decode_response` make of the same bytes,
+however they are cut into reads. A frame that is not whole yet, that has several blocks, or whose envelope differs from
+the one before it in more than its lengths, is given as a `Frame` for the caller to decode: it may be broken.
+
+In a usual frame everything before the business message follows from the frame's length: so it is compared, not read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.model.limits import MAX_REQUEST_BYTES
+from pytubemq.wire.framing.frame import ONE_BLOCK, TOKEN, Frame, FrameDecoder
+from pytubemq.wire.framing.frame_run import LEAST_ALIKE, MOST_ALIKE, alike_frames, count_consecutive
+from pytubemq.wire.protobuf.varint import encode_varint
+from pytubemq.wire.rpc.envelope import (
+    EnvelopeStart,
+    Request,
+    Response,
+    front_method,
+    request_start,
+    response_start,
+)
+from pytubemq.wire.rpc.methods import REQUEST_BYTES
+from pytubemq.wire.rpc.request_run import RequestRun
+from pytubemq.wire.rpc.response_run import ResponseRun
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Mapping, Sequence
+
+_MAX_LENGTHS = 1024
+_MAX_PATTERNS = 64
+_FIRST_REACH = 16
+_FURTHER = 8
+_FREQUENT = 1_000
+"""A pattern costs as much as reading so many frames one by one."""
+_MOST_ANSWER_STRIDE_BYTES = 512
+_MOST_REQUEST_STRIDE_BYTES = 16_384
+"""Longer frames are read one by one: there the bytes cost, not their number."""
+_HEAD_BYTES = ONE_BLOCK.size
+_LEAST_BEHIND = LEAST_ALIKE - 1
+"""So many frames of its length must fit behind one that is to be the first of a run."""
+
+
+class _Stream(FrameDecoder):
+    """What both sides share."""
+
+    __slots__ = (
+        "_alike",
+        "_by_length",
+        "_frequency",
+        "_kind",
+        "_make",
+        "_most_stride_bytes",
+        "_read_start",
+        "_run_kind",
+        "_start",
+    )
+
+    def __init__(
+        self,
+        kind: type[Request | Response],
+        read_start: Callable[[bytes], EnvelopeStart | None],
+        run_kind: type[RequestRun | ResponseRun],
+        most_stride_bytes: int,
+    ) -> None:
+        super().__init__(usual_frame_bytes=MAX_REQUEST_BYTES)
+        self._run_kind = run_kind
+        self._most_stride_bytes = most_stride_bytes
+        self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
+        """What finds frames like one that begins so and has so many bytes of content."""
+        self._frequency: dict[int, int] = {}
+        """How many frames of a length, with others like them behind, have come that have no pattern yet."""
+        self._kind = kind
+        self._read_start = read_start
+        self._start: EnvelopeStart | None = None
+        self._make: Callable[[int, bytes], Any]
+        """Gives what a usual frame says; there from when `_start` is."""
+        self._by_length: dict[int, bytes] = {}
+        """What stands before the message in a usual frame with so many bytes of content."""
+
+    def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
+        end, most = len(data), self._usual_bytes
+        unpack, append = ONE_BLOCK.unpack_from, frames.append
+        while end - position >= _HEAD_BYTES:
+            token, serial, blocks, length = unpack(data, position)
+            at = position + _HEAD_BYTES
+            stop = at + length
+            if token != TOKEN or blocks != 1 or not 0 <= length <= most or stop > end:
+                break
+            position = stop
+            start = self._start
+            if start is not None:
+                lead = self._by_length.get(length)
+                if lead is None:
+                    lead = self._lead(start, length)
+                if lead and data.startswith(lead, at, stop):
+                    if end - stop >= _LEAST_BEHIND * (length + _HEAD_BYTES):
+                        run = self._run(data, at - _HEAD_BYTES, serial, length, lead)
+                        if run is not None:
+                            append(run)
+                            position += (len(run) - 1) * (length + _HEAD_BYTES)
+                            continue
+                    append(self._make(serial, bytes(data[at + len(lead) : stop])))
+                    continue
+            frame = Frame(serial, bytes(data[at:stop]))
+            append(frame)
+            self._follow(frame.content)
+        return position
+
+    def _whole(self, serial: int, parts: list[bytes | bytearray], size: int) -> Any:
+        start = self._start
+        if start is not None and parts:
+            lead = self._by_length.get(size) or self._lead(start, size)
+            if lead and parts[0].startswith(lead):  # so the message is put together without what stands before it
+                body = b"".join([memoryview(parts[0])[len(lead) :], *parts[1:]])
+                return self._make(serial, body)
+        frame = Frame(serial, b"".join(parts))
+        self._follow(frame.content)
+        return frame
+
+    def _lead(self, start: EnvelopeStart, length: int) -> bytes:
+        """What stands before the message in a usual frame with `length` bytes of content; empty if there is none."""
+        rest = length - len(start.headers)
+        whole = _length_of_rest(rest)
+        body = _length_of_rest(rest - len(whole or b"") - len(start.begun))
+        lead = b"" if whole is None or body is None else start.headers + whole + start.begun + body
+        if len(self._by_length) >= _MAX_LENGTHS:
+            self._by_length.clear()
+        self._by_length[length] = lead
+        return lead
+
+    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> Sequence[Any] | None:
+        """The usual frame at `at`, and others like it that follow; None if there are too few."""
+        stride = _HEAD_BYTES + length
+        following = ONE_BLOCK.unpack_from(data, at + stride)
+        if stride > self._most_stride_bytes or following != (TOKEN, serial + 1, 1, length) or serial < 0:
+            return None
+        pattern = self._alike.get((lead, length))
+        if pattern is None:
+            if not self._is_frequent(length):
+                return None
+            if len(self._alike) >= _MAX_PATTERNS:
+                self._alike.clear()
+            pattern = self._alike[lead, length] = alike_frames(lead, length)
+        count = self._count_alike(pattern, data, at, serial, stride)
+        if count < LEAST_ALIKE:
+            return None
+        return self._run_kind(
+            self._make,
+            bytes(data),  # no copy if it is bytes already
+            serial=serial,
+            at=at + _HEAD_BYTES + len(lead),
+            body_bytes=length - len(lead),
+            stride=stride,
+            count=count,
+        )
+
+    def _count_alike(self, pattern: re.Pattern[bytes], data: bytes, at: int, serial: int, stride: int) -> int:
+        """How many frames from `at` on are alike. It looks no further than some times what it finds: else a read full
+        of frames that are alike, and not numbered in a row, would be looked through again from each of them."""
+        reach = _FIRST_REACH
+        while True:
+            found = pattern.match(data, at, at + reach * stride)
+            alike = 0 if found is None else (found.end() - at) // stride
+            count = count_consecutive(data, at, stride, alike, serial)
+            if count < reach or reach >= MOST_ALIKE:
+                return count
+            reach = min(_FURTHER * reach, MOST_ALIKE)
+
+    def _is_frequent(self, length: int) -> bool:
+        """Whether frames of this length come often enough to pay for a pattern that finds them; counts this one."""
+        count = self._frequency.get(length, 0) + 1
+        if count < _FREQUENT:
+            if len(self._frequency) >= _MAX_LENGTHS:
+                self._frequency.clear()
+            self._frequency[length] = count
+            return False
+        del self._frequency[length]
+        return True
+
+    def _follow(self, content: bytes) -> None:
+        """Expect more envelopes like this one, if it is known what it says."""
+        try:
+            start = self._read_start(content)
+        except (IndexError, ValueError):
+            return
+        if start is not None and start != self._start:
+            self._start = start
+            self._make = _maker(self._kind, start)
+            self._by_length = {}
+
+
+def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[int, bytes], Any]:
+    """Makes a request or an answer of its serial number and message: half the time of calling the class."""
+    new, before, after = tuple.__new__, start.before, start.after
+    if kind is Request:
+        service, method, timeout_ms, version, capabilities = before
+        return lambda serial, body: new(kind, (serial, service, method, timeout_ms, version, capabilities, body))
+    status, method = before
+    capabilities, name, text = after
+    return lambda serial, body: new(kind, (serial, status, method, body, capabilities, name, text))
+
+
+def _length_of_rest(size: int) -> bytes | None:
+    """The length that fits in front of the rest when both together have `size` bytes; None if none does."""
+    for digits in range(1, 6):
+        written = encode_varint(max(size - digits, 0))
+        if len(written) == digits:
+            return written
+    return None
+
+
+class RequestStream(_Stream):
+    """Turns a connection's bytes into requests."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: Mapping[int, int] = REQUEST_BYTES) -> None:
+        """Limit request frames by method with `bounds`; a method that is not in it has the usual limit."""
+        super().__init__(Request, request_start, RequestRun, _MOST_REQUEST_STRIDE_BYTES)
+        self._bounds = bounds
+
+    def feed_requests(self, data: bytes) -> list[Request | RequestRun | Frame]:
+        """The requests that `data` completes, in order; as runs where several are alike, as frames those that are
+        still to be decoded.
+
+        Raises:
+            FrameError: as `feed`.
+        """
+        found: list[Any] = self.feed(data)
+        return found
+
+    def _bound(self, serial: int, front: bytes) -> int | None:
+        method = front_method(front)
+        return None if method is None else self._bounds.get(method, self._usual_bytes)
+
+
+class ResponseStream(_Stream):
+    """Turns a connection's bytes into answers."""
+
+    __slots__ = ("_bound_of",)
+
+    def __init__(self, bound_of: Callable[[int], int] | None = None) -> None:
+        """Limit response frames with `bound_of`, which returns the limit for a request's serial number."""
+        super().__init__(Response, response_start, ResponseRun, _MOST_ANSWER_STRIDE_BYTES)
+        self._bound_of = bound_of
+
+    def feed_responses(self, data: bytes) -> list[Response | ResponseRun | Frame]:
+        """The answers that `data` completes, in order; as runs where several are alike, as frames those that are still
+        to be decoded.
+
+        Raises:
+            FrameError: as `feed`.
+        """
+        found: list[Any] = self.feed(data)
+        return found
+
+    def _bound(self, serial: int, front: bytes) -> int | None:
+        return self._max_bytes if self._bound_of is None else self._bound_of(serial)

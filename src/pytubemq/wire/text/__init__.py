@@ -1,0 +1,1 @@
+"""The protocol's text formats: attributes, configuration strings, small lists."""

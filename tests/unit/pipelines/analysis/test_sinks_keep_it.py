@@ -1,0 +1,47 @@
+"""What the table promises of a sink alone is what the sink itself says, and no more can be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytubemq.errors import ConfigError
+from pytubemq.pipelines.analysis.guarantees import promise_of
+from pytubemq.pipelines.file.model import Guarantee, Sink, SinkFormat
+from pytubemq.pipelines.sinks.make import make_sink
+
+SINKS = [
+    Sink("s", SinkFormat.PARQUET, path="/x"),
+    Sink("s", SinkFormat.PARQUET, path="/x", layout="log"),
+    Sink("s", SinkFormat.DELTA, path="/x"),
+    Sink("s", SinkFormat.DELTA, path="/x", keys=("id",)),
+    Sink("s", SinkFormat.ICEBERG, table="c.d.t"),
+    Sink("s", SinkFormat.JDBC, url="jdbc:postgresql://h/d", table="t"),
+    Sink("s", SinkFormat.JDBC, url="jdbc:postgresql://h/d", table="t", keys=("id",)),
+    Sink("s", SinkFormat.KAFKA, topic="t", options={"kafka.bootstrap.servers": "h:9092"}),
+    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715"),
+    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715", idempotency_key="id"),
+    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715", options={"idempotent": "false"}),
+    Sink("s", SinkFormat.CONSOLE),
+]
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=lambda sink: f"{sink.format}-{len(sink.keys)}")
+def test_the_table_promises_what_the_sink_says(sink: Sink) -> None:
+    for stateful in (False, True):
+        assert promise_of(sink, stateful=stateful).guarantee is make_sink(sink).guarantee
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=lambda sink: f"{sink.format}-{len(sink.keys)}")
+def test_what_is_not_promised_cannot_be_asked_for(sink: Sink) -> None:
+    asking = replace(sink, guarantee=Guarantee.EXACTLY_ONCE)
+    if promise_of(sink).guarantee is Guarantee.EXACTLY_ONCE:
+        assert make_sink(asking).spec is asking
+    else:
+        with pytest.raises(ConfigError, match="at least once, not exactly once"):
+            make_sink(asking)
+
+
+def test_every_format_is_looked_at() -> None:
+    assert {sink.format for sink in SINKS} == set(SinkFormat)

@@ -1,0 +1,172 @@
+"""A plan in words and as JSON, against the files in `golden`; the same twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytubemq.pipelines.file.model import (
+    DeadLetter,
+    Decode,
+    Guarantee,
+    Limit,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    Step,
+    Trigger,
+    TriggerKind,
+    Watermark,
+)
+from pytubemq.pipelines.file.normal import as_dict
+from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
+from pytubemq.pipelines.plan.planned import Plan, keeps_state, plan, surely_keep_state
+from pytubemq.pipelines.plan.words import words
+
+GOLDEN = Path(__file__).parent / "golden"
+ORDERS = Pipeline(
+    "orders",
+    Source(topics=("demo",), start="earliest", limit=Limit(rows=200_000)),
+    decode=Decode("json", "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2)"),
+    steps=(
+        Step("paid", "SELECT *, date(at) AS day FROM input WHERE amount > 0"),
+        Step("per_day", "SELECT day, count(*) AS orders FROM paid GROUP BY day"),
+    ),
+    sinks=(
+        Sink("lake", SinkFormat.PARQUET, "paid", path="/tables/orders", guarantee=Guarantee.EXACTLY_ONCE),
+        Sink("board", SinkFormat.JDBC, url="jdbc:postgresql://u:secret@h/d", table="days", keys=("day",)),
+        Sink("out", SinkFormat.KAFKA, "paid", topic="orders", options={"kafka.bootstrap.servers": "h:9092"}),
+    ),
+    dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="rejected"),
+    state="/state/orders",
+)
+LOOKED = Looked(
+    tuple(PartitionLook(f"1:demo:{n}", 0, 0, 28 * 125_000, 125_000) for n in range(4)), java=False, goes_on=False
+)
+BEFORE = as_dict(
+    replace(
+        ORDERS,
+        source=replace(ORDERS.source, start="latest"),
+        sinks=(replace(ORDERS.sinks[0], partition_by=("day",)), *ORDERS.sinks[1:]),
+    )
+)
+FILES = Pipeline(
+    "feed",
+    Source(format="parquet", path="/in"),
+    sinks=(Sink("topic", SinkFormat.TUBEMQ, topic="demo"),),
+    trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
+    state="/state/feed",
+)
+PLANS: dict[str, Plan] = {
+    "first": plan(ORDERS, looked=LOOKED),
+    "again": plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
+    "java": plan(ORDERS, looked=replace(LOOKED, java=True)),
+    "offline": plan(replace(ORDERS, dead_letter=None), columns={"input": "id:bigint", "paid": "id:bigint,day:date"}),
+    "files": plan(FILES, last=as_dict(FILES)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_reads_as_it_did(name: str) -> None:
+    assert "\n".join(words(PLANS[name])) + "\n" == (GOLDEN / f"{name}.txt").read_text("utf-8")
+    assert json.dumps(PLANS[name].as_json(), indent=1) + "\n" == (GOLDEN / f"{name}.json").read_text("utf-8")
+
+
+def test_the_same_pipeline_has_the_same_plan_twice() -> None:
+    one, two = (json.dumps(plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
+    assert one == two
+
+
+def test_no_secret_is_in_a_plan() -> None:
+    assert "secret" not in json.dumps(PLANS["first"].as_json()).replace("secrets", "")
+
+
+@pytest.mark.parametrize(
+    ("step", "keeps"),
+    [
+        (Step("a", "SELECT * FROM input"), False),
+        (Step("a", "SELECT count(*) FROM input"), True),
+        (Step("a", "SELECT DISTINCT x FROM input"), True),
+        (Step("a", "SELECT x FROM input GROUP BY x"), True),
+        (Step("a", "SELECT 'group by', count FROM input -- group by"), False),
+        (Step("a", "SELECT x FROM input", watermark=Watermark("at", "10 minutes")), True),
+        (Step("a", python="m:f"), False),
+    ],
+)
+def test_state_is_told_from_a_steps_words(step: Step, keeps: bool) -> None:
+    assert keeps_state(step) is keeps
+
+
+class _Files:
+    """A state directory of a dictionary."""
+
+    location = "/state"
+
+    def __init__(self, held: dict[str, bytes]) -> None:
+        self.held = held
+
+    def read_bytes(self, name: str) -> bytes | None:
+        return self.held.get(name)
+
+    def names(self, under: str) -> Any:
+        return (name.removeprefix(f"{under}/") for name in self.held if name.startswith(f"{under}/"))
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        self.held[name] = json.dumps(value).encode()
+
+
+def test_without_main_progress_is_what_all_other_queries_have_passed() -> None:
+    held = {
+        "checkpoint-log-lake/commits/0": b"",
+        "checkpoint-log-lake/offsets/0": b'v1\n{}\n{"1:demo:0": 56, "1:demo:1": 28}',
+        "checkpoint-step-per_day-update/commits/3": b"",
+        "checkpoint-step-per_day-update/offsets/3": b'v1\n{}\n{"1:demo:0": 84}',
+    }
+    pipeline = replace(ORDERS, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log"),))
+    assert progress(_Files(held), queries_beside(pipeline)) == {"1:demo:0": 56, "1:demo:1": 28}
+    main = {"checkpoint/commits/0": b"", "checkpoint/offsets/0": b'v1\n{}\n{"1:demo:0": 112}'}
+    assert progress(_Files(held | main), queries_beside(pipeline)) == {"1:demo:0": 112}
+
+
+def test_steps_that_surely_keep_state_are_those_that_group_the_stream() -> None:
+    steps = (
+        Step("priced", "SELECT * FROM input JOIN (SELECT k, max(v) AS v FROM prices GROUP BY k) USING (k)"),
+        Step("marked", "SELECT * FROM priced", watermark=Watermark("at", "1 minute")),
+        Step("Counted", "SELECT k, count(*) AS n FROM MARKED GROUP BY k"),
+        Step("shown", python="m:f"),
+        Step("listed", "SELECT DISTINCT k FROM input"),
+        Step("plain", "SELECT 'group by' FROM input"),
+    )
+    assert surely_keep_state(replace(ORDERS, steps=steps)) == ["Counted", "shown", "listed"]
+
+
+def test_progress_is_that_of_the_last_finished_batch() -> None:
+    held = {
+        "checkpoint/commits/9": b"v1\n{}",
+        "checkpoint/commits/10": b"v1\n{}",
+        "checkpoint/offsets/9": b'v1\n{}\n{"1:demo:0": 28}',
+        "checkpoint/offsets/10": b'v1\n{}\n{"1:demo:0": 56}',
+        "checkpoint/offsets/11": b'v1\n{}\n{"1:demo:0": 84}',
+    }
+    assert progress(_Files(held)) == {"1:demo:0": 56}
+    assert progress(_Files({})) == {}
+    assert progress(_Files({"checkpoint/commits/0": b"", "checkpoint/offsets/0": b"v1\n{}\n{"})) == {}
+
+
+def test_a_sink_that_another_query_would_feed_is_told_where_the_words_leave_no_doubt() -> None:
+    def told(fed: dict[str, str], pipeline: Pipeline = ORDERS) -> list[tuple[str, str, str]]:
+        made = plan(pipeline, last=as_dict(pipeline), fed=fed)
+        return [(change.path, change.before, change.after) for change in made.changes]
+
+    assert told({"lake": "main", "board": "step-per_day-update", "out": "main"}) == []
+    assert told({"board": "main"}) == [("sinks.board", "query main", "query step-per_day-update")]
+    assert told({"out": "step-paid"}) == []  # beside a window only Spark can tell
+    plain = replace(ORDERS, steps=ORDERS.steps[:1], sinks=(ORDERS.sinks[0], replace(ORDERS.sinks[2], layout="log")))
+    assert told({"lake": "step-paid"}, plain) == [("sinks.lake", "query step-paid", "query main")]
+    assert told({"out": "main"}, plain) == [("sinks.out", "query main", "query log-out")]
+    assert "a run refuses this" in "\n".join(words(plan(plain, last=as_dict(plain), fed={"lake": "step-paid"})))

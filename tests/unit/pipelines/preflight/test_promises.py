@@ -1,0 +1,112 @@
+"""Exactly once is refused where it cannot be had: for Java Brokers that are read, and for those that are written to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytubemq.sync
+from pytubemq.errors import ConfigError, TransportError
+from pytubemq.net.iothread import IoThread
+from pytubemq.pipelines.analysis.guarantees import SourceKind
+from pytubemq.pipelines.check import dry
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.places import Places
+from pytubemq.pipelines.preflight import identity, promises
+from pytubemq.pipelines.preflight.promises import check_promise
+from pytubemq.pipelines.run import queries
+from pytubemq.pipelines.run.batch import Shared
+from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.repeat_safety import repeating
+from pytubemq.pipelines.state.directory import StateDirectory
+from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.protocol.extensions import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake", guarantee=Guarantee.EXACTLY_ONCE)
+PIPELINE = Pipeline("p", Source(topics=("t",), master="h:8715"), sinks=(LAKE,))
+SPARK: Any = None
+
+
+def test_a_run_that_reads_from_java_brokers_does_not_begin_where_a_sink_asks_for_exactly_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promises, "finds_java", lambda pipeline: True)
+    state = StateDirectory(str(tmp_path / "state"))
+    with pytest.raises(ConfigError, match="sink lake: exactly_once cannot be had of Java Brokers") as refused:
+        queries.plan_queries(SPARK, PIPELINE, state, Shared())
+    assert "javaReads: flushed" in (refused.value.hint or "")
+    assert not state.exists(identity.NAME)
+
+
+def test_a_cluster_that_does_not_say_what_its_brokers_are_is_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(pipeline: Pipeline) -> bool:
+        raise TransportError("nobody answers")
+
+    monkeypatch.setattr(promises, "finds_java", away)
+    with pytest.raises(TransportError):
+        promises.check_promises(PIPELINE)
+    promises.check_promises(Pipeline("p", PIPELINE.source, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake"),)))
+
+
+@pytest.mark.parametrize("kind", [SourceKind.OURS, SourceKind.JAVA_FLUSHED, SourceKind.SPARK])
+def test_of_all_other_sources_it_can_be_had(kind: SourceKind) -> None:
+    check_promise(LAKE, kind)
+
+
+def test_a_dry_run_refuses_it_too_and_tells_the_weaker_of_source_and_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Writer:
+        guarantee = Guarantee.EXACTLY_ONCE
+
+        def __init__(self, spec: Sink) -> None:
+            self.spec = spec
+
+        def check(self, spark: object, schema: object) -> None: ...
+
+    told = Sink("told", SinkFormat.PARQUET, path="/told")
+    monkeypatch.setattr(dry, "make_sink", Writer)
+    run = dry._DryRun(SPARK, Pipeline("p", PIPELINE.source, sinks=(LAKE, told)), Places("p.yaml"), 1)
+    run._kind = SourceKind.JAVA
+    refused, fine = run.sinks()
+    assert refused.error is not None
+    assert fine.text == "parquet can be written, at least once"
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockBroker]:
+    """A Master and a Broker that can do what the original can."""
+    io = IoThread()
+    mock = MockBroker(topics={"demo": 1}, capabilities=Capability(0))
+    io.run(mock.start())
+    monkeypatch.setattr(pytubemq.sync, "connect", partial(pytubemq.sync.connect, request_timeout_s=1.0))
+    yield mock
+    io.run(mock.stop())
+    io.close()
+
+
+def test_a_topic_on_java_brokers_takes_no_promise_by_number(java: MockBroker) -> None:
+    sink = Sink("out", SinkFormat.TUBEMQ, topic="demo", master=java.masters)
+    writer = make_sink(sink)
+    promised = [writer.guarantee]
+    writer.check(SPARK, None)
+    assert [*promised, writer.guarantee] == [Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE]
+    asking = make_sink(replace(sink, guarantee=Guarantee.EXACTLY_ONCE))
+    with pytest.raises(ConfigError, match="Broker 1 of topic demo is a Java Broker, which stores a row again"):
+        asking.check(SPARK, None)
+
+
+def test_brokers_that_do_not_say_what_they_are_make_no_promise_by_number(java: MockBroker) -> None:
+    routed = Sink("out", SinkFormat.TUBEMQ, master=java.masters)
+    writer = make_sink(routed)
+    writer.check(SPARK, None)  # a Java Master does not tell the topics that rows may name
+    assert writer.guarantee is Guarantee.AT_LEAST_ONCE
+    away = DeadLetter(SinkFormat.TUBEMQ, topic="demo", master="127.0.0.1:1")
+    by_key = replace(routed, name="by_key", topic="demo", idempotency_key="id")
+    asked = Pipeline("p", Source(master=java.masters), sinks=(routed, by_key, LAKE), dead_letter=away)
+    assert repeating(asked) == {"out", "dead_letter"}

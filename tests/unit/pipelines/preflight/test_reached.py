@@ -1,0 +1,66 @@
+"""The clusters of a pipeline, tried before Spark starts; the connections played here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pytubemq.sync
+from pytubemq.errors import RemoteError, TransportError, UnreachableError
+from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.preflight.reached import check_reached
+from pytubemq.spark.source.read import cluster
+
+
+class Connections:
+    """Who was asked, and what they say."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.open = 0
+        self.wrong: dict[str, Exception] = {}
+
+    def connect(self, masters: Any, **more: Any) -> Any:
+        name = ",".join(map(str, masters))
+        self.asked.append(name)
+
+        class Tube:
+            def __enter__(tube) -> Any:
+                if name in self.wrong:
+                    raise self.wrong[name]
+                self.open += 1
+                return tube
+
+            def close(tube) -> None:
+                self.open -= 1
+
+        return Tube()
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    there = Connections()
+    monkeypatch.setattr(pytubemq.sync, "connect", there.connect)
+    monkeypatch.setattr(cluster, "FIRST_CONTACT_S", 0.0)
+    return there
+
+
+def test_each_cluster_is_tried_once_and_one_that_is_away_is_refused(connections: Connections) -> None:
+    copied = Sink("copied", SinkFormat.TUBEMQ, topic="copy", master="b:2")
+    sinks = (copied, Sink("lake", SinkFormat.PARQUET))
+    letters = DeadLetter(format=SinkFormat.TUBEMQ, topic="bad", master="c:3,d:4")
+    pipeline = Pipeline("p", Source(master="a:1"), sinks=sinks, dead_letter=letters)
+    check_reached(pipeline)
+    assert (connections.asked, connections.open) == (["a:1", "b:2", "c:3,d:4"], 0)
+    connections.wrong = {"b:2": RemoteError("it is a Broker")}
+    check_reached(pipeline)  # told by who asks it for more
+    connections.wrong = {"c:3,d:4": UnreachableError("no Master can be reached: c:3")}
+    with pytest.raises(TransportError, match="c:3"):
+        check_reached(pipeline)
+
+
+def test_only_clusters_that_are_read_or_written_are_tried(connections: Connections) -> None:
+    check_reached(Pipeline("p", Source(format="rate", master="a:1"), sinks=(Sink("o", SinkFormat.CONSOLE),)))
+    check_reached(Pipeline("p", Source(master="not an address:x")))
+    assert connections.asked == []

@@ -1,0 +1,313 @@
+"""The string micro-formats: the documented examples, what sloppy peers send, and noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.limits import MAX_WIRE_SUBSCRIPTIONS
+from pytubemq.wire.text import strings
+from pytubemq.wire.text.configuration import (
+    BrokerDefaultConf,
+    BrokerTopicConf,
+    format_broker_default_conf,
+    format_broker_topic_conf,
+    parse_broker_default_conf,
+    parse_broker_topic_conf,
+)
+from tests.unit.wire.strategies import fault
+
+BROKER = BrokerInfo(100, Address("10.1.2.3", 8123))
+PARTITION = Partition(100, "demo", 1)
+
+EXAMPLES: list[tuple[Any, Any, str, Any]] = [
+    (strings.parse_broker_info, strings.format_broker_info, "100:10.1.2.3: ", BROKER),
+    (
+        strings.parse_broker_info,
+        strings.format_broker_info,
+        "101:10.1.2.4:9123",
+        BrokerInfo(101, Address("10.1.2.4", 9123)),
+    ),
+    (
+        strings.parse_broker_info,
+        strings.format_broker_info,
+        "101:[::1]:9123",
+        BrokerInfo(101, Address("::1", 9123)),
+    ),
+    (
+        strings.parse_topic_info,
+        strings.format_topic_info,
+        "demo#100:3:2,101:3:1#",
+        strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 2), strings.TopicBroker(101, 3, 1))),
+    ),
+    (
+        strings.parse_topic_info,
+        strings.format_topic_info,
+        "big#100:1:1#4194304",
+        strings.TopicInfo("big", (strings.TopicBroker(100, 1, 1),), 4194304),
+    ),
+    (
+        strings.parse_topic_meta_info,
+        strings.format_topic_meta_info,
+        "demo#100:2:3:1,101:1:3:0",
+        strings.TopicMetaInfo(
+            "demo", (strings.TopicMetaBroker(100, 2, 3, True), strings.TopicMetaBroker(101, 1, 3, False))
+        ),
+    ),
+    (
+        strings.parse_subscribe_info,
+        strings.format_subscribe_info,
+        "g_10.1.2.9-1-2-3-Pull-2.5.0@g#100:10.1.2.3:8123#demo:1",
+        strings.SubscribeInfo("g_10.1.2.9-1-2-3-Pull-2.5.0", "g", BROKER, PARTITION),
+    ),
+    (
+        strings.parse_partition_info,
+        strings.format_partition_info,
+        "100:10.1.2.3:8123#demo:1",
+        strings.PartitionInfo(BROKER, PARTITION),
+    ),
+    (
+        strings.parse_failure_info,
+        strings.format_failure_info,
+        "411:100:10.1.2.3:8123#demo:1",
+        strings.FailureInfo(411, BROKER, PARTITION),
+    ),
+    (
+        strings.parse_topic_condition,
+        strings.format_topic_condition,
+        "demo#aa,bb",
+        strings.TopicCondition("demo", ("aa", "bb")),
+    ),
+    (
+        strings.parse_required_partition,
+        strings.format_required_partition,
+        "100:demo:0=2800,100:demo:1=0",
+        {Partition(100, "demo", 0): 2800, PARTITION: 0},
+    ),
+    (
+        strings.parse_part_sub_info,
+        lambda value: strings.format_part_sub_info(*value),
+        "demo#100:0,100:10001",
+        ("demo", [(100, 0), (100, 10001)]),
+    ),
+    (
+        parse_broker_default_conf,
+        format_broker_default_conf,
+        "3:true:true:1000:10000: :delete,168h:1:0:3:10:20000",
+        BrokerDefaultConf(),
+    ),
+    (
+        parse_broker_topic_conf,
+        format_broker_topic_conf,
+        "demo: : : : : : : : :0: : : : : ",
+        BrokerTopicConf(topic="demo"),
+    ),
+    (
+        parse_broker_topic_conf,
+        format_broker_topic_conf,
+        "big:1:true:false: : : :delete,10h:1:0: : : : :4194304",
+        BrokerTopicConf(
+            topic="big",
+            partitions=1,
+            accept_publish=True,
+            accept_subscribe=False,
+            delete_policy="delete,10h",
+            stores=1,
+            max_message_bytes=4194304,
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("parse", "write", "text", "value"), EXAMPLES, ids=[example[2] for example in EXAMPLES])
+def test_examples(parse: Any, write: Any, text: str, value: Any):
+    assert parse(text) == value
+    assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (strings.parse_broker_info, "100:10.1.2.3", BROKER),
+        (strings.parse_broker_info, " 100:10.1.2.3:8123 ", BROKER),
+        (strings.parse_topic_condition, "demo#", strings.TopicCondition("demo", ())),
+        (strings.parse_topic_condition, "demo# bb,,aa, bb", strings.TopicCondition("demo", ("bb", "aa"))),
+        (strings.parse_topic_info, "demo#100:3:1", strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 1),))),
+        (strings.parse_topic_info, "demo##", strings.TopicInfo("demo", ())),
+        (strings.parse_topic_info, "demo#100:3:1,#-2", strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 1),))),
+        (strings.parse_part_sub_info, "demo#", ("demo", [])),
+        (strings.parse_required_partition, "", {}),
+        (strings.parse_required_partition, "100:demo:1=-1", {PARTITION: -1}),
+        (parse_broker_topic_conf, "demo: : : : : : : : : : : : : ", BrokerTopicConf(topic="demo")),
+    ],
+)
+def test_sloppy_peers(parse: Any, text: str, value: Any):
+    assert parse(text) == value
+
+
+def test_the_tls_port_is_another_default():
+    assert strings.parse_broker_info("1:h: ", default_port=8124) == BrokerInfo(1, Address("h", 8124))
+    assert strings.format_broker_info(BrokerInfo(1, Address("h", 8123)), default_port=8124) == "1:h:8123"
+
+
+def test_lists_of_brokers():
+    found = strings.parse_broker_infos(["101:b:1", "100:10.1.2.3: "])
+    assert found == {101: BrokerInfo(101, Address("b", 1)), 100: BROKER}
+    assert strings.format_broker_infos(found.values()) == ("100:10.1.2.3: ", "101:b:1")
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (strings.parse_broker_info, ""),
+        (strings.parse_broker_info, "100"),
+        (strings.parse_broker_info, "x:h:1"),
+        (strings.parse_broker_info, "100::1"),
+        (strings.parse_broker_info, "100:h:70000"),
+        (strings.parse_broker_info, "100:h:port"),
+        (strings.parse_broker_info, "100:h:0"),
+        (strings.parse_broker_info, "0:h:1"),
+        (strings.parse_broker_info, "9999999999:h:1"),
+        (strings.parse_broker_info, "100:a b:1"),
+        (strings.parse_broker_info, "100:a..b:1"),
+        (strings.parse_broker_info, "100:a\x1b[2J:1"),
+        (strings.parse_broker_info, "100:a#b:1"),
+        (strings.parse_broker_info, "100:-a:1"),
+        (strings.parse_broker_info, "100:10.1.2:1"),
+        (strings.parse_broker_info, "100:10.1.2.256:1"),
+        (strings.parse_broker_info, "100:[::g]:1"),
+        (strings.parse_broker_info, "100:" + "a" * 300 + ":1"),
+        (strings.parse_topic_info, "demo#1:1000000:1#"),
+        (strings.parse_topic_info, "demo#1:10000:2#"),
+        (strings.parse_topic_info, "demo#1:1:10001#"),
+        (strings.parse_topic_info, "demo#1:0:1#"),
+        (strings.parse_topic_info, "demo#0:1:1#"),
+        (strings.parse_topic_info, "demo#9999999999:1:1#"),
+        (strings.parse_topic_info, "demo#1:1:1,1:1:1#"),
+        (strings.parse_topic_info, "../x#1:1:1#"),
+        (strings.parse_topic_meta_info, "demo#1:1:1000000:1"),
+        (strings.parse_topic_meta_info, "demo#1:100:101:1"),
+        (strings.parse_topic_meta_info, "de\nmo#1:1:1:1"),
+        (strings.parse_part_sub_info, "demo#1:9999999999"),
+        (strings.parse_subscribe_info, "c\n@g#100:h:1#demo:1"),
+        (strings.parse_subscribe_info, "c@g\u202e#100:h:1#demo:1"),
+        (strings.parse_partition_info, "100:h:1#../demo:1"),
+        (strings.parse_required_partition, "1:../demo:0=1"),
+        (strings.parse_topic_info, "demo"),
+        (strings.parse_topic_info, "#1:1:1#"),
+        (strings.parse_topic_info, "demo#1:1#"),
+        (strings.parse_topic_info, "demo#1:1:1#big"),
+        (strings.parse_topic_meta_info, "demo#1:1:1"),
+        (strings.parse_topic_condition, "demo"),
+        (strings.parse_required_partition, "²:demo:1=1"),
+        (strings.parse_required_partition, "1:demo:" + "9" * 5000 + "=1"),
+        (strings.parse_subscribe_info, "c#100:h:1#demo:1"),
+        (strings.parse_subscribe_info, "c@g#100:h:1"),
+        (strings.parse_subscribe_info, "c@g@h#100:h:1#demo:1"),
+        (strings.parse_partition_info, "100:h:1#demo"),
+        (strings.parse_partition_info, "100:h:1#demo:x"),
+        (strings.parse_partition_info, "100:h:1#:1"),
+        (strings.parse_failure_info, "100"),
+        (strings.parse_failure_info, "x:100:h:1#demo:1"),
+        (strings.parse_topic_condition, "#a"),
+        (strings.parse_part_sub_info, "demo#1"),
+        (strings.parse_required_partition, "1:demo:0"),
+        (strings.parse_required_partition, "1:demo=3"),
+        (parse_broker_default_conf, ""),
+        (parse_broker_default_conf, "3:yes:true:1000:10000: :delete,168h:1:0:3:10:20000"),
+        (parse_broker_topic_conf, "demo:1"),
+        (parse_broker_topic_conf, "../../x: : : : : : : : :0: : : : : "),
+        (parse_broker_topic_conf, "/etc: : : : : : : : :2: : : : : "),
+        (parse_broker_topic_conf, "a\nb: : : : : : : : :2: : : : : "),
+        (parse_broker_topic_conf, " : : : : : : : : :0: : : : : "),
+        (parse_broker_topic_conf, "demo:x: : : : : : : :0: : : : : "),
+        (parse_broker_topic_conf, "demo: : : : : : : : :0: : : : : : "),
+    ],
+)
+def test_broken_strings(parse: Any, text: str):
+    with pytest.raises(FormatError) as caught:
+        parse(text)
+    assert caught.value.hint
+
+
+def test_a_brokers_item_that_cannot_be_read_leaves_the_others_of_the_topic():
+    skipped: list[FormatError] = []
+    found = strings.parse_topic_info("demo#1:3:1,9999999999:3:1,2:1000000:1,3:1:1#", skip=skipped.append)
+    assert [broker.broker_id for broker in found.brokers] == [1, 3]
+    meta = strings.parse_topic_meta_info("demo#1:1:3:1,0:1:1:1,3:1:1:0", skip=skipped.append)
+    assert [broker.broker_id for broker in meta.brokers] == [1, 3]
+    assert len(skipped) == 3
+
+
+PARSERS = sorted({example[0] for example in EXAMPLES}, key=lambda parse: parse.__name__)
+
+
+@given(st.sampled_from(PARSERS), st.text("a1:#@,= -²x", max_size=40) | st.text(max_size=40))
+def test_noise_gives_a_value_or_format_error(parse: Any, noise: str):
+    error = fault(lambda: parse(noise), FormatError)
+    assert error is None or len(error.message) < 1000
+
+
+@given(
+    st.integers(1, 2**31 - 1),
+    st.from_regex(r"[a-z0-9]{1,9}(\.[a-z][a-z0-9]{0,9}){1,3}", fullmatch=True)
+    | st.ip_addresses().map(str)
+    | st.just("localhost"),
+    st.integers(1, 65535),
+    st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,20}", fullmatch=True),
+    st.integers(0, 99_999),
+)
+def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: str, number: int):
+    broker = BrokerInfo(broker_id, Address(host, port))
+    assert strings.parse_broker_info(strings.format_broker_info(broker)) == broker
+    held = strings.PartitionInfo(broker, Partition(broker_id, topic, number))
+    assert strings.parse_partition_info(strings.format_partition_info(held)) == held
+    mine = strings.SubscribeInfo("g_c-1", "g", broker, held.partition)
+    assert strings.parse_subscribe_info(strings.format_subscribe_info(mine)) == mine
+
+
+def test_client_ids():
+    consumer = strings.ClientId(
+        ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0", group="my_group", kind="Pull"
+    )
+    assert strings.format_client_id(consumer) == "my_group_10.1.2.9-1-2-3-Pull-0.1.0"
+    producer = strings.ClientId(ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0")
+    assert strings.format_client_id(producer) == "10.1.2.9-1-2-3-0.1.0"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a@b", "a#b", "a\nb", "a\x1b[2Jb", "a\u202eb", "x" * 1025])
+def test_client_ids_that_break_a_server(text: str):
+    with pytest.raises(FormatError, match="not a client id"):
+        strings.check_client_id(text)
+    assert strings.check_client_id(" a ") == "a"
+
+
+@pytest.mark.parametrize("item", ["", " ", "a,b", "a#b"])
+def test_filter_items_that_cannot_be_written(item: str):
+    with pytest.raises(FormatError, match="not a filter item"):
+        strings.format_topic_condition(strings.TopicCondition("demo", (item,)))
+
+
+def test_many_subscriptions_are_read_as_each_alone() -> None:
+    texts = [f"c@g#1:h:8123#{topic}:{n}" for topic in ("demo", "other") for n in (0, 7, 10_000, 2**31 - 1)]
+    texts += ["d@g#2:h: #demo:3", "c@g#1:h:8123#demo: 5"]
+    assert strings.parse_subscribed(texts) == {strings.parse_subscribe_info(text).partition for text in texts}
+    for bad in (
+        "c@g#1:h:8123#demo:x",
+        "c@g#1:h:8123#demo:",
+        "c@g#1:h:8123#demo:-1",
+        "c@g#1:h:8123#demo:2147483648",
+        "",
+    ):
+        with pytest.raises(FormatError):
+            strings.parse_subscribed(["c@g#1:h:8123#demo:0", f"c@g#1:h:8123#demo:{bad}"])
+
+
+def test_a_subscription_of_very_many_partitions_is_refused_before_they_are_read() -> None:
+    with pytest.raises(FormatError, match="has 100001 partitions"):
+        strings.parse_part_sub_info("demo#" + "x," * MAX_WIRE_SUBSCRIPTIONS + "x")
