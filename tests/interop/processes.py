@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
 STOP_TIMEOUT_S = 20.0
+LAST_WORDS_CHARACTERS = 1_000
 MEMORY = Path("/dev/shm")
 TOKEN = "interop-token-of-the-tests"
+DATABASE_SETTINGS = "je.freeDisk=0\n"
+"""Else the Java Master's database takes no write, and says so in its own log alone, with less than 5 GiB free."""
 MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"
 BROKER = "org.apache.inlong.tubemq.server.tools.BrokerStartup"
 
@@ -92,6 +95,11 @@ class JavaProcess:
         """End it without any goodbye."""
         await self.stop(signal.SIGKILL)
 
+    def last_words(self) -> str:
+        """The ends of its logs, for the error of who waits for it in vain."""
+        logs = [path for path in (self.log, *self.directory.rglob("je.info.0")) if path.exists()]
+        return "\n".join(f"{path}:\n{path.read_text(errors='replace')[-LAST_WORDS_CHARACTERS:]}" for path in logs)
+
 
 class JavaMaster(JavaProcess):
     """A Master of the Java system, first or standby of its group."""
@@ -142,12 +150,13 @@ def _metadata_path(directory: Path) -> str:
     Its database asks for the file system it is on, which Java does not find where the root is no mount point, as in a
     plain chroot; then it is in memory.
     """
-    inside = directory / "data" / "meta"
-    if _has_mount_point(directory) or not _has_mount_point(MEMORY):
-        return str(inside)
-    path = tempfile.mkdtemp(prefix="pytubemq-interop-", dir=MEMORY)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+    path = directory / "data" / "meta"
+    if not _has_mount_point(directory) and _has_mount_point(MEMORY):
+        path = Path(tempfile.mkdtemp(prefix="pytubemq-interop-", dir=MEMORY))
+        atexit.register(shutil.rmtree, path, ignore_errors=True)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "je.properties").write_text(DATABASE_SETTINGS)
+    return str(path)
 
 
 def _has_mount_point(path: Path) -> bool:

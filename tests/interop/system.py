@@ -7,17 +7,14 @@ time: a Java Broker at a Java Master needs 41 s until it takes messages, whateve
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import httpx
 
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
 
 from .processes import TOKEN, JavaBroker, JavaMaster, free_port
-from .webapi import WebApi, WebApiError
+from .webapi import START_TIMEOUT_S, WebApi, until_answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +27,6 @@ PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
 PARTITIONS = 4
 TOPICS = ("java", "python", "mixed", "standby", "moving", "growing", "broker", "master", "visits")
 """Filled by Java producers, filled by ours, read by a group of both kinds; the others each for one disturbance."""
-START_TIMEOUT_S = 180.0
 WRITABLE_TIMEOUT_S = 300.0
 RESTART_TIMEOUT_S = 600.0
 """For the other column that uses the Java Master to come as far."""
@@ -112,7 +108,7 @@ class System:
         master = self.java_master = JavaMaster(self.java, self._directory("java-master"), visit_tokens=True)
         self._java.append(master)
         await master.start()
-        await self._until_answers(WebApi(master.web))
+        await until_answers(master)
         api = WebApi(master.web)
         if JJ in names:
             broker = self._java_broker("jj", broker_id=1, host="127.0.0.1", port=free_port(), masters=master.address)
@@ -139,7 +135,7 @@ class System:
         for master in (first, second):
             self._java.append(master)
             await master.start()
-            await self._until_answers(WebApi(first.web))
+            await until_answers(first)
         async with asyncio.timeout(START_TIMEOUT_S):
             while len(await WebApi(first.web).query("admin_query_master_group_info")) < 2:  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(0.2)
@@ -155,17 +151,6 @@ class System:
             topicName=",".join(f"{PREFIXES[column]}_{name}" for name in TOPICS),
             numPartitions=PARTITIONS,
         )
-
-    async def _until_answers(self, api: WebApi) -> None:
-        deadline_s = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                await api.query("admin_query_master_group_info")
-                return
-            except (httpx.HTTPError, WebApiError) as error:
-                if time.monotonic() > deadline_s:
-                    raise TimeoutError(f"{api.base} does not answer; the logs are in {self.home}") from error
-            await asyncio.sleep(0.2)
 
     # --- our Masters ------------------------------------------------------------------------------------------
 
@@ -234,7 +219,7 @@ class System:
             await self._all_there.wait()
         await master.kill()
         await master.start()
-        await self._until_answers(WebApi(master.web))
+        await until_answers(master)
 
     def _java_broker(self, prefix: str, **more: Any) -> JavaBroker:
         broker = JavaBroker(self.java, self._directory(f"{prefix}-broker"), **more)

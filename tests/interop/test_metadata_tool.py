@@ -20,7 +20,7 @@ from tests.scenario.webapi.house import house
 
 from .fetch import fetch
 from .processes import DIE_WITH_US, TOKEN, JavaMaster, free_port
-from .webapi import WebApi
+from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +32,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.anyio]
 
 TOOL = "org.apache.inlong.tubemq.server.tools.cli.CliMetaDataBRU"
 ANY = "127.0.0.1:0"
-START_TIMEOUT_S = 60.0
 TOOL_TIMEOUT_S = 60.0
 RULES = [{"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}]}]
 QUERIES = (
@@ -117,12 +116,7 @@ async def java_master(java: Java, directory: Path) -> AsyncIterator[WebApi]:
     await master.start()
     try:
         api = WebApi(master.web)
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while True:
-                with contextlib.suppress(Exception):
-                    await api.query("admin_query_master_group_info")
-                    break
-                await asyncio.sleep(0.2)
+        await until_answers(master)
         yield api
     finally:
         await master.kill()

@@ -24,7 +24,7 @@ from pytubemq.errors import TubeError
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker, JavaMaster, free_port
-from .webapi import WebApi
+from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,12 +255,7 @@ async def _java_cluster(master: JavaMaster, broker: JavaBroker) -> None:
     """A cluster as it may be found, with something in it that is worth copying."""
     api = WebApi(master.web)
     await master.start()
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            with contextlib.suppress(Exception):
-                await api.query("admin_query_master_group_info")
-                break
-            await asyncio.sleep(0.2)
+    await until_answers(master)
     await api.modify("admin_set_cluster_default_setting", brokerPort=8123, maxMsgSizeInMB=2)
     await api.modify(
         "admin_add_broker_configure", brokerId=1, brokerIp="127.0.0.1", brokerPort=broker.port,

@@ -17,8 +17,7 @@ from tests.waiting import until
 
 from .fetch import fetch
 from .processes import JavaMaster, free_port
-from .system import System
-from .webapi import WebApi
+from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +33,7 @@ async def master(tmp_path: Path) -> AsyncIterator[JavaMaster]:
     running = JavaMaster(java, tmp_path / "master")
     await running.start()
     try:
-        await System(java, tmp_path)._until_answers(WebApi(running.web))
+        await until_answers(running)
         yield running
     finally:
         await running.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -19,6 +18,7 @@ from tests.scenario.webapi.house import house
 
 from .fetch import fetch
 from .processes import TOKEN, JavaMaster
+from .webapi import until_answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -229,17 +229,7 @@ async def test_both_masters_answer_alike(tmp_path: Path) -> None:
     await java.start()
     try:
         async with house(access=Access(TOKEN)) as here, httpx.AsyncClient(base_url=java.web, timeout=30) as theirs:
-
-            async def serves() -> bool:
-                try:
-                    return bool((await call(theirs, "admin_query_server_version", {}))["result"])
-                except (httpx.HTTPError, AssertionError, ValueError):
-                    return False
-
-            for _ in range(600):
-                if await serves():
-                    break
-                await asyncio.sleep(0.1)
+            await until_answers(java)
             differences = await compare(theirs, here.client, STEPS)
             peers = [*await crowd(Address("127.0.0.1", java.port)), *await crowd(here.town.master.address)]
             differences += await compare(theirs, here.client, LIVE)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from .processes import TOKEN
 
+if TYPE_CHECKING:
+    from .processes import JavaMaster
+
 USER = "interop"
+START_TIMEOUT_S = 100.0
+"""Under the limit of a test, so that this error is the one to be read."""
 
 
 class WebApiError(Exception):
@@ -53,3 +60,17 @@ async def http_get(url: str, parameters: dict[str, object]) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def until_answers(master: JavaMaster) -> None:
+    """Wait until a Master that was started answers and takes changes."""
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    api = WebApi(master.web)
+    while True:
+        try:
+            await api.query("admin_query_master_group_info")
+            return
+        except (httpx.HTTPError, WebApiError) as error:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"the Java Master at {api.base} does not answer\n{master.last_words()}") from error
+        await asyncio.sleep(0.2)
