@@ -9,20 +9,29 @@ import click
 
 from pytubemq.cli.lazy import Lazy, LazyGroup
 
+
+def _command(name: str, about: str) -> Lazy:
+    return Lazy(f"pytubemq.cli.pipeline.commands.{name}:{name}", about)
+
+
 COMMANDS = {
-    "init": Lazy("pytubemq.cli.pipeline.init:init", "Write a pipeline file to begin with."),
-    "lint": Lazy("pytubemq.cli.pipeline.lint:lint", "Find what is wrong with a file, without Spark or a cluster."),
-    "test": Lazy("pytubemq.cli.pipeline.test:test", "Run the tests inside a file, without a cluster."),
-    "dry-run": Lazy("pytubemq.cli.pipeline.dry_run:dry_run", "Connect, read ten messages, write nothing."),
-    "plan": Lazy("pytubemq.cli.pipeline.plan:plan", "Say what will run, what it reads and what is guaranteed."),
-    "run": Lazy("pytubemq.cli.pipeline.run:run", "Run a pipeline, with its progress."),
-    "status": Lazy("pytubemq.cli.pipeline.status:status", "How a pipeline does now."),
-    "stop": Lazy("pytubemq.cli.pipeline.stop:stop", "End a run after the batch in hand."),
-    "report": Lazy("pytubemq.cli.pipeline.report:report", "The last run as a page of HTML."),
-    "tap": Lazy("pytubemq.cli.pipeline.tap:tap", "Rows at a stage, of a few real messages."),
-    "backfill": Lazy("pytubemq.cli.pipeline.backfill:backfill", "Put a range through a pipeline again."),
-    "reset": Lazy("pytubemq.cli.pipeline.reset:reset", "Forget a pipeline's progress."),
-    "dlq": Lazy("pytubemq.cli.pipeline.dlq:dlq", "List, show, send again and drop rejected records."),
+    "init": _command("init", "Write a pipeline file to begin with."),
+    "lint": Lazy(
+        "pytubemq.cli.pipeline.commands.lint:lint", "Find what is wrong with a file, without Spark or a cluster."
+    ),
+    "test": _command("test", "Run the tests inside a file, without a cluster."),
+    "dry-run": _command("dry_run", "Connect, read ten messages, write nothing."),
+    "plan": Lazy(
+        "pytubemq.cli.pipeline.commands.plan:plan", "Say what will run, what it reads and what is guaranteed."
+    ),
+    "run": _command("run", "Run a pipeline, with its progress."),
+    "status": _command("status", "How a pipeline does now."),
+    "stop": _command("stop", "End a run after the batch in hand."),
+    "report": _command("report", "The last run as a page of HTML."),
+    "tap": _command("tap", "Rows at a stage, of a few real messages."),
+    "backfill": _command("backfill", "Put a range through a pipeline again."),
+    "reset": _command("reset", "Forget a pipeline's progress."),
+    "dlq": _command("dlq", "List, show, send again and drop rejected records."),
 }
 
 EPILOG = """\b

@@ -20,7 +20,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from pytubemq.cli.options import GlobalOptions
-from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, clock, display, figures, line
+from pytubemq.cli.pipeline.progress_display import (
+    Bars,
+    Json,
+    Lines,
+    Nothing,
+    Shown,
+    chosen,
+    clock,
+    display,
+    figures,
+    line,
+)
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.decode.rejected import REJECTED_ARROW
 from pytubemq.errors import ConfigError, UnreachableError
@@ -578,7 +589,7 @@ def test_what_was_rejected_stands_below_what_was_read(tube: Tube, file: Path, mo
 
 
 def test_a_dry_run_names_a_part_once() -> None:
-    from pytubemq.cli.pipeline.dry_run import as_text
+    from pytubemq.cli.pipeline.commands.dry_run import as_text
 
     error = ConfigError("sink lake: partition_by names dya, which no row has", hint="there are id, day")
     told = as_text(Check("sink lake", "", error))

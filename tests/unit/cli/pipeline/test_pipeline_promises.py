@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.cli.pipeline.report import put_promises
+from pytubemq.cli.pipeline.commands.report import put_promises
 from pytubemq.net.iothread import IoThread
 from pytubemq.pipelines.events import Started, as_json
 from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source

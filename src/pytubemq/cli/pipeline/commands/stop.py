@@ -6,9 +6,9 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
-from pytubemq.cli.pipeline.opened import files_of
+from pytubemq.cli.pipeline.commands.status import shown
 from pytubemq.cli.pipeline.options import file_argument, set_option
-from pytubemq.cli.pipeline.status import shown
+from pytubemq.cli.pipeline.pipeline_file import files_of
 from pytubemq.errors import ExitCode
 
 WAIT_S = 60.0

@@ -11,9 +11,9 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.display import Shown
-from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TubeError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def dlq() -> None:
 def list_letters(file: str, variables: dict[str, str]) -> None:
     """Dead letters of FILE by reason, the most frequent first."""
     options = current()
-    letters = _letters(options, opened(options, file, variables))
+    letters = _letters(options, open_pipeline(options, file, variables))
     rows = letters.by_reason() if letters is not None else []
     emit_rows(options, rows, REASONS, name="reason")
     total = sum(row["records"] for row in rows)
@@ -77,7 +77,7 @@ def show(file: str, reason: str | None, most: int | None, variables: dict[str, s
     from pytubemq.pipelines.operate.dead_letters import rows_of
 
     options = current()
-    letters = _letters(options, opened(options, file, variables))
+    letters = _letters(options, open_pipeline(options, file, variables))
     if letters is None:
         emit_rows(options, [], LETTERS, name="id")
         return
@@ -106,7 +106,7 @@ def redrive(
     from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
 
     options = current()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     need_spark("pipeline dlq redrive")
     letters = _letters(options, pipeline)
     if letters is None:
@@ -150,7 +150,7 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     """Drop dead letters of FILE for good."""
     _sure(dry_run, yes, "this drops records for good")
     options = current()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     files, choice = _letters(options, pipeline), _choice(reason, most)
     if files is None:
         emit_object(options, {"pipeline": pipeline.name, "meant" if dry_run else "dropped": 0}, name="pipeline")
@@ -229,7 +229,7 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done
     Raises:
         TubeError: it was asked to stop; they all stay, and the next redrive puts the rest of them through.
     """
-    from pytubemq.cli.pipeline.run import engine_run
+    from pytubemq.cli.pipeline.commands.run import engine_run
     from pytubemq.pipelines.events import RunStatus
     from pytubemq.pipelines.operate.dead_letters import dead_letters_of
     from pytubemq.pipelines.operate.redrive import APART

@@ -8,8 +8,8 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
-from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
+from pytubemq.cli.pipeline.pipeline_file import files_of
 from pytubemq.errors import ExitCode
 
 

@@ -28,7 +28,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     """Say what a run of FILE would do: what it reads, which way rows go, what each sink guarantees and why, and what is
     not as in the last run. Nothing is written.
     """
-    from pytubemq.cli.pipeline.opened import opened
+    from pytubemq.cli.pipeline.pipeline_file import open_pipeline
     from pytubemq.pipelines import load_checked
     from pytubemq.pipelines.operate.status import status
     from pytubemq.pipelines.plan.look import look
@@ -42,7 +42,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     options = current()
     loaded = load_checked(file, variables=variables)
     loaded.require()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     assert pipeline.state is not None
     try:
         files = state_files(pipeline.state)

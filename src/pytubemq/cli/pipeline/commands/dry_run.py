@@ -34,14 +34,14 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     Ends with 0 if all is well; with 78 where the file is wrong, 5 where the cluster is not reached, 3 where a topic is
     not there, else 1.
     """
-    from pytubemq.cli.pipeline.opened import opened
+    from pytubemq.cli.pipeline.pipeline_file import open_pipeline
     from pytubemq.cli.pipeline.spark_log import spark_log
     from pytubemq.pipelines import load_checked
 
     options = current()
     loaded = load_checked(file, variables=variables)
     loaded.require()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     need_spark("pipeline dry-run")
     on_path(file)
     human = options.output in {None, "table"}

@@ -7,10 +7,10 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.display import Shown
-from pytubemq.cli.pipeline.opened import opened
+from pytubemq.cli.pipeline.commands.run import carry_out, progress_option
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
-from pytubemq.cli.pipeline.run import carry_out, progress_option
+from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode
 
 COLUMNS = ["partition", "from", "to", "messages"]
@@ -43,7 +43,7 @@ def backfill(
     from pytubemq.pipelines.state.files import LocalFiles, read_object
 
     options = current()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     need_spark("pipeline backfill")
     wanted = backfill_of(pipeline, start, end, id=name)
     assert wanted.pipeline.state is not None

@@ -9,8 +9,8 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_object
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.pipeline_file import files_of
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.operate.reset import Progress

@@ -9,8 +9,8 @@ import click
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.pipeline_file import open_pipeline
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
@@ -30,7 +30,7 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
     STAGE is `source` (the messages as they are), `input` (decoded, the default), a step, a sink, or `rejected`.
     """
     options = current()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     need_spark("pipeline tap")
     rows = _rows(options, pipeline, stage, messages, newest=newest)
     columns = list(dict.fromkeys(column for row in rows for column in row))

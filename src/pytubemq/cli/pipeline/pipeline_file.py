@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 TUBEMQ = "tubemq"
 
 
-def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> Pipeline:
-    """The pipeline of a file; the Masters are those of the profile where the file names none. What lies beside the file
-    can be imported from now on, if a step needs it.
+def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> Pipeline:
+    """Return the pipeline of a file; the Masters are those of the profile where the file names none.
+
+    What lies beside the file can be imported from now on, if a step needs it.
 
     Raises:
         PipelineFileError: the file has errors.
@@ -56,7 +57,7 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
 
 
 def files_of(place: str, variables: Mapping[str, str]) -> Files:
-    """The state of a pipeline, by its file, or by the state directory itself.
+    """Return the state of a pipeline, by its file, or by the state directory itself.
 
     Raises:
         NotFoundError: it has not run yet.

@@ -12,9 +12,9 @@ import click
 
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_object
-from pytubemq.cli.pipeline.display import Shown
-from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode, TubeError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
     Spark itself says goes to spark.log in the state directory.
     """
     options = current()
-    pipeline = opened(options, file, variables)
+    pipeline = open_pipeline(options, file, variables)
     need_spark("pipeline run")
     try:
         return carry_out(
@@ -126,8 +126,8 @@ def engine_run(
     Raises:
         TubeError: as the engine; the place of Spark's log is told with it.
     """
-    from pytubemq.cli.pipeline.display import chosen, display, follower
-    from pytubemq.cli.pipeline.report import look_of, put_promises, write_report
+    from pytubemq.cli.pipeline.commands.report import look_of, put_promises, write_report
+    from pytubemq.cli.pipeline.progress_display import chosen, display, follower
     from pytubemq.cli.pipeline.spark_log import length, log_place, spark_log
     from pytubemq.pipelines.file.normal import as_dict
     from pytubemq.pipelines.report.record import RunRecord, audit_of

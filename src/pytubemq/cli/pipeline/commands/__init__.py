@@ -1,0 +1,1 @@
+"""The subcommands of `pytubemq pipeline`, one file each."""
