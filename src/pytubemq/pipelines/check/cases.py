@@ -17,7 +17,7 @@ from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.check.given import messages
 from pytubemq.pipelines.check.named import check_named
-from pytubemq.pipelines.file.model import OnError
+from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
 from pytubemq.pipelines.file.secrets import resolve_all
 from pytubemq.pipelines.frames.steps import input_of, make_tables
 from pytubemq.pipelines.spark_faults import said
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Case, Pipeline
     from pytubemq.pipelines.file.places import Places
 
-DEAD_LETTER: Final = "dead_letter"
 TOPIC: Final = "test"
 """The topic of a test's messages where the source reads a pattern."""
 

@@ -18,7 +18,7 @@ from pytubemq.pipelines.analysis.missing import MissingStartError
 from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.check.named import check_named
-from pytubemq.pipelines.file.model import Guarantee, OnError
+from pytubemq.pipelines.file.model import DEAD_LETTER, Guarantee, OnError
 from pytubemq.pipelines.frames.audit import check_time
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
@@ -28,7 +28,7 @@ from pytubemq.pipelines.plan.planned import percent
 from pytubemq.pipelines.preflight.outputs import check_output
 from pytubemq.pipelines.preflight.promises import check_promise
 from pytubemq.pipelines.preflight.topics import missing_topics
-from pytubemq.pipelines.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
+from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
 
 if TYPE_CHECKING:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+DEAD_LETTER: Final = "dead_letter"
+"""The name of the dead letters where they stand among sinks: in tests, in the ledger and in events."""
 
 
 class OnError(StrEnum):
@@ -193,6 +196,13 @@ class DeadLetter:
     max_rows: int | None = None
     """Of the whole run."""
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def as_sink(self) -> Sink:
+        """The dead letters as a sink like another."""
+        return Sink(
+            DEAD_LETTER, self.format, path=self.path, table=self.table, url=self.url, topic=self.topic,
+            master=self.master, options=self.options,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

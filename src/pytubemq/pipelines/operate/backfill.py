@@ -19,12 +19,11 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
-from pytubemq.pipelines.file.model import DeadLetter, OnError, SinkFormat, Trigger, TriggerKind
+from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, SinkFormat, Trigger, TriggerKind
 from pytubemq.pipelines.operate.backfills import backfill_title
 from pytubemq.pipelines.operate.dead_letters import dead_letter_beside
 from pytubemq.pipelines.preflight.apart import refuse_state
 from pytubemq.pipelines.preflight.log_owner import refuse_log
-from pytubemq.pipelines.sinks.port import DEAD_LETTER
 from pytubemq.pipelines.state.files import BACKFILLS, RANGE, LocalFiles, read_object
 from pytubemq.spark.observe.lag import iso
 

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.file.model import DEAD_LETTER
 from pytubemq.pipelines.frames.steps import INPUT
-from pytubemq.pipelines.sinks.make import DEAD_LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.jdbc_options import REFUSED
-from pytubemq.pipelines.analysis.object_stores import WHY, object_store
 from pytubemq.pipelines.analysis.sink_targets import target_of
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Guarantee, OnError, OnSchemaChange, SinkFormat
+from pytubemq.pipelines.sinks.jdbc.options import REFUSED
+from pytubemq.pipelines.sinks.object_stores import WHY, object_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.model.ids import Partition
 from pytubemq.pipelines.failpoints import reach
+from pytubemq.pipelines.file.model import DEAD_LETTER
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.frames.source import decoded_names, fails_on_reject
 from pytubemq.pipelines.frames.steps import INPUT, apply_steps
-from pytubemq.pipelines.sinks.make import DEAD_LETTER
 from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import RowCount
 from pytubemq.pipelines.spark_faults import PipelineError, TooManyRejectedError, failed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
-from pytubemq.pipelines.file.model import DeadLetter, OnError, TriggerKind
+from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.frames.audit import check_time
 from pytubemq.pipelines.frames.source import check_decode, open_source, reads_otherwise_beside
@@ -30,7 +30,7 @@ from pytubemq.pipelines.preflight.targets import check_targets
 from pytubemq.pipelines.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.pipelines.run.progress import LOG_ROWS, PREFIX
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
+from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
 from pytubemq.pipelines.state.fed_queries import MAIN, check_moved, checkpoint_of, remember

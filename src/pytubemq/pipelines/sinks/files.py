@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.pipelines.analysis.object_stores import object_store
+from pytubemq.pipelines.sinks.object_stores import object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

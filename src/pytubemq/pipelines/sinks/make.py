@@ -1,4 +1,4 @@
-"""Which class carries out which sink."""
+"""The writers of sinks and of dead letters, by their formats."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.sink_values import wrong_values
 from pytubemq.pipelines.file.model import Guarantee, SinkFormat
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.sinks.port import DEAD_LETTER
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import DeadLetter, Sink
     from pytubemq.pipelines.sinks.port import SinkWriter
-
-__all__ = ["DEAD_LETTER", "dead_letter_spec", "make_dead_letters", "make_sink"]
 
 
 def make_sink(spec: Sink) -> SinkWriter:
@@ -35,22 +32,6 @@ def make_sink(spec: Sink) -> SinkWriter:
     return writer
 
 
-def dead_letter_spec(dead_letter: DeadLetter) -> Sink:
-    """The dead letters as a sink like another."""
-    from pytubemq.pipelines.file.model import Sink
-
-    return Sink(
-        name=DEAD_LETTER,
-        format=dead_letter.format,
-        path=dead_letter.path,
-        table=dead_letter.table,
-        topic=dead_letter.topic,
-        url=dead_letter.url,
-        master=dead_letter.master,
-        options=dead_letter.options,
-    )
-
-
 def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
     """The writer of the dead letters.
 
@@ -61,16 +42,16 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
     Raises:
         ConfigError: something lacks, or is nothing that the format takes.
     """
-    spec = dead_letter_spec(dead_letter)
+    spec = dead_letter.as_sink()
     _refuse_wrong(spec)
     if spec.path is None and spec.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ):
         spec = replace(spec, path=beside)
     if spec.format is SinkFormat.TUBEMQ:
-        from pytubemq.pipelines.sinks.dead_letter_writers import TopicLetters
+        from pytubemq.pipelines.sinks.tubemq.dead_letters import TopicLetters
 
         return TopicLetters(spec)
     if spec.format is SinkFormat.JDBC:
-        from pytubemq.pipelines.sinks.dead_letter_writers import DatabaseLetters
+        from pytubemq.pipelines.sinks.jdbc.dead_letters import DatabaseLetters
 
         return DatabaseLetters(spec)
     return make_sink(spec)
@@ -84,29 +65,29 @@ def _refuse_wrong(spec: Sink) -> None:
 
 def _make(spec: Sink) -> SinkWriter:
     if spec.format is SinkFormat.PARQUET:
-        from pytubemq.pipelines.sinks.parquet import ParquetBatches
+        from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
 
         return ParquetBatches(spec)
     if spec.format is SinkFormat.DELTA:
-        from pytubemq.pipelines.sinks.delta.sink import DeltaSink
+        from pytubemq.pipelines.sinks.delta.writer import DeltaSink
 
         return DeltaSink(spec)
     if spec.format is SinkFormat.ICEBERG:
-        from pytubemq.pipelines.sinks.iceberg.sink import IcebergSink
+        from pytubemq.pipelines.sinks.iceberg.writer import IcebergSink
 
         return IcebergSink(spec)
     if spec.format is SinkFormat.JDBC:
-        from pytubemq.pipelines.sinks.jdbc.sink import JdbcSink
+        from pytubemq.pipelines.sinks.jdbc.writer import JdbcSink
 
         return JdbcSink(spec)
     if spec.format is SinkFormat.KAFKA:
-        from pytubemq.pipelines.sinks.kafka import KafkaSink
+        from pytubemq.pipelines.sinks.kafka.writer import KafkaSink
 
         return KafkaSink(spec)
     if spec.format is SinkFormat.TUBEMQ:
-        from pytubemq.pipelines.sinks.tubemq import TubeMqSink
+        from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
         return TubeMqSink(spec)
-    from pytubemq.pipelines.sinks.console import ConsoleSink
+    from pytubemq.pipelines.sinks.console.writer import ConsoleSink
 
     return ConsoleSink(spec)

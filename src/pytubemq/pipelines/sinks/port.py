@@ -7,16 +7,13 @@ killed in between; a sink that cannot keep this says `AT_LEAST_ONCE`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-
-DEAD_LETTER: Final = "dead_letter"
-"""The name under which the dead letters stand in ledger and events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,11 @@ class SinkContext:
     """Where Spark keeps the progress of the query whose batch it is; None where there is no such query."""
     deterministic: bool = True
     """Whether what Spark did before the batch was handed over gives the same rows again."""
+
+
+def batch_label(pipeline_id: str) -> str:
+    """A short name of a pipeline's progress, one that no reader takes for a number or a date."""
+    return f"q{pipeline_id.replace('-', '')[-12:]}"
 
 
 class SinkWriter(Protocol):

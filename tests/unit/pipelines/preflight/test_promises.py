@@ -20,7 +20,7 @@ from pytubemq.pipelines.preflight.promises import check_promise
 from pytubemq.pipelines.run import queries
 from pytubemq.pipelines.run.batch import Shared
 from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.repeat_safety import repeating
+from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability

@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Sink, SinkFormat
-from pytubemq.pipelines.sinks.kafka import AUTO_CREATE, KafkaSink
+from pytubemq.pipelines.sinks.kafka.writer import AUTO_CREATE, KafkaSink
 
 
 class Later:

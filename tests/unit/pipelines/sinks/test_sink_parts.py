@@ -9,17 +9,17 @@ from pyspark.sql.types import StructType
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.analysis.jdbc_options import jdbc_options
 from pytubemq.pipelines.file.model import OnSchemaChange, Sink, SinkFormat
 from pytubemq.pipelines.frames.source import Opened
 from pytubemq.pipelines.sinks.columns import reconcile
-from pytubemq.pipelines.sinks.delta.sink import rows_taken
+from pytubemq.pipelines.sinks.delta.writer import rows_taken
+from pytubemq.pipelines.sinks.jdbc.options import jdbc_options
 from pytubemq.pipelines.sinks.jdbc.table import with_local_times
 from pytubemq.pipelines.sinks.jdbc.trial import check_kept
-from pytubemq.pipelines.sinks.kafka import is_kafka_s_own
+from pytubemq.pipelines.sinks.kafka.writer import is_kafka_s_own
 from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.parquet import batch_label
 from pytubemq.pipelines.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
+from pytubemq.pipelines.sinks.port import batch_label
 
 NARROW = [("n", "integer"), ("t", "string")]
 

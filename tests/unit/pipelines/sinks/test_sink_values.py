@@ -8,7 +8,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Sink, SinkFormat
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.port import SinkContext
-from pytubemq.pipelines.sinks.tubemq import TubeMqSink
+from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 KAFKA = {"kafka.bootstrap.servers": "h:9092"}
 

@@ -35,7 +35,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.pipelines.plan.planned import plan as planned
     from pytubemq.pipelines.plan.words import words
     from pytubemq.pipelines.preflight.topics import check_topics
-    from pytubemq.pipelines.sinks.repeat_safety import repeating
+    from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
     from pytubemq.pipelines.state.fed_queries import fed_before
     from pytubemq.pipelines.state.files import SPEC, read_object, state_files
 

@@ -71,11 +71,10 @@ def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
     """Put what each sink guarantees into the record, by the Brokers that the run found at both ends."""
     from pytubemq.pipelines.analysis.guarantees import SourceKind, promise_of, source_kind
     from pytubemq.pipelines.file.model import DeadLetter, Guarantee
-    from pytubemq.pipelines.sinks.make import dead_letter_spec
 
     kind = source_kind(pipeline, java=bool(record.java))
     unknown = record.java is None and kind is SourceKind.OURS
-    letters = () if pipeline.decode is None else (dead_letter_spec(pipeline.dead_letter or DeadLetter()),)
+    letters = () if pipeline.decode is None else ((pipeline.dead_letter or DeadLetter()).as_sink(),)
     for sink in (*letters, *pipeline.sinks):
         drops_repeats = record.promised.get(sink.name) != Guarantee.AT_LEAST_ONCE.value
         promise = promise_of(sink, source=kind, drops_repeats=drops_repeats)

@@ -1,7 +1,7 @@
-"""Dead letters as rows that their target takes whatever a bad record holds.
+"""Dead letters in a topic, which takes them whatever a bad record holds.
 
 The invariant: nothing that a record holds decides where its dead letter goes or whether it can be written, so a bad
-record never stops a pipeline by itself; each dead letter is kept whole.
+record never stops a pipeline; each dead letter is kept whole.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.file.model import SinkFormat
-from pytubemq.pipelines.sinks.jdbc.sink import JdbcSink
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.parquet import ParquetBatches
-from pytubemq.pipelines.sinks.tubemq import TubeMqSink
-from pytubemq.pipelines.sql import quoted
+from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
+from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST_BYTES: Final = 1_000_000
 """Of a dead letter in a topic: each takes messages of 1 MiB, and what tells the message from others needs room, too."""
-ATTRIBUTES: Final = "attributes"
-LONGEST_ATTRIBUTES: Final = 30_000
-"""Characters of them in a database: Derby takes no longer text."""
 
 
 class TopicLetters:
@@ -70,43 +65,3 @@ class TopicLetters:
     def done(self, batch_id: int, context: SinkContext) -> int | None:
         """A topic cannot be asked."""
         return None
-
-
-class DatabaseLetters:
-    """Dead letters in a table of a database, which has no type for a map: their attributes are JSON there."""
-
-    def __init__(self, spec: Sink) -> None:
-        self.spec = spec
-        self._table = JdbcSink(spec)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """That of the database."""
-        return self._table.guarantee
-
-    def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """As for other rows."""
-        self._table.check(spark, None if schema is None else _in_database(spark.createDataFrame([], schema)).schema)
-
-    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
-        """As for other rows."""
-        return self._table.write(_in_database(rows), batch_id, context)
-
-    def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """As for other rows."""
-        return self._table.done(batch_id, context)
-
-
-def _in_database(rows: DataFrame) -> DataFrame:
-    """Attributes as JSON, or how long they are."""
-    from pyspark.sql import functions as f
-
-    as_json = f.to_json(ATTRIBUTES)
-    many = f.to_json(f.create_map(f.lit(""), f.concat(f.length(as_json), f.lit(" characters, left out"))))
-    columns = []
-    for field in rows.schema:
-        column = f.col(quoted(field.name))
-        if field.name == ATTRIBUTES:
-            column = f.when(f.length(as_json) <= LONGEST_ATTRIBUTES, as_json).when(column.isNotNull(), many)
-        columns.append(column.alias(field.name))
-    return rows.select(*columns)

@@ -18,6 +18,7 @@ from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.repeats import rows_differ
 from pytubemq.pipelines.sinks.rows import is_deterministic, write_counted
+from pytubemq.pipelines.sinks.tubemq.repeat_safety import stranger
 from pytubemq.pipelines.sql import quoted
 
 if TYPE_CHECKING:
@@ -95,7 +96,6 @@ class TubeMqSink:
             TubeError: that cannot be told, and exactly once is asked for.
         """
         from pytubemq.errors import TubeError
-        from pytubemq.pipelines.sinks.repeat_safety import stranger
 
         try:
             found = stranger(tube, topic)

@@ -16,8 +16,8 @@ from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
-from pytubemq.pipelines.sinks.parquet import batch_label
 from pytubemq.pipelines.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
+from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.object_stores import WHY, object_store
 from pytubemq.pipelines.failpoints import reach
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
+from pytubemq.pipelines.sinks.object_stores import WHY, object_store
 from pytubemq.pipelines.sinks.parts import refuse_parts
+from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
 
 if TYPE_CHECKING:
@@ -144,8 +145,3 @@ class ParquetBatches:
             f"sink {self.spec.name}: {self._root} cannot be written: {why}",
             hint="see that the directory may be written, from the driver and from every executor",
         )
-
-
-def batch_label(pipeline_id: str) -> str:
-    """A short name of a pipeline's progress, one that no reader takes for a number or a date."""
-    return f"q{pipeline_id.replace('-', '')[-12:]}"

@@ -42,9 +42,7 @@ def repeating(pipeline: Pipeline) -> frozenset[str]:
     Args:
         pipeline: its Masters named.
     """
-    from pytubemq.pipelines.sinks.make import dead_letter_spec
-
-    letters = () if pipeline.dead_letter is None else (dead_letter_spec(pipeline.dead_letter),)
+    letters = () if pipeline.dead_letter is None else (pipeline.dead_letter.as_sink(),)
     asked = [sink for sink in (*pipeline.sinks, *letters) if by_number(sink)]
     return frozenset(sink.name for sink in asked if _repeats(sink, sink.master or pipeline.source.master))
 

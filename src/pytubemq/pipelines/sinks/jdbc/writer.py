@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.analysis.jdbc_options import jdbc_options, query_timeout_s
 from pytubemq.pipelines.failpoints import reach
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile, spelled
 from pytubemq.pipelines.sinks.jdbc.database import Database
+from pytubemq.pipelines.sinks.jdbc.options import jdbc_options, query_timeout_s
 from pytubemq.pipelines.sinks.jdbc.table import (
     add_columns,
     create_table,
@@ -27,7 +27,7 @@ from pytubemq.pipelines.sinks.jdbc.table import (
 )
 from pytubemq.pipelines.sinks.jdbc.text import without_zeros
 from pytubemq.pipelines.sinks.jdbc.trial import refuse_move, refuse_types
-from pytubemq.pipelines.sinks.parquet import batch_label
+from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
 from pytubemq.pipelines.sinks.upsert import last_of_each_key
 from pytubemq.pipelines.spark_faults import PipelineError
