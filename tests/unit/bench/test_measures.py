@@ -19,7 +19,7 @@ FILES = Path(common.__file__).parent
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_a_measure_that_can_be_run(name):
+def test_every_name_is_a_measure_that_can_be_run(name) -> None:
     measure = program.load(name)
     assert measure.name == name
     assert measure.title
@@ -27,7 +27,7 @@ def test_every_name_is_a_measure_that_can_be_run(name):
     assert asyncio.iscoroutinefunction(measure.run)
 
 
-def test_every_file_of_a_measure_is_named():
+def test_every_file_of_a_measure_is_named() -> None:
     found = {path.stem for path in FILES.glob("*.py")} - {"__init__", "common"}
     assert found == {name.replace("-", "_") for name in NAMES}
     for stem in found:
@@ -41,10 +41,10 @@ class Broken:
     title = "broken"
     limit_s = 0.2
 
-    def __init__(self, error):
+    def __init__(self, error) -> None:
         self.error = error
 
-    async def run(self, bench):
+    async def run(self, bench) -> None:
         if self.error is None:
             await asyncio.Event().wait()
         raise self.error
@@ -54,7 +54,7 @@ class Broken:
     ("error", "said"),
     [(RunError("java is missing"), "java is missing"), (OSError("no space"), "no space"), (None, "longer than 0.2 s")],
 )
-def test_a_measure_that_fails_or_hangs_is_a_row_that_says_so(monkeypatch, error, said):
+def test_a_measure_that_fails_or_hangs_is_a_row_that_says_so(monkeypatch, error, said) -> None:
     monkeypatch.setattr(program, "load", lambda name: Broken(error))
     shown = []
     rows = asyncio.run(program.compare(["broken"], Options(runs=1), shown.append, find=program.load))
@@ -85,14 +85,14 @@ def test_sides_are_taken_in_turn_and_every_reading_is_kept(tmp_path):
     assert not home.exists()
 
 
-def test_notes_tell_failed_sends_and_leave_out_what_says_nothing():
+def test_notes_tell_failed_sends_and_leave_out_what_says_nothing() -> None:
     fine, bad = Reading(({"failed": 0},)), Reading(({"failed": 2}, {"failed": 1}))
     assert common.failures({"ours": fine}) == ""
     assert common.failures({"ours": fine, "java": bad}) == "java: 3 sends failed"
     assert common.notes("", "a", "") == "a"
 
 
-def test_a_window_counts_what_was_done_between_its_ends():
+def test_a_window_counts_what_was_done_between_its_ends() -> None:
     one = window.Window({"nobody": 2**22})
     one.open(100)
     found = one.close(350)
@@ -101,13 +101,13 @@ def test_a_window_counts_what_was_done_between_its_ends():
     assert found["cores"]["nobody"] == 0.0
 
 
-def test_percentiles_are_in_milliseconds():
+def test_percentiles_are_in_milliseconds() -> None:
     found = window.percentiles([number / 1000 for number in range(1, 101)])
     assert (found["p50"], found["p99"], found["max"]) == (51.0, 100.0, 100.0)
     assert window.percentiles([]) == {}
 
 
-def test_the_note_on_processor_time_tells_cores_and_time_per_message():
+def test_the_note_on_processor_time_tells_cores_and_time_per_message() -> None:
     found = {
         "ours": Reading(({"msgs_per_s": 50_000.0, "cores": {"client": 0.5, "broker": 0.25, "others": 0.05}},)),
         "dead": Reading(({"msgs_per_s": 0.0, "cores": {"client": 0.1, "others": 1.5}},)),

@@ -25,22 +25,22 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_a_client_gets_its_spec_and_the_last_line_is_its_result():
+def test_a_client_gets_its_spec_and_the_last_line_is_its_result() -> None:
     text = "import json, sys; print('noise'); print(json.dumps({'got': json.loads(sys.argv[1])}))"
     assert asyncio.run(client(python(text), {"size_bytes": 7})) == {"got": {"size_bytes": 7}}
 
 
-def test_a_client_that_prints_no_result_is_an_error():
+def test_a_client_that_prints_no_result_is_an_error() -> None:
     with pytest.raises(RunError, match="printed no result"):
         asyncio.run(client(python("print('hello')"), {}))
 
 
-def test_a_client_that_fails_is_an_error_with_the_end_of_what_it_said():
+def test_a_client_that_fails_is_an_error_with_the_end_of_what_it_said() -> None:
     with pytest.raises(RunError, match="the reason"):
         asyncio.run(client(python("raise SystemExit('the reason')"), {}))
 
 
-def test_a_program_that_takes_too_long_is_killed(tmp_path):
+def test_a_program_that_takes_too_long_is_killed(tmp_path) -> None:
     where = tmp_path / "pid"
     text = f"import os, pathlib, time; pathlib.Path({str(where)!r}).write_text(str(os.getpid())); time.sleep(600)"
     with pytest.raises(RunError, match="did not end within"):
@@ -59,5 +59,5 @@ def test_a_program_ends_with_the_block_that_started_it():
     assert gone(asyncio.run(leave()))
 
 
-def test_our_clients_run_with_the_python_that_runs_the_comparison():
+def test_our_clients_run_with_the_python_that_runs_the_comparison() -> None:
     assert ours("ours_produce") == [sys.executable, "-m", "bench.clients.ours_produce"]

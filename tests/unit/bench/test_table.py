@@ -12,7 +12,7 @@ ROWS = [
 ]
 
 
-def test_the_table_has_a_line_for_every_row_and_its_notes_below_it():
+def test_the_table_has_a_line_for_every_row_and_its_notes_below_it() -> None:
     lines = table(ROWS).splitlines()
     assert lines[2].startswith("single ")
     assert lines[3:5] == ["    cores: 1.2", "    no failures"]
@@ -20,7 +20,7 @@ def test_the_table_has_a_line_for_every_row_and_its_notes_below_it():
     assert lines[6].startswith("workers ")
 
 
-def test_a_line_shows_figures_ratio_target_and_verdict():
+def test_a_line_shows_figures_ratio_target_and_verdict() -> None:
     shown = table(ROWS).splitlines()
     single, latency, workers = (shown[at].split() for at in (2, 5, 6))
     assert single[-5:] == ["2.00", ">=", "2", "x", "yes"]
@@ -28,13 +28,13 @@ def test_a_line_shows_figures_ratio_target_and_verdict():
     assert workers[-3:] == ["1.50", "-", "-"]
 
 
-def test_columns_stand_below_each_other():
+def test_columns_stand_below_each_other() -> None:
     lines = [line for line in table(ROWS).splitlines() if line.startswith(("measure", "single", "latency", "workers"))]
     at = lines[0].index("unit")
     assert [line[at - 2 : at] for line in lines] == ["  "] * 4
 
 
-def test_the_summary_counts_targets_and_names_each_missed_measure_once():
+def test_the_summary_counts_targets_and_names_each_missed_measure_once() -> None:
     assert summary(ROWS) == "1 of 2 targets met; missed in: latency"
     assert summary(ROWS[:1]) == "1 of 1 targets met"
     assert summary([*ROWS, failed_row("latency", "x")]) == "1 of 3 targets met; missed in: latency"

@@ -116,5 +116,5 @@ def test_a_history_is_told_only_words_that_can_mean_the_place(target: ResetTarge
     ("time_ms", "text"),
     [(-1, "1970-01-01T00:00:00.000Z"), (2**63 - 1, "9999-12-31T23:59:59.999Z"), (1, "1970-01-01T00:00:00.001Z")],
 )
-def test_a_time_that_a_peer_said_can_be_shown_whatever_it_is(time_ms: int, text: str):
+def test_a_time_that_a_peer_said_can_be_shown_whatever_it_is(time_ms: int, text: str) -> None:
     assert utc(time_ms) == text

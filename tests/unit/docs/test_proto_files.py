@@ -10,11 +10,11 @@ from scripts.docs.proto import render
 PROTO = Path(__file__).parents[3] / "proto"
 
 
-def test_no_other_file_lies_there():
+def test_no_other_file_lies_there() -> None:
     assert {path.name for path in PROTO.iterdir()} == set(FILES)
 
 
-def test_labels_kinds_and_extensions_are_written():
+def test_labels_kinds_and_extensions_are_written() -> None:
     text = render("BrokerService.proto")
     assert 'syntax = "proto2";' in text
     assert "  required bytes payLoadData = 3;\n" in text

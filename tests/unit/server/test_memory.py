@@ -33,12 +33,12 @@ def faults(mode: str) -> int:
 
 @pytest.mark.process
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_buffers_of_megabytes_use_the_same_memory_again():
+def test_buffers_of_megabytes_use_the_same_memory_again() -> None:
     kept, given_back = faults("keep"), faults("default")
     assert kept < given_back / 4
 
 
-def test_another_c_library_changes_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_another_c_library_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     assert memory.keep_freed_memory() is False
     monkeypatch.setattr(sys, "platform", "win32")

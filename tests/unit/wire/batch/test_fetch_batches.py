@@ -51,7 +51,7 @@ SINGLES = st.builds(
 
 
 @given(st.lists(SINGLES | packs(), max_size=6), st.booleans())
-def test_records_come_out_in_the_order_of_the_log(items: list[Any], range_read: bool):
+def test_records_come_out_in_the_order_of_the_log(items: list[Any], range_read: bool) -> None:
     slices = [item if isinstance(item, bytes) else record(*item[:2]) for item in items]
     if range_read:
         fetched: Any = fetch_batches.decode_read_range(b"".join(stored.encode_read_range_response(RANGE_HEAD, slices)))
@@ -68,7 +68,7 @@ def test_records_come_out_in_the_order_of_the_log(items: list[Any], range_read: 
 
 
 @given(messages(GetMessageResponseB2C))
-def test_any_answer_is_read_as_the_codec_reads_it(answer: GetMessageResponseB2C):
+def test_any_answer_is_read_as_the_codec_reads_it(answer: GetMessageResponseB2C) -> None:
     fetched = fetch_batches.decode_get_message(encode(answer))
     head, singles = stored.decode_get_message(encode(answer))
     assert fetched.records == singles
@@ -84,7 +84,7 @@ def outcome(read: Any, body: bytes) -> Any:
 
 
 @given(st.lists(SINGLES | packs(), min_size=1, max_size=4), st.data())
-def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any], data: st.DataObject):
+def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any], data: st.DataObject) -> None:
     slices = [item if isinstance(item, bytes) else record(*item[:2]) for item in items]
     body = bytearray(b"".join(stored.encode_get_message_response(HEAD, slices)))
     at = data.draw(st.integers(0, len(body) - 1))
@@ -102,12 +102,12 @@ def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any]
 
 
 @given(st.binary(max_size=80))
-def test_noise_gives_values_or_an_envelope_error(noise: bytes):
+def test_noise_gives_values_or_an_envelope_error(noise: bytes) -> None:
     for read in (fetch_batches.decode_get_message, fetch_batches.decode_read_range):
         fault(lambda read=read: read(noise), EnvelopeError)  # type: ignore[misc]
 
 
-def test_where_protobuf_must_be_asked_the_records_are_put_in_order():
+def test_where_protobuf_must_be_asked_the_records_are_put_in_order() -> None:
     columns = encode_columns([b"a", b"b"], 0, -1)
     late, early = (stored.stored_entry(1, b"x", 0, offset, 5, 9) for offset in (84, 0))
     pack = record(PackHead(28, 7, 5), columns)
@@ -121,7 +121,7 @@ def test_where_protobuf_must_be_asked_the_records_are_put_in_order():
     assert offsets == [0, 28, 84]
 
 
-def test_a_damaged_pack_does_not_take_the_others_along():
+def test_a_damaged_pack_does_not_take_the_others_along() -> None:
     columns = encode_columns([b"a", b"b"], 0, -1)
     sound, bad = record(PackHead(0, 7, 5), columns), record(PackHead(56, 9, 5), columns[:-1] + b"!")
     lost = bytearray(record(PackHead(112, 9, 5), columns))
@@ -137,7 +137,7 @@ def test_a_damaged_pack_does_not_take_the_others_along():
     assert len(unchecked.records) == 3
 
 
-def test_an_answer_of_countless_packs_is_refused():
+def test_an_answer_of_countless_packs_is_refused() -> None:
     head = encode(HEAD)
     whole = b"\xda\x3e\x30" + bytes(48)
     assert len(fetch_batches.decode_get_message(head + whole * MAX_FETCH_MESSAGES).damaged) == MAX_FETCH_MESSAGES
@@ -157,7 +157,7 @@ def test_an_answer_of_countless_packs_is_refused():
 )
 def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
     pack: Any, start: int, wanted: frozenset[int] | None, max_bytes: int, most: int | None
-):
+) -> None:
     head, columns, payloads, flags, codes = pack
     first = head.offset // OFFSET_UNIT
     count = len(payloads)
@@ -186,7 +186,7 @@ def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
     assert expanded.next_ordinal == first + (left[0] if left else max(count, start))
 
 
-def test_a_large_pack_is_taken_apart_in_pieces_that_join():
+def test_a_large_pack_is_taken_apart_in_pieces_that_join() -> None:
     payloads = [bytes([n % 256]) * 50 for n in range(3_000)]
     head = PackHead(28 * 1_000, (1 << 54) - 5, 1_763_750_000_000)
     whole = record(head, encode_columns(payloads, 0, -1))
@@ -202,7 +202,7 @@ def test_a_large_pack_is_taken_apart_in_pieces_that_join():
     assert [one.message_id for one in found] == list(range(head.message_id, head.message_id + 3_000))
 
 
-def test_a_damaged_pack_is_not_taken_apart():
+def test_a_damaged_pack_is_not_taken_apart() -> None:
     whole = record(PackHead(0, 7, 5), encode_columns([b"a"], 0, -1))
     with pytest.raises(FormatError):
         fetch_batches.expand(whole[:-1] + b"!", 0, None, 100)

@@ -47,7 +47,7 @@ def stored(head: PackHead, columns: bytes) -> bytes:
 
 
 @given(contents())
-def test_columns_hold_what_was_put_in(content: tuple[list[bytes], int | list[int], int | list[int]]):
+def test_columns_hold_what_was_put_in(content: tuple[list[bytes], int | list[int], int | list[int]]) -> None:
     payloads, flags, codes = content
     for data in (encode_columns(*content), memoryview(encode_columns(*content))):
         columns = read_columns(data)
@@ -62,7 +62,7 @@ def test_columns_hold_what_was_put_in(content: tuple[list[bytes], int | list[int
 
 
 @given(contents())
-def test_columns_are_laid_out_as_the_page_says(content: tuple[list[bytes], int | list[int], int | list[int]]):
+def test_columns_are_laid_out_as_the_page_says(content: tuple[list[bytes], int | list[int], int | list[int]]) -> None:
     payloads, flags, codes = content
     count = len(payloads)
     which = (0 if isinstance(flags, int) else 1) | (0 if isinstance(codes, int) else 2)
@@ -76,7 +76,7 @@ def test_columns_are_laid_out_as_the_page_says(content: tuple[list[bytes], int |
 
 
 @given(st.lists(st.sampled_from([0, 1, 100, 5_000, 40_000]), min_size=1, max_size=40))
-def test_the_check_does_not_depend_on_the_groups_it_is_made_in(sizes: list[int]):
+def test_the_check_does_not_depend_on_the_groups_it_is_made_in(sizes: list[int]) -> None:
     data = encode_columns([bytes([n]) * size for n, size in enumerate(sizes)], 0, -1)
     assert data[:4] == struct.pack("<I", crc32(data[4:]))
     assert list(read_columns(data).lengths) == sizes
@@ -85,7 +85,7 @@ def test_the_check_does_not_depend_on_the_groups_it_is_made_in(sizes: list[int])
 @given(contents(), st.data())
 def test_a_part_is_a_pack_of_its_own(
     content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
-):
+) -> None:
     payloads, flags, codes = content
     start = data.draw(st.integers(0, len(payloads) - 1))
     stop = data.draw(st.integers(start + 1, len(payloads)))
@@ -100,7 +100,7 @@ def test_a_part_is_a_pack_of_its_own(
 @given(contents(), st.data())
 def test_any_flipped_bit_of_columns_is_found(
     content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
-):
+) -> None:
     damaged = bytearray(encode_columns(*content))
     bit = data.draw(st.integers(0, 8 * len(damaged) - 1))
     damaged[bit // 8] ^= 1 << bit % 8
@@ -111,7 +111,7 @@ def test_any_flipped_bit_of_columns_is_found(
 @given(HEADS, contents(), st.data())
 def test_any_flipped_bit_of_a_stored_pack_is_found(
     head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
-):
+) -> None:
     damaged = bytearray(stored(head, encode_columns(*content)))
     bit = data.draw(st.integers(0, 8 * len(damaged) - 1))
     damaged[bit // 8] ^= 1 << bit % 8
@@ -122,7 +122,7 @@ def test_any_flipped_bit_of_a_stored_pack_is_found(
 @given(HEADS, contents(), st.data())
 def test_a_stored_pack_cut_anywhere_is_refused(
     head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
-):
+) -> None:
     record = stored(head, encode_columns(*content))
     cut = data.draw(st.integers(0, len(record) - 1))
     for piece in (record[:cut], record + b"\0" * (cut + 1)):
@@ -135,7 +135,7 @@ def test_a_stored_pack_cut_anywhere_is_refused(
 @given(HEADS, contents())
 def test_a_stored_pack_tells_where_it_stands(
     head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]]
-):
+) -> None:
     columns = encode_columns(*content)
     record = stored(head, columns)
     for data in (record, memoryview(record)):
@@ -144,14 +144,16 @@ def test_a_stored_pack_tells_where_it_stands(
 
 
 @given(st.binary(max_size=120))
-def test_noise_is_refused_or_read(noise: bytes):
+def test_noise_is_refused_or_read(noise: bytes) -> None:
     for read in (read_columns, read_pack, read_stored_pack):
         fault(lambda read=read: read(noise), FormatError)  # type: ignore[misc]
     fault(lambda: read_columns(noise, check=False), FormatError)
 
 
 @given(st.binary(min_size=8, max_size=60), st.integers(0, 3), st.integers(0, 30))
-def test_columns_that_are_checked_elsewhere_still_name_no_more_than_there_is(noise: bytes, which: int, count: int):
+def test_columns_that_are_checked_elsewhere_still_name_no_more_than_there_is(
+    noise: bytes, which: int, count: int
+) -> None:
     data = struct.pack("<IBBHIii", 0, 1, which, 0, count, 0, 0) + noise
     error = fault(lambda: read_columns(data, check=False), FormatError)
     if error is None:
@@ -171,20 +173,20 @@ def test_columns_that_are_checked_elsewhere_still_name_no_more_than_there_is(noi
         ((1, 3, 0, 2, 0, 0), "ends within its columns"),
     ],
 )
-def test_a_head_that_makes_no_sense_is_named(head: tuple[int, ...], words: str):
+def test_a_head_that_makes_no_sense_is_named(head: tuple[int, ...], words: str) -> None:
     body = struct.pack("<BBHIii", *head) + b"\0" * 12
     with pytest.raises(FormatError, match=words):
         read_columns(struct.pack("<I", crc32(body)) + body)
 
 
-def test_lengths_beyond_the_bytes_there_are_cannot_be_claimed():
+def test_lengths_beyond_the_bytes_there_are_cannot_be_claimed() -> None:
     """Four lengths of 4 GiB less one: their sum is looked at, not believed."""
     body = struct.pack("<BBHIii4I", 1, 0, 0, 4, 0, 0, *[0xFFFFFFFF] * 4) + b"abc"
     with pytest.raises(FormatError, match="names 17179869180 bytes"):
         read_columns(struct.pack("<I", crc32(body)) + body)
 
 
-def test_another_byte_order_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch):
+def test_another_byte_order_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of the other order swaps what its arrays hold. Here arrays hold it swapped already, so that swapping
     them again must give the bytes and numbers of this machine."""
     columns = encode_columns([b"a", b"bcd"], [1, -2], [3, -4])
@@ -223,7 +225,7 @@ class SwappedArray:
         return self.inner[at]
 
 
-def test_a_stored_pack_needs_its_tag_and_its_length():
+def test_a_stored_pack_needs_its_tag_and_its_length() -> None:
     record = stored(PackHead(0, 1, 2), encode_columns([b"x"], 0, -1))
     with pytest.raises(FormatError, match="begin with its tag"):
         read_stored_pack(b"\x22" + record[1:])
@@ -234,7 +236,7 @@ def test_a_stored_pack_needs_its_tag_and_its_length():
 
 
 @pytest.mark.parametrize("field", ["offset", "message_id", "append_time_ms"])
-def test_a_head_from_which_nobody_can_count_up_is_none(field: str):
+def test_a_head_from_which_nobody_can_count_up_is_none(field: str) -> None:
     columns = encode_columns([b"a"], 0, 0)
     head = PackHead(0, 0, 0)._replace(**{field: 2**63 - 28})
     stored = stored_pack_head(head, len(columns)) + columns

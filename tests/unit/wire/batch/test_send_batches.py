@@ -49,7 +49,7 @@ def test_a_request_is_written_as_the_codec_writes_it(
     epoch: int | None,
     token: int | None,
     seen: int | None,
-):
+) -> None:
     parts = send_batches.encode_send_packs(
         client_id, topic, sent_addr, packs, producer_id, epoch, token=token, refusals_seen=seen
     )
@@ -74,7 +74,7 @@ def test_a_request_is_written_as_the_codec_writes_it(
 
 
 @given(messages(SendPacksRequestP2B))
-def test_a_request_is_read_as_the_codec_reads_it(request: SendPacksRequestP2B):
+def test_a_request_is_read_as_the_codec_reads_it(request: SendPacksRequestP2B) -> None:
     body = encode(request)
     read = send_batches.decode_send_packs(body)
     assert read == plain(request)
@@ -91,7 +91,7 @@ def outcome(read: Any, body: bytes) -> Any:
 
 
 @given(messages(SendPacksRequestP2B), st.data())
-def test_a_damaged_request_is_read_as_protobuf_reads_it(request: SendPacksRequestP2B, data: st.DataObject):
+def test_a_damaged_request_is_read_as_protobuf_reads_it(request: SendPacksRequestP2B, data: st.DataObject) -> None:
     """Bytes changed, dropped, doubled: the direct way takes nothing that protobuf refuses, nor reads it otherwise."""
     body = bytearray(encode(request))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -102,12 +102,12 @@ def test_a_damaged_request_is_read_as_protobuf_reads_it(request: SendPacksReques
 
 
 @given(st.binary(max_size=60))
-def test_noise_is_read_as_protobuf_reads_it(noise: bytes):
+def test_noise_is_read_as_protobuf_reads_it(noise: bytes) -> None:
     assert outcome(send_batches.decode_send_packs, noise) == outcome(send_batches._ask_protobuf, noise)
 
 
 @pytest.mark.parametrize("read", [send_batches.decode_send_packs, send_batches._ask_protobuf])
-def test_no_more_packs_are_held_than_may_be_and_one(read: Any):
+def test_no_more_packs_are_held_than_may_be_and_one(read: Any) -> None:
     head = encode(SendPacksRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x04\x08\x01\x12\x00"
     assert len(read(head + one * MAX_PACKS).packs) == MAX_PACKS
@@ -116,7 +116,7 @@ def test_no_more_packs_are_held_than_may_be_and_one(read: Any):
         read(head + one * (2 * MAX_PACKS + 1))
 
 
-def test_a_request_without_what_it_needs_is_refused_by_name():
+def test_a_request_without_what_it_needs_is_refused_by_name() -> None:
     with pytest.raises(EnvelopeError, match="topicName"):
         send_batches.decode_send_packs(b"\x0a\x01c\x18\x00")
     with pytest.raises(EnvelopeError, match=r"packs\[0\]\.data"):
@@ -124,7 +124,7 @@ def test_a_request_without_what_it_needs_is_refused_by_name():
 
 
 @given(messages(SendPacksResponseB2P))
-def test_an_answer_is_written_and_read_as_the_codec_does(answer: SendPacksResponseB2P):
+def test_an_answer_is_written_and_read_as_the_codec_does(answer: SendPacksResponseB2P) -> None:
     results = [
         [
             send_batches.SpanResult(
@@ -172,5 +172,5 @@ def as_sent(span: PackSpan) -> PackSpan:
 
 
 @given(st.binary(max_size=60))
-def test_noise_as_an_answer_gives_values_or_an_envelope_error(noise: bytes):
+def test_noise_as_an_answer_gives_values_or_an_envelope_error(noise: bytes) -> None:
     fault(lambda: send_batches.decode_send_packs_response(noise), EnvelopeError)

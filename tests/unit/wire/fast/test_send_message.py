@@ -19,7 +19,7 @@ MILLISECONDS = st.integers(0, 2**42)
 
 
 @given(messages(SendMessageRequestP2B), st.binary(max_size=200), NATURAL)
-def test_a_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, payload: bytes, sequence: int):
+def test_a_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, payload: bytes, sequence: int) -> None:
     """The first is learnt from; the next ones differ from it as a producer's do."""
     body = encode(message)
     assert send_message.decode_send(body) == sends.decode_send(body)
@@ -29,7 +29,7 @@ def test_a_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, 
         assert send_message.decode_send(again) == sends.decode_send(again)
 
 
-def test_requests_of_a_producer_take_the_short_way_from_the_second_on():
+def test_requests_of_a_producer_take_the_short_way_from_the_second_on() -> None:
     template = sends.SendTemplate("producer-1", "topic", 77)
     for kind in (None, "kind"):
         first = template.encode(3, b"first", 0, kind, None, 1, 99, 0)
@@ -49,7 +49,7 @@ def outcome(read: Any, body: bytes) -> Any:
 
 
 @given(messages(SendMessageRequestP2B), st.data())
-def test_a_changed_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, data: st.DataObject):
+def test_a_changed_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, data: st.DataObject) -> None:
     """Bytes changed, dropped, fields doubled or put in another order, after a sound request was learnt from."""
     sound = encode(message)
     send_message.decode_send(sound)
@@ -67,13 +67,13 @@ def test_a_changed_request_is_read_as_protobuf_reads_it(message: SendMessageRequ
 
 
 @given(st.binary(max_size=80))
-def test_noise_is_read_as_protobuf_reads_it(noise: bytes):
+def test_noise_is_read_as_protobuf_reads_it(noise: bytes) -> None:
     assert outcome(send_message.decode_send, noise) == outcome(sends.decode_send, noise)
     for begin in (b"", b"\x08\x01\x10\xc8\x01\x1a"):
         assert outcome(send_message.decode_send_response, begin + noise) == outcome(by_codec, begin + noise)
 
 
-def test_what_is_remembered_is_bounded():
+def test_what_is_remembered_is_bounded() -> None:
     for n in range(3 * send_message._MAX_REMEMBERED):
         body = sends.SendTemplate(f"producer-{n}", "topic", n).encode(0, b"x", 0, f"kind-{n}")
         assert send_message.decode_send(body).client_id == f"producer-{n}"
@@ -100,7 +100,7 @@ def by_codec(body: bytes) -> send_message.SendResponse:
 
 
 @given(NATURAL, NATURAL, MILLISECONDS)
-def test_an_answer_is_written_as_the_codec_writes_it(message_id: int, offset: int, append_time: int):
+def test_an_answer_is_written_as_the_codec_writes_it(message_id: int, offset: int, append_time: int) -> None:
     body = send_message.encode_send_response(message_id, offset, append_time)
     wanted = SendMessageResponseB2P(
         success=True,
@@ -116,13 +116,15 @@ def test_an_answer_is_written_as_the_codec_writes_it(message_id: int, offset: in
 
 
 @given(messages(SendMessageResponseB2P))
-def test_an_answer_is_read_as_the_codec_reads_it(answer: SendMessageResponseB2P):
+def test_an_answer_is_read_as_the_codec_reads_it(answer: SendMessageResponseB2P) -> None:
     body = encode(answer)
     assert send_message.decode_send_response(body) == by_codec(body)
 
 
 @given(NATURAL, NATURAL, MILLISECONDS, st.data())
-def test_a_changed_answer_is_read_as_the_codec_reads_it(message_id: int, offset: int, at_ms: int, data: st.DataObject):
+def test_a_changed_answer_is_read_as_the_codec_reads_it(
+    message_id: int, offset: int, at_ms: int, data: st.DataObject
+) -> None:
     body = bytearray(send_message.encode_send_response(message_id, offset, at_ms))
     send_message.decode_send_response(bytes(body))
     at = data.draw(st.integers(0, len(body) - 1))

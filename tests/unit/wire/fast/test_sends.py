@@ -70,7 +70,7 @@ def as_stored(message: TransferedMessage) -> stored.StoredMessage:
 
 
 @given(st.lists(ENTRIES, max_size=4))
-def test_stored_entries_are_field_four_of_an_answer(entries: list[tuple[Any, ...]]):
+def test_stored_entries_are_field_four_of_an_answer(entries: list[tuple[Any, ...]]) -> None:
     blob = b"".join([stored.stored_entry(*entry) for entry in entries])
     wanted = tuple([as_message(entry) for entry in entries])
     head = encode(GetMessageResponseB2C(success=True, err_code=200))
@@ -81,7 +81,7 @@ def test_stored_entries_are_field_four_of_an_answer(entries: list[tuple[Any, ...
 
 
 @given(messages(GetMessageResponseB2C))
-def test_fetch_answer(answer: GetMessageResponseB2C):
+def test_fetch_answer(answer: GetMessageResponseB2C) -> None:
     body = encode(answer)
     head, messages = stored.decode_get_message(body)
     assert messages == [as_stored(message) for message in answer.messages]
@@ -92,7 +92,7 @@ def test_fetch_answer(answer: GetMessageResponseB2C):
 
 
 @given(messages(ReadRangeResponseB2C))
-def test_range_answer(answer: ReadRangeResponseB2C):
+def test_range_answer(answer: ReadRangeResponseB2C) -> None:
     body = encode(answer)
     head, messages = stored.decode_read_range(body)
     assert messages == [as_stored(message) for message in answer.messages]
@@ -114,7 +114,7 @@ def test_send_template(
     producer_id: int | None,
     producer_epoch: int | None,
     token: int | None,
-):
+) -> None:
     template = sends.SendTemplate(client_id, topic, sent_addr, token=token)
     body = template.encode(partition_id, payload, flag, msg_type, msg_time, sequence, producer_id, producer_epoch)
     assert body == encode(
@@ -137,7 +137,7 @@ def test_send_template(
 
 
 @given(messages(SendMessageRequestP2B))
-def test_decode_send(message: SendMessageRequestP2B):
+def test_decode_send(message: SendMessageRequestP2B) -> None:
     assert sends.decode_send(encode(message)) == sends.SendRequest(
         message.client_id,
         message.topic_name,
@@ -164,7 +164,7 @@ def test_send_batch(
     producer_epoch: int | None,
     token: int | None,
     seen: int | None,
-):
+) -> None:
     body = b"".join(
         sends.encode_send_batch(
             client_id, topic, sent_addr, items, producer_id, producer_epoch, token=token, refusals_seen=seen
@@ -201,13 +201,13 @@ def test_send_batch(
 
 
 @given(messages(SendMessageResponseB2P))
-def test_send_answer(answer: SendMessageResponseB2P):
+def test_send_answer(answer: SendMessageResponseB2P) -> None:
     assert decode(SendMessageResponseB2P, encode(answer)) == answer
     assert sends.encode_send_response(**dataclasses.asdict(answer)) == encode(answer)
 
 
 @given(messages(SendBatchResponseB2P))
-def test_send_batch_answer(answer: SendBatchResponseB2P):
+def test_send_batch_answer(answer: SendBatchResponseB2P) -> None:
     assert decode(SendBatchResponseB2P, encode(answer)) == answer
     assert sends.encode_send_batch_response(**dataclasses.asdict(answer)) == encode(answer)
 
@@ -224,38 +224,38 @@ READERS = (
 
 
 @given(st.sampled_from(READERS), st.binary(max_size=100))
-def test_noise_gives_values_or_envelope_error(read: Any, noise: bytes):
+def test_noise_gives_values_or_envelope_error(read: Any, noise: bytes) -> None:
     error = fault(lambda: read(noise), EnvelopeError)
     assert error is None or error.fatal
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
-def test_a_cut_entry_is_refused(cut: int):
+def test_a_cut_entry_is_refused(cut: int) -> None:
     blob = stored.stored_entry(1, b"payload", 0, 28, 5, 9) * 2
     with pytest.raises(EnvelopeError):
         stored.decode_stored(blob[:-cut])
 
 
-def test_an_entry_without_its_required_fields_is_refused():
+def test_an_entry_without_its_required_fields_is_refused() -> None:
     with pytest.raises(EnvelopeError, match=r"messages\[0\]\.checkSum"):
         stored.decode_stored(b"\x22\x02\x08\x05")
 
 
-def test_fields_may_come_in_another_order():
+def test_fields_may_come_in_another_order() -> None:
     """protobuf lets a writer order fields as it likes; ours stand in order, a peer's need not."""
     head = encode(GetMessageResponseB2C(success=True, err_code=200, curr_offset=3))
     entry = stored.stored_entry(1, b"x", 0, 28, 5, 9)
     assert stored.decode_get_message(entry + head) == stored.decode_get_message(head + entry)
 
 
-def test_text_that_is_not_utf8_is_read_as_the_original_reads_it():
+def test_text_that_is_not_utf8_is_read_as_the_original_reads_it() -> None:
     body = sends.SendTemplate("abcd", "topic", 0).encode(0, b"x", 0, "gbk!").replace(b"gbk!", b"\xc0\xc1\xc0\xc1")
     assert sends.decode_send(body).msg_type == "\ufffd" * 4
     (batch,) = sends.encode_send_batch("c", "t", 0, [sends.BatchItem(0, b"x", 0, "gbk!", None, None)])
     assert sends.decode_send_batch(batch.replace(b"gbk!", b"\xc0\xc1\xc0\xc1")).items[0].msg_type == "\ufffd" * 4
 
 
-def test_no_more_messages_of_a_batch_are_held_than_may_be_and_one():
+def test_no_more_messages_of_a_batch_are_held_than_may_be_and_one() -> None:
     head = encode(SendBatchRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x06\x08\x00\x12\x00\x18\x00"
     assert len(sends.decode_send_batch(head + one * (3 * MAX_BATCH_ENTRIES)).items) == MAX_BATCH_ENTRIES + 1

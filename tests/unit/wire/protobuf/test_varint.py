@@ -10,13 +10,13 @@ from tests.unit.wire.strategies import I64
 
 
 @given(I64)
-def test_what_is_written_is_read(value: int):
+def test_what_is_written_is_read(value: int) -> None:
     data = encode_varint(value)
     assert decode_varint(b"x" + data + b"y", 1) == (value % 2**64, 1 + len(data))
 
 
 @given(I64)
-def test_shared_and_rising_numbers_are_written_alike(value: int):
+def test_shared_and_rising_numbers_are_written_alike(value: int) -> None:
     assert encode_varint(value) == encode_rising(value) == encode_shared(value)
 
 
@@ -24,15 +24,15 @@ def test_shared_and_rising_numbers_are_written_alike(value: int):
     ("value", "written"),
     [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (16384, "808001"), (-1, "ffffffffffffffffff01")],
 )
-def test_examples(value: int, written: str):
+def test_examples(value: int, written: str) -> None:
     assert encode_varint(value).hex() == written
 
 
-def test_too_long():
+def test_too_long() -> None:
     with pytest.raises(ValueError, match="more than ten bytes"):
         decode_varint(b"\xff" * 11, 0)
 
 
-def test_cut():
+def test_cut() -> None:
     with pytest.raises(IndexError):
         decode_varint(b"\xff\xff", 0)

@@ -17,21 +17,21 @@ ROWS = [line for line in PAGE.splitlines() if line.startswith("|")]
 
 
 @pytest.mark.parametrize("capability", list(Capability), ids=lambda capability: capability.name)
-def test_capabilities(capability: Capability):
+def test_capabilities(capability: Capability) -> None:
     start = f"| {capability.value.bit_length() - 1} | `{capability.name}` | "
     (row,) = [row for row in ROWS if row.startswith(start)]
     assert row.startswith(f"{start}*reserved:*") == (capability not in OURS)
 
 
 @pytest.mark.parametrize("method", list(ExtensionMethod), ids=lambda method: method.name)
-def test_methods(method: ExtensionMethod):
+def test_methods(method: ExtensionMethod) -> None:
     spec = METHODS[method]
     (service,) = spec.services
     messages = f"`{spec.request.__name__}`, `{spec.response.__name__}`"
     assert f"| {int(method)} | `{method.name}` | {int(service)} | {messages} |" in ROWS
 
 
-def test_fields():
+def test_fields() -> None:
     told = set()
     for row in ROWS:
         cells = [re.findall(r"`(\w+)`", cell) or re.findall(r"\b\d{4}\b", cell) for cell in row.split("|")[1:4]]
@@ -48,5 +48,5 @@ def test_fields():
     assert told == there
 
 
-def test_what_we_offer_is_what_the_picture_says():
+def test_what_we_offer_is_what_the_picture_says() -> None:
     assert f"capabilities = {int(OURS):#x}" in PAGE

@@ -49,7 +49,7 @@ def test_request(
     body: list[bytes],
     capabilities: int | None,
     block_bytes: int | None,
-):
+) -> None:
     buffers = encode_request(
         serial,
         service=service,
@@ -64,20 +64,22 @@ def test_request(
 
 
 @given(I32, I32, st.lists(st.binary(max_size=100), max_size=4), CAPABILITIES, BLOCKS)
-def test_response(serial: int, method: int, body: list[bytes], capabilities: int | None, block_bytes: int | None):
+def test_response(
+    serial: int, method: int, body: list[bytes], capabilities: int | None, block_bytes: int | None
+) -> None:
     buffers = encode_response(serial, method=method, body=body, capabilities=capabilities, block_bytes=block_bytes)
     expected = Response(serial, Status.SUCCESS, method, b"".join(body), capabilities, "", "")
     assert decode_response(only(buffers)) == expected
 
 
 @given(I32, st.booleans(), TEXT, TEXT, CAPABILITIES)
-def test_exception(serial: int, fatal: bool, name: str, text: str, capabilities: int | None):
+def test_exception(serial: int, fatal: bool, name: str, text: str, capabilities: int | None) -> None:
     buffers = encode_exception(serial, fatal=fatal, exception_name=name, text=text, capabilities=capabilities)
     status = Status.FATAL if fatal else Status.ERROR
     assert decode_response(only(buffers)) == Response(serial, status, 0, b"", capabilities, name, text)
 
 
-def test_the_protocols_own_examples():
+def test_the_protocols_own_examples() -> None:
     request = bytes.fromhex("ff7ff4fe000000010000000100000014020800040801100" + "30b080310904e1a040a027031")
     frame = only([request])
     decoded = decode_request(frame)
@@ -93,24 +95,24 @@ def test_the_protocols_own_examples():
 
 
 @pytest.mark.parametrize("zeros", [1, 6, 7, 8, 9])
-def test_zeros_after_the_body_are_ignored(zeros: int):
+def test_zeros_after_the_body_are_ignored(zeros: int) -> None:
     frame = only(encode_request(1, service=1, method=3, timeout_ms=5, body=[b"\x0a\x01p"]))
     padded = Frame(frame.serial, frame.content + bytes(zeros))
     assert decode_request(padded) == decode_request(frame)
 
 
-def test_absent_fields_are_zero():
+def test_absent_fields_are_zero() -> None:
     request = decode_request(Frame(1, bytes.fromhex("020800" + "00" + "020809")))
     assert request == Request(1, 0, 9, 0, 0, None, b"")
 
 
-def test_a_negative_timeout_counts_as_absent():
+def test_a_negative_timeout_counts_as_absent() -> None:
     frame = only(encode_request(1, service=1, method=3, timeout_ms=-5, body=[]))
     assert decode_request(frame).timeout_ms == 0
 
 
 @given(st.binary(max_size=120))
-def test_noise_gives_a_request_or_the_answer(noise: bytes):
+def test_noise_gives_a_request_or_the_answer(noise: bytes) -> None:
     for read in (decode_request, decode_response):
         error = fault(lambda read=read: read(Frame(1, noise)), EnvelopeError)
         if error is not None:
@@ -120,24 +122,24 @@ def test_noise_gives_a_request_or_the_answer(noise: bytes):
 
 
 @given(st.binary(max_size=60), st.integers(0, 30))
-def test_damaged_envelopes_give_a_request_or_the_answer(noise: bytes, at: int):
+def test_damaged_envelopes_give_a_request_or_the_answer(noise: bytes, at: int) -> None:
     whole = only(encode_request(1, service=1, method=3, timeout_ms=5, body=[b"\x0a\x01p"], capabilities=3)).content
     for content in (whole[:at], whole[:at] + noise, whole[:at] + noise + whole[at:]):
         error = fault(lambda content=content: decode_request(Frame(1, content)), EnvelopeError)
         assert error is None or error.text
 
 
-def test_a_header_is_bounded():
+def test_a_header_is_bounded() -> None:
     with pytest.raises(EnvelopeError, match="claims 5000 bytes; 4096 are allowed"):
         decode_request(Frame(1, b"\x88\x27" + bytes(5000)))
 
 
-def test_a_length_beyond_the_frame():
+def test_a_length_beyond_the_frame() -> None:
     with pytest.raises(EnvelopeError, match="RpcConnHeader claims 40 bytes, 1 are there"):
         decode_request(Frame(1, b"\x28\x08"))
 
 
-def test_old_peers_know_the_exception_under_their_package():
+def test_old_peers_know_the_exception_under_their_package() -> None:
     name = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
     expected = {
         0: name,
@@ -152,17 +154,17 @@ def test_old_peers_know_the_exception_under_their_package():
     assert decode_response(only(other)).exception_name == "java.lang.Exception"
 
 
-def test_a_long_text_is_cut_between_characters():
+def test_a_long_text_is_cut_between_characters() -> None:
     buffers = encode_exception(1, fatal=True, exception_name="java.lang.Exception", text="é" * 100_000)
     assert decode_response(only(buffers)).exception_text == "é" * 1024
 
 
-def test_an_exception_that_is_not_utf8():
+def test_an_exception_that_is_not_utf8() -> None:
     content = b"\x02\x08\x01" + b"\x02\x08\x01" + b"\x04\x0a\x02\xff\xfe"
     assert decode_response(Frame(1, content)).exception_name == "\ufffd\ufffd"
 
 
-def test_capabilities_go_both_ways():
+def test_capabilities_go_both_ways() -> None:
     frame = only(encode_request(1, service=2, method=17, timeout_ms=1, body=[], capabilities=OURS))
     assert decode_request(frame).capabilities == OURS
     answer = only(encode_exception(1, fatal=False, exception_name="a", text="b", capabilities=OURS))

@@ -35,13 +35,13 @@ def refusal(asked: Request, offered: frozenset[int]) -> EnvelopeError:
     return caught.value
 
 
-def test_the_originals_pairs_and_no_others():
+def test_the_originals_pairs_and_no_others() -> None:
     pairs = {(int(service), number) for number, spec in METHODS.items() for service in spec.services}
     assert {pair for pair in pairs if pair[1] < 100} == ORIGINAL_PAIRS
     assert set(METHODS) == {int(method) for method in Method}
 
 
-def test_found():
+def test_found() -> None:
     spec = method_for(request(1, 3, CLOSE), offered=MASTER)
     assert (spec.method, spec.request) == (Method.PRODUCER_CLOSE_P2M, CloseRequestP2M)
     for service in (2, 3):  # the Go client sends through the read service
@@ -49,30 +49,30 @@ def test_found():
 
 
 @pytest.mark.parametrize("method", [0, 10, 11, 12, 14, 19, 23, 99, 106, -1])
-def test_unknown_methods(method: int):
+def test_unknown_methods(method: int) -> None:
     error = refusal(request(1, method), MASTER)
     assert (error.fatal, error.exception_name) == (True, "java.lang.Exception")
     assert error.text == f"IPC server handle request error :Unsupported method ID :{method}"
 
 
 @pytest.mark.parametrize("service", [0, 6, -3, 99])
-def test_invalid_services(service: int):
+def test_invalid_services(service: int) -> None:
     error = refusal(request(service, 3, CLOSE), MASTER)
     assert (error.fatal, error.exception_name, error.text) == (False, "java.lang.Exception", "Service Type is invalid!")
 
 
 @pytest.mark.parametrize(("service", "offered"), [(2, MASTER), (3, MASTER), (4, MASTER), (5, BROKER), (1, BROKER)])
-def test_services_of_another_server(service: int, offered: frozenset[int]):
+def test_services_of_another_server(service: int, offered: frozenset[int]) -> None:
     error = refusal(request(service, 3, CLOSE), offered)
     assert (error.fatal, error.text) == (False, f"No service {service} found on the server")
 
 
-def test_a_pair_that_does_not_exist():
+def test_a_pair_that_does_not_exist() -> None:
     error = refusal(request(1, 13, SEND), MASTER)
     assert (error.fatal, error.text) == (False, "Unsupported method 13in service type 1!")
 
 
-def test_the_message_is_looked_at_before_the_service():
+def test_the_message_is_looked_at_before_the_service() -> None:
     error = refusal(request(3, 17, CLOSE), BROKER)
     assert error.fatal
     assert error.exception_name == "com.google.protobuf.InvalidProtocolBufferException"

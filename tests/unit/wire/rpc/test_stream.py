@@ -94,7 +94,7 @@ def flat(items: list[Any]) -> list[Any]:
 
 
 @given(st.lists(REQUESTS, max_size=8), st.lists(st.integers(0, 10**6), max_size=6))
-def test_requests_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: list[int]):
+def test_requests_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: list[int]) -> None:
     data = b"".join(frames)
     stream = RequestStream()
     decoded = [plain(decode_request, item) for item in in_reads(data, cuts, stream.feed_requests)]
@@ -104,7 +104,7 @@ def test_requests_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: 
 
 
 @given(st.lists(RESPONSES, max_size=8), st.lists(st.integers(0, 10**6), max_size=6))
-def test_answers_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: list[int]):
+def test_answers_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: list[int]) -> None:
     data = b"".join(frames)
     stream = ResponseStream()
     decoded = [plain(decode_response, item) for item in in_reads(data, cuts, stream.feed_responses)]
@@ -145,14 +145,14 @@ RUNS, REQUEST_RUNS = (
 
 
 @given(st.lists(REQUEST_RUNS | REQUESTS, max_size=6), st.lists(st.integers(0, 10**6), max_size=4))
-def test_requests_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]):
+def test_requests_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]) -> None:
     data = b"".join(frames)
     stream = eager(RequestStream())
     decoded = [plain(decode_request, item) for item in in_reads(data, cuts, stream.feed_requests)]
     assert decoded == [plain(_any_request, frame) for frame in FrameDecoder().feed(data)]
 
 
-def test_frames_are_looked_for_together_once_many_of_a_length_came():
+def test_frames_are_looked_for_together_once_many_of_a_length_came() -> None:
     stream = RequestStream()
     plain(decode_request, FrameDecoder().feed(request(1, b"x"))[0])  # how requests begin is learned from those decoded
     found: list[Any] = []
@@ -164,7 +164,7 @@ def test_frames_are_looked_for_together_once_many_of_a_length_came():
 
 
 @given(st.lists(RUNS | RESPONSES, max_size=6), st.lists(st.integers(0, 10**6), max_size=4))
-def test_answers_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]):
+def test_answers_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]) -> None:
     data = b"".join(frames)
     stream = eager(ResponseStream())
     decoded = [plain(decode_response, item) for item in in_reads(data, cuts, stream.feed_responses)]
@@ -172,7 +172,9 @@ def test_answers_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], 
 
 
 @given(st.integers(9, 40), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3))
-def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(count: int, changes: list[tuple[int, int]]):
+def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(
+    count: int, changes: list[tuple[int, int]]
+) -> None:
     sound = answer(7, b"first")
     data = bytearray(b"".join(answer(8 + number, b"%05d" % number) for number in range(count)))
     for at, byte in changes:
@@ -186,7 +188,7 @@ def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(count: in
     assert ends[0] == ends[1]
 
 
-def test_answers_to_what_was_asked_together_come_as_one_run():
+def test_answers_to_what_was_asked_together_come_as_one_run() -> None:
     stream = eager(ResponseStream())
     stream.feed_responses(answer(1, b"x"))
     (warm,) = stream.feed_responses(answer(2, b"x"))
@@ -202,7 +204,7 @@ def test_answers_to_what_was_asked_together_come_as_one_run():
     assert [len(item) for item in many if isinstance(item, ResponseRun)] == [MOST_ALIKE]
 
 
-def test_most_requests_of_a_connection_take_the_short_way():
+def test_most_requests_of_a_connection_take_the_short_way() -> None:
     data = b"".join(
         b"".join(encode_request(n, service=3, method=13, timeout_ms=10_000, body=[bytes(n * 40)])) for n in range(100)
     )
@@ -215,7 +217,9 @@ def test_most_requests_of_a_connection_take_the_short_way():
 
 
 @given(REQUESTS, TRAILING, st.data())
-def test_a_changed_request_is_taken_only_where_protobuf_takes_it(whole: bytes, trailing: bytes, data: st.DataObject):
+def test_a_changed_request_is_taken_only_where_protobuf_takes_it(
+    whole: bytes, trailing: bytes, data: st.DataObject
+) -> None:
     """After a sound one, so that what comes is compared with it."""
     (frame,) = FrameDecoder().feed(whole)
     decode_request(frame)
@@ -231,7 +235,9 @@ def test_a_changed_request_is_taken_only_where_protobuf_takes_it(whole: bytes, t
 
 
 @given(RESPONSES, TRAILING, st.data())
-def test_a_changed_answer_is_taken_only_where_protobuf_takes_it(whole: bytes, trailing: bytes, data: st.DataObject):
+def test_a_changed_answer_is_taken_only_where_protobuf_takes_it(
+    whole: bytes, trailing: bytes, data: st.DataObject
+) -> None:
     (frame,) = FrameDecoder().feed(whole)
     decode_response(frame)
     content = bytearray(frame.content + trailing)
@@ -244,7 +250,7 @@ def test_a_changed_answer_is_taken_only_where_protobuf_takes_it(whole: bytes, tr
     assert [plain(decode_response, item) for item in found] == [plain(_any_response, item) for item in wanted]
 
 
-def test_a_length_that_nothing_can_have_is_not_taken():
+def test_a_length_that_nothing_can_have_is_not_taken() -> None:
     """129 bytes behind the headers: one byte of length leaves 128, which needs two; two leave 127, which needs one."""
     sound = encode_request(1, service=3, method=13, timeout_ms=10_000, body=[bytes(50)])
     (frame,) = FrameDecoder().feed(b"".join(sound))
@@ -259,7 +265,7 @@ def test_a_length_that_nothing_can_have_is_not_taken():
 
 
 @given(st.binary(max_size=60), st.booleans())
-def test_noise_gives_items_or_a_frame_error(noise: bytes, after_a_request: bool):
+def test_noise_gives_items_or_a_frame_error(noise: bytes, after_a_request: bool) -> None:
     sound = b"".join(encode_request(1, service=3, method=13, timeout_ms=10, body=[b"x"])) if after_a_request else b""
     stream, decoder = RequestStream(), FrameDecoder()
     ends: list[Any] = []

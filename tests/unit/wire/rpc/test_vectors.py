@@ -58,12 +58,12 @@ def business(record: dict[str, Any]) -> tuple[str, Any] | None:
     return rest[0] if rest else None
 
 
-def test_every_file_is_here():
+def test_every_file_is_here() -> None:
     assert len(FRAMES) == 470
 
 
 @pytest.mark.parametrize("record", FRAMES, ids=[f"{n}-{record['name']}" for n, record in enumerate(FRAMES)])
-def test_recorded_frame(record: dict[str, Any]):
+def test_recorded_frame(record: dict[str, Any]) -> None:
     frame = only_frame(record)
     assert frame.serial == record["serial"]
     if record["direction"] == "request":
@@ -141,7 +141,7 @@ def check_frame(record: dict[str, Any], frame: Frame, ours: list[bytes], *, flag
         assert written.hex() == record["frame_hex"]
 
 
-def test_most_frames_are_written_byte_for_byte():
+def test_most_frames_are_written_byte_for_byte() -> None:
     """`check_frame` lets odd ones pass; this holds that there are few of them."""
     same = 0
     for record in FRAMES:
@@ -169,7 +169,7 @@ def test_most_frames_are_written_byte_for_byte():
     [r for r in FRAMES if r["direction"] == "request" and r["pair"] in ANSWERED_WITH_A_FAULT],
     ids=lambda record: record["name"],
 )
-def test_faulty_request_gets_the_recorded_answer(record: dict[str, Any]):
+def test_faulty_request_gets_the_recorded_answer(record: dict[str, Any]) -> None:
     """Faults that the envelope or the message shows by itself; those of the service behind are not ours to give."""
     expected = ANSWERED_WITH_A_FAULT[record["pair"]]
     name, text = expected["RspExceptionBody"]["exceptionName"], expected["RspExceptionBody"]["stackTrace"]
@@ -194,7 +194,7 @@ MALFORMED = golden.lines("malformed")
 
 
 @pytest.mark.parametrize("record", MALFORMED, ids=[f"{r['name']}-{r['to']}" for r in MALFORMED])
-def test_malformed_bytes(record: dict[str, Any]):
+def test_malformed_bytes(record: dict[str, Any]) -> None:
     sent = bytes.fromhex(record["sent_hex"])
     if record["observed"] == "timeout":
         with pytest.raises(FrameError) as fault:
@@ -226,7 +226,7 @@ def test_malformed_bytes(record: dict[str, Any]):
         assert answer.exception_text == record["answer"]["stackTrace"]
 
 
-def test_fetch_answers_are_rebuilt_from_slices():
+def test_fetch_answers_are_rebuilt_from_slices() -> None:
     """A recorded answer's messages, cut out as stored entries, give the recorded bytes again."""
     count = 0
     for record in FRAMES:
@@ -256,11 +256,11 @@ def encode_length(size: int) -> bytes:
     return bytes([*out, size])
 
 
-def test_blocks_are_cut_where_the_original_cuts():
+def test_blocks_are_cut_where_the_original_cuts() -> None:
     frame = only_frame(next(r for r in FRAMES if "8 x 8192" in r["note"]))
     assert b"".join(encode_frame(frame.serial, [frame.content])).hex() in {r["frame_hex"] for r in FRAMES}
 
 
-def test_all_messages_have_a_protobuf_class():
+def test_all_messages_have_a_protobuf_class() -> None:
     for spec in METHODS.values():
         assert {spec.request, spec.response} <= set(PB)

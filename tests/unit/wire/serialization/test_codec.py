@@ -27,7 +27,7 @@ ORIGINALS = [cls for cls in CLASSES if cls.__module__ != extension.__name__]
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_round_trip(cls: type):
+def test_round_trip(cls: type) -> None:
     @settings(max_examples=examples(25))
     @given(messages(cls))
     def holds(message: Any) -> None:
@@ -37,7 +37,7 @@ def test_round_trip(cls: type):
 
 
 @pytest.mark.parametrize("cls", ORIGINALS, ids=lambda cls: cls.__name__)
-def test_a_peer_without_extensions_reads_ours(cls: type):
+def test_a_peer_without_extensions_reads_ours(cls: type) -> None:
     """The messages as the original declares them: no field from 1000 up."""
     plain = PLAIN[cls]
 
@@ -59,14 +59,14 @@ def test_a_peer_without_extensions_reads_ours(cls: type):
 PLAIN = build(ORIGINALS, max_number=999)
 
 
-def test_the_plain_messages_have_no_extensions():
+def test_the_plain_messages_have_no_extensions() -> None:
     file = FileDescriptorProto.FromString(file_descriptor(ORIGINALS, max_number=999))
     numbers = {field.number for message in file.message_type for field in message.field}
     assert numbers
     assert max(numbers) < 100
 
 
-def test_the_descriptor_is_one_that_protobuf_writes():
+def test_the_descriptor_is_one_that_protobuf_writes() -> None:
     """It is written by hand; protobuf's own classes read and write the same."""
     written = file_descriptor(CLASSES)
     file = FileDescriptorProto.FromString(written)
@@ -80,7 +80,7 @@ def test_the_descriptor_is_one_that_protobuf_writes():
         assert told == wanted
 
 
-def test_absent_is_not_zero():
+def test_absent_is_not_zero() -> None:
     absent = SendMessageResponseB2P(success=True, err_code=200, err_msg="")
     zero = SendMessageResponseB2P(success=True, err_code=200, err_msg="", message_id=0, append_offset=0)
     assert decode(SendMessageResponseB2P, encode(absent)).message_id is None
@@ -88,11 +88,11 @@ def test_absent_is_not_zero():
     assert len(encode(zero)) > len(encode(absent))
 
 
-def test_required_fields_are_written_when_they_are_zero():
+def test_required_fields_are_written_when_they_are_zero() -> None:
     assert encode(TransferedMessage(message_id=0, check_sum=0, pay_load_data=b"", flag=0)).hex() == "080010001a002000"
 
 
-def test_missing_fields_are_named_as_the_original_names_them():
+def test_missing_fields_are_named_as_the_original_names_them() -> None:
     with pytest.raises(EnvelopeError) as caught:
         decode(SendMessageRequestP2B, bytes.fromhex("0a0178"))
     assert caught.value.fatal
@@ -103,36 +103,36 @@ def test_missing_fields_are_named_as_the_original_names_them():
     )
 
 
-def test_missing_fields_of_a_part_are_found():
+def test_missing_fields_of_a_part_are_found() -> None:
     # authInfo (field 2) without its... own required field inside (userName and the rest)
     with pytest.raises(EnvelopeError, match=r"authInfo\.authInfo\.userName"):
         decode(CloseRequestP2M, b"\x0a\x01p" + b"\x12\x02\x0a\x00")
 
 
-def test_unknown_fields_are_skipped():
+def test_unknown_fields_are_skipped() -> None:
     data = encode(CloseRequestP2M(client_id="p")) + bytes.fromhex("f83f05" + "fa3f0161")
     assert decode(CloseRequestP2M, data) == CloseRequestP2M(client_id="p")
 
 
-def test_an_unknown_status_is_a_missing_one():
+def test_an_unknown_status_is_a_missing_one() -> None:
     with pytest.raises(EnvelopeError, match="status"):
         decode(ResponseHeader, b"\x08\x09")
     assert decode(ResponseHeader, b"\x08\x02").status is Status.FATAL
 
 
-def test_text_that_is_not_utf8_is_read_as_the_original_reads_it():
+def test_text_that_is_not_utf8_is_read_as_the_original_reads_it() -> None:
     read = decode(HeartRequestP2M, b"\x0a\x02\xff\xfe\x10\x01\x1a\x01h\x22\x02a\xff\x22\x01b")
     assert (read.client_id, read.topic_list) == ("\ufffd\ufffd", ("a\ufffd", "b"))
 
 
 @given(st.sampled_from(CLASSES), st.binary(max_size=80))
-def test_noise_gives_a_message_or_envelope_error(cls: type, noise: bytes):
+def test_noise_gives_a_message_or_envelope_error(cls: type, noise: bytes) -> None:
     error = fault(lambda: decode(cls, noise), EnvelopeError)
     assert error is None or error.text.startswith("IPC server handle request error :")
 
 
 @given(st.data())
-def test_damaged_messages_give_a_message_or_envelope_error(data: st.DataObject):
+def test_damaged_messages_give_a_message_or_envelope_error(data: st.DataObject) -> None:
     cls = data.draw(st.sampled_from(CLASSES))
     raw = bytearray(encode(data.draw(messages(cls))))
     if raw:
@@ -141,12 +141,12 @@ def test_damaged_messages_give_a_message_or_envelope_error(data: st.DataObject):
     assert error is None or error.text.startswith("IPC server handle request error :")
 
 
-def test_a_value_that_does_not_fit_is_the_callers_fault():
+def test_a_value_that_does_not_fit_is_the_callers_fault() -> None:
     with pytest.raises((TypeError, ValueError)):
         encode(HeartRequestP2M(client_id="p", broker_check_sum=2**63, host_name="h"))
 
 
-def test_every_class_stands_in_one_file_and_has_its_own_numbers():
+def test_every_class_stands_in_one_file_and_has_its_own_numbers() -> None:
     assert len(CLASSES) == len({cls.__name__ for cls in CLASSES})
     assert sum(len(message_classes(module)) for module in FILES.values()) == len(CLASSES)
     for cls in CLASSES:
@@ -154,7 +154,7 @@ def test_every_class_stands_in_one_file_and_has_its_own_numbers():
         assert len(numbers) == len(set(numbers)), cls.__name__
 
 
-def test_a_stored_entry_is_a_plain_message_to_a_peer_that_knows_four_fields():
+def test_a_stored_entry_is_a_plain_message_to_a_peer_that_knows_four_fields() -> None:
     ours = TransferedMessage(message_id=1, check_sum=2, pay_load_data=b"x", flag=0, offset=28, sequence=3)
     theirs = PLAIN[TransferedMessage].FromString(encode(ours))
     assert [field.name for field, _ in theirs.ListFields()] == ["messageId", "checkSum", "payLoadData", "flag"]

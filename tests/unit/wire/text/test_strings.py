@@ -125,7 +125,7 @@ EXAMPLES: list[tuple[Any, Any, str, Any]] = [
 
 
 @pytest.mark.parametrize(("parse", "write", "text", "value"), EXAMPLES, ids=[example[2] for example in EXAMPLES])
-def test_examples(parse: Any, write: Any, text: str, value: Any):
+def test_examples(parse: Any, write: Any, text: str, value: Any) -> None:
     assert parse(text) == value
     assert write(value) == text
 
@@ -146,16 +146,16 @@ def test_examples(parse: Any, write: Any, text: str, value: Any):
         (parse_broker_topic_conf, "demo: : : : : : : : : : : : : ", BrokerTopicConf(topic="demo")),
     ],
 )
-def test_sloppy_peers(parse: Any, text: str, value: Any):
+def test_sloppy_peers(parse: Any, text: str, value: Any) -> None:
     assert parse(text) == value
 
 
-def test_the_tls_port_is_another_default():
+def test_the_tls_port_is_another_default() -> None:
     assert strings.parse_broker_info("1:h: ", default_port=8124) == BrokerInfo(1, Address("h", 8124))
     assert strings.format_broker_info(BrokerInfo(1, Address("h", 8123)), default_port=8124) == "1:h:8123"
 
 
-def test_lists_of_brokers():
+def test_lists_of_brokers() -> None:
     found = strings.parse_broker_infos(["101:b:1", "100:10.1.2.3: "])
     assert found == {101: BrokerInfo(101, Address("b", 1)), 100: BROKER}
     assert strings.format_broker_infos(found.values()) == ("100:10.1.2.3: ", "101:b:1")
@@ -229,13 +229,13 @@ def test_lists_of_brokers():
         (parse_broker_topic_conf, "demo: : : : : : : : :0: : : : : : "),
     ],
 )
-def test_broken_strings(parse: Any, text: str):
+def test_broken_strings(parse: Any, text: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse(text)
     assert caught.value.hint
 
 
-def test_a_brokers_item_that_cannot_be_read_leaves_the_others_of_the_topic():
+def test_a_brokers_item_that_cannot_be_read_leaves_the_others_of_the_topic() -> None:
     skipped: list[FormatError] = []
     found = strings.parse_topic_info("demo#1:3:1,9999999999:3:1,2:1000000:1,3:1:1#", skip=skipped.append)
     assert [broker.broker_id for broker in found.brokers] == [1, 3]
@@ -248,7 +248,7 @@ PARSERS = sorted({example[0] for example in EXAMPLES}, key=lambda parse: parse._
 
 
 @given(st.sampled_from(PARSERS), st.text("a1:#@,= -²x", max_size=40) | st.text(max_size=40))
-def test_noise_gives_a_value_or_format_error(parse: Any, noise: str):
+def test_noise_gives_a_value_or_format_error(parse: Any, noise: str) -> None:
     error = fault(lambda: parse(noise), FormatError)
     assert error is None or len(error.message) < 1000
 
@@ -262,7 +262,7 @@ def test_noise_gives_a_value_or_format_error(parse: Any, noise: str):
     st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,20}", fullmatch=True),
     st.integers(0, 99_999),
 )
-def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: str, number: int):
+def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: str, number: int) -> None:
     broker = BrokerInfo(broker_id, Address(host, port))
     assert strings.parse_broker_info(strings.format_broker_info(broker)) == broker
     held = strings.PartitionInfo(broker, Partition(broker_id, topic, number))
@@ -271,7 +271,7 @@ def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: st
     assert strings.parse_subscribe_info(strings.format_subscribe_info(mine)) == mine
 
 
-def test_client_ids():
+def test_client_ids() -> None:
     consumer = strings.ClientId(
         ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0", group="my_group", kind="Pull"
     )
@@ -281,14 +281,14 @@ def test_client_ids():
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a@b", "a#b", "a\nb", "a\x1b[2Jb", "a\u202eb", "x" * 1025])
-def test_client_ids_that_break_a_server(text: str):
+def test_client_ids_that_break_a_server(text: str) -> None:
     with pytest.raises(FormatError, match="not a client id"):
         strings.check_client_id(text)
     assert strings.check_client_id(" a ") == "a"
 
 
 @pytest.mark.parametrize("item", ["", " ", "a,b", "a#b"])
-def test_filter_items_that_cannot_be_written(item: str):
+def test_filter_items_that_cannot_be_written(item: str) -> None:
     with pytest.raises(FormatError, match="not a filter item"):
         strings.format_topic_condition(strings.TopicCondition("demo", (item,)))
 
