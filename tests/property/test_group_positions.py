@@ -29,7 +29,7 @@ from pytubemq.wire.protocol.messages.broker import (
     RegisterRequestC2B,
     RegisterResponseB2C,
 )
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import connected, item, service
 from tests.waiting import until
 

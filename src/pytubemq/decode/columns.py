@@ -1,7 +1,7 @@
 """Columns as Spark writes them (`id BIGINT NOT NULL, tags ARRAY<STRING>`), read without Spark.
 
 Spark's own reader of this text is in the JVM, which the workers and `pipeline lint` do not have. The invariant: a type
-is a value without pyspark or pyarrow; `spark_types` makes theirs of it.
+is a value without pyspark or pyarrow; `decode.arrow_types` and `spark.spark_types` turn it into theirs.
 """
 
 from __future__ import annotations
@@ -96,6 +96,15 @@ def parse_columns(text: str) -> tuple[Column, ...]:
     return _Reader(text).all()
 
 
+def parse_type(text: str) -> Type:
+    """Return the type that a text names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    return _Reader(text).one_type()
+
+
 def check_names(columns: tuple[Column, ...]) -> None:
     """Refuse two columns of one name; Spark tells no upper case from lower.
 
@@ -126,6 +135,12 @@ class _Reader:
         columns = self._columns("", 0)
         check_names(columns)
         return columns
+
+    def one_type(self) -> Type:
+        kind = self._type(0)
+        if self._peek():
+            raise self._fault("the end")
+        return kind
 
     def _columns(self, end: str, depth: int) -> tuple[Column, ...]:
         found: list[Column] = []

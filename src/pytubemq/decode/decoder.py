@@ -1,7 +1,8 @@
-"""A decoder: batches of messages in, typed columns and rejected records out.
+"""Decoding of a batch of messages to typed columns and rejected records.
 
 The invariant: every record is a row (or, for a change log, some rows) or is rejected, never both, and the order of rows
-is the order of records. A decoder is pickled as what it was made of, so what it holds need not be picklable.
+is the order of records. A decoder is pickled as the arguments that it was built from, so its parts need not be
+picklable.
 """
 
 from __future__ import annotations
@@ -12,46 +13,45 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pytubemq.decode.arrow_types import arrow_schema_of
+from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW, dead_letter_batch
 from pytubemq.decode.records import Numbering, Records, in_lines, numbers_within
-from pytubemq.decode.rejected import REJECTED_ARROW, Rejection, rejected_batch
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
+from pytubemq.decode.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql.types import StructType
-
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.decoded_columns import Fault, RecordFormat
+    from pytubemq.decode.record_format import Fault, RecordFormat
     from pytubemq.decode.records import Wrapper
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """Bodies decoded together: enough for Arrow's speed, little enough for a worker's memory."""
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""What is kept of messages, in the rows handed out together."""
+"""Columns kept beside the decoded ones, in the rows returned together: each record repeats its message's."""
 _PAIR_BYTES: Final = 32
-"""What a pair of a map is counted beside its value."""
+"""The size at which a key of a map is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of a batch."""
+    """The result of a batch."""
 
     rows: pa.RecordBatch
     """The decoded columns, then those kept."""
     rejected: pa.RecordBatch
-    """As `REJECTED_SCHEMA`."""
+    """As `DEAD_LETTER_ARROW`."""
     rejected_rows: pa.Array
-    """Of each rejected record, its message's row in the batch."""
+    """The row of each rejected record's message in the batch."""
 
 
 class Decoder:
-    """Made by `make_decoder`."""
+    """Decodes batches by one format and its options; built by `make_decoder`."""
 
     def __init__(
         self,
-        made_of: tuple[Any, ...],
+        arguments: tuple[Any, ...],
         name: str,
         record_format: RecordFormat,
         *,
@@ -59,24 +59,23 @@ class Decoder:
         line_delimiter: str | None = None,
         remake: Callable[..., Decoder],
     ) -> None:
-        self._made_of = made_of
+        self._arguments = arguments
         self._remake = remake
         self._reason = f"decode.{name}"
         self._format = record_format
         self._wrapper = wrapper
         self._line_delimiter = line_delimiter
         self.columns: tuple[Column, ...] = record_format.columns + (wrapper.columns if wrapper else ())
-        self.schema: StructType = spark_schema_of(self.columns)
-        """The columns that it makes."""
+        """The decoded columns."""
         self.needs: tuple[str, ...] = wrapper.needs if wrapper else ("body",)
-        """The source's columns that it reads."""
-        self._arrow = arrow_schema_of(self.schema)
+        """The source's columns that decoding reads."""
+        self._arrow = arrow_schema_of(self.columns)
 
     def __reduce__(self) -> Any:
-        return self._remake, self._made_of
+        return self._remake, self._arguments
 
     def decode(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Decoded:
-        """A whole batch. `keep` names columns of the batch that stay, a value for each row.
+        """Decode a whole batch. `keep` names columns of the batch that stay, a value for each row.
 
         Decompressed messages can be many times the batch; `pieces` bounds the memory.
         """
@@ -85,25 +84,25 @@ class Decoder:
             return done[0]
         return Decoded(
             _concatenated([each.rows for each in done], self._schema_with(batch, keep)),
-            _concatenated([each.rejected for each in done], REJECTED_ARROW),
+            _concatenated([each.rejected for each in done], DEAD_LETTER_ARROW),
             pa.concat_arrays([pa.array([], pa.int64()), *(each.rejected_rows for each in done)]),
         )
 
     def for_records(self) -> Decoder:
-        """A decoder of records that were taken out of messages before: of rejected ones at the stage `record`.
+        """Return a decoder of records that were taken out of messages before: of rejected ones at the stage `record`.
 
         Its batches have a record in `body` and, of InLongMsg, the record's attributes in `attributes`.
         """
-        return self._remake(*self._made_of, records=True)
+        return self._remake(*self._arguments, records=True)
 
     def pieces(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Iterator[Decoded]:
-        """The same in portions of bounded size; their rows together are those of `decode`."""
+        """Decode a batch in portions of bounded size; their rows together are those of `decode`."""
         schema = self._schema_with(batch, keep)
         numbering = Numbering()
         for first, part in _parts(batch):
             for records in self._records(part, first):
                 records.first_number = numbering.first(records.rows)
-                yield from self._made(batch, records, schema, keep, first, len(part))
+                yield from self._decoded(batch, records, schema, keep, first, len(part))
 
     def _records(self, part: Any, first: int) -> Iterator[Records]:
         found = iter([_plain(part)]) if self._wrapper is None else self._wrapper.records(part, first)
@@ -113,17 +112,17 @@ class Decoder:
             else:
                 yield from in_lines(records, self._line_delimiter, first)
 
-    def _made(
+    def _decoded(
         self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int
     ) -> Iterator[Decoded]:
-        made = self._format.decode(records.data, leading=records.leading)
-        extra = records.extra if made.records is None else [pc.take(each, made.records) for each in records.extra]
-        arrays = [*made.arrays, *extra]
-        rejections = [*records.rejections, *self._rejections(records, made.faults, first)]
+        result = self._format.decode(records.data, leading=records.leading)
+        extra = records.extra if result.records is None else [pc.take(each, result.records) for each in records.extra]
+        arrays = [*result.arrays, *extra]
+        rejections = [*records.rejections, *self._rejections(records, result.faults, first)]
         rejections.sort(key=lambda each: each.row)
-        rejected = rejected_batch(rejections, batch) if rejections else _NONE_REJECTED
+        rejected = dead_letter_batch(rejections, batch) if rejections else _NONE_REJECTED
         rejected_rows = pa.array([each.row for each in rejections], pa.int64())
-        rows = _rows(records.rows, made.records, first)
+        rows = _rows(records.rows, result.records, first)
         for begin, length in _cuts(batch, keep, rows, len(arrays[0])):
             part = [each.slice(begin, length) for each in arrays]
             if rows is None:
@@ -152,7 +151,7 @@ class Decoder:
         return pa.schema([*self._arrow, *(batch.schema.field(name) for name in keep)])
 
 
-_NONE_REJECTED: Final = pa.RecordBatch.from_pylist([], REJECTED_ARROW)
+_NONE_REJECTED: Final = pa.RecordBatch.from_pylist([], DEAD_LETTER_ARROW)
 
 
 def _plain(part: Any) -> Records:
@@ -163,7 +162,7 @@ def _plain(part: Any) -> Records:
 
 
 def _parts(batch: Any) -> Iterator[tuple[int, Any]]:
-    """The batch in parts of about `PIECE_BYTES` of bodies, with the row that each begins at."""
+    """Yield the batch in parts of about `PIECE_BYTES` of bodies, each with the row that it begins at."""
     size = batch.column("body").nbytes
     if size <= PIECE_BYTES or len(batch) < 2:
         yield 0, batch
@@ -174,14 +173,14 @@ def _parts(batch: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _rows(rows: Any, records: Any, first: int) -> Any:
-    """Of each made row, its message's row in the batch; None: the messages in turn, all of them."""
+    """Return the message's row in the batch for each decoded row; None: every message has one row, in order."""
     if rows is None:
         return None if records is None else pc.add(records, first)
     return rows if records is None else pc.take(rows, records)
 
 
 def _cuts(batch: Any, keep: Sequence[str], rows: Any, count: int) -> Iterator[tuple[int, int]]:
-    """Begin and length of portions of the rows: what is kept of a message is there again for each of its records."""
+    """Yield begin and length of portions of the rows, as each record repeats the kept columns of its message."""
     costs = None if rows is None else _costs(batch, keep)
     if costs is None or not count:
         yield 0, count
@@ -200,7 +199,7 @@ def _cuts(batch: Any, keep: Sequence[str], rows: Any, count: int) -> Iterator[tu
 
 
 def _costs(batch: Any, keep: Sequence[str]) -> Any:
-    """About how many bytes the kept columns of varying size have in each row of the batch; None: there are none."""
+    """Estimate the bytes of the kept columns of varying size in each row of the batch; None: there are none."""
     total = None
     for name in keep:
         column = batch.column(name)

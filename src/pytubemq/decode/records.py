@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.decode.rejected import Rejection
+from pytubemq.decode.rejection import Rejection
 from pytubemq.model.limits import MAX_RECORDS_PER_MESSAGE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pytubemq.master.producers import refused_heartbeat as refused_producer
 from pytubemq.master.responses import RefusalError
 from pytubemq.wire.protocol.messages import master
 from pytubemq.wire.rpc.methods import METHODS, Method
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers

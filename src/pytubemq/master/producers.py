@@ -32,7 +32,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterRequestP2M,
     RegisterResponseM2P,
 )
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.strings import TopicInfo, format_topic_info
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from pytubemq.testing.mock_state import BROKER_ID, MockCluster, MockMessage, Rec
 from pytubemq.wire.batch.payload import decode_payload
 from pytubemq.wire.protocol.extensions import EARLIER_BATCH_REFUSED, OURS, Capability
 from pytubemq.wire.rpc.methods import METHODS, Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -36,7 +36,7 @@ from pytubemq.wire.protocol.messages.extension import (
     TopicPartition,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pytubemq.wire.framing.frame import Frame, FrameDecoder
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.rpc.envelope import decode_response
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 from tests.scenario.broker.support import connected, item, running
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.fast import sends as hot
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import applied, apply_now, connected, item, running, service
 from tests.waiting import until
 

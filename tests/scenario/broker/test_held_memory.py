@@ -14,7 +14,7 @@ from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B, SendMessageResponseB2P
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import connected, running
 from tests.scenario.broker.test_durability import HeldWrites
 from tests.waiting import until

@@ -27,7 +27,7 @@ from pytubemq.wire.protocol.messages.extension import (
     ResetOffsetsResponse,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.waiting import until
 
 from .support import TIMEOUT_S, connected, item, running

@@ -23,7 +23,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2B,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import LOOPBACK, connected, running, service
 from tests.waiting import until
 

@@ -20,7 +20,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_durability import HeldWrites
 from tests.waiting import until

@@ -16,7 +16,7 @@ from pytubemq.wire.framing.frame import Frame, FrameDecoder
 from pytubemq.wire.protobuf.schema import Status, proto_name
 from pytubemq.wire.rpc.envelope import decode_response
 from pytubemq.wire.rpc.methods import METHODS
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 from tests.scenario.broker.support import running
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 from tests.scenario.broker.support import TIMEOUT_S, Peer, connected, running
 
 pytestmark = pytest.mark.anyio

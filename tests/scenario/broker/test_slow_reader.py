@@ -12,7 +12,7 @@ from pytubemq.wire.framing.frame import FrameDecoder
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.rpc.envelope import decode_response, encode_request
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import applied, connected, item, running
 from tests.waiting import until
 

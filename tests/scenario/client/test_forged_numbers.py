@@ -26,7 +26,7 @@ from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 from tests.scenario.broker.support import TIMEOUT_S, Peer
 
 if TYPE_CHECKING:

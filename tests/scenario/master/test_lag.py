@@ -21,7 +21,7 @@ from pytubemq.wire.protocol.messages.extension import (
 )
 from pytubemq.wire.protocol.messages.master import EventProto
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, town
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import HeartRequestB2M
 from pytubemq.wire.rpc.envelope import decode_request, decode_response
 from pytubemq.wire.rpc.methods import METHODS
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.master.town import FakeBroker, FakeConsumer, Town, town
 
 pytestmark = pytest.mark.anyio

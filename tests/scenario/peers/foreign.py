@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytubemq.model.ids import Address
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

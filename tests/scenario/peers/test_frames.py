@@ -10,7 +10,7 @@ import pytest
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.wire.protocol.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 from .cpp import WAYS as CPP
 from .foreign import BLOCK, TOKEN, Fault, Foreign, content, frame, frame_of

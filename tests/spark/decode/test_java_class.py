@@ -9,7 +9,7 @@ import pytest
 from pytubemq.decode.inlong.attributes import parse_attributes
 from pytubemq.decode.inlong.encode import binary_message, encode_inlong, encode_inlong_v3, encode_inlong_v4
 from pytubemq.decode.inlong.group import Bounds
-from pytubemq.decode.inlong.layout import parse, version_of
+from pytubemq.decode.inlong.versions import parse, version_of
 from pytubemq.model.limits import MAX_DECODED_MESSAGE_BYTES, MAX_RECORD_ATTRIBUTE_BYTES, MAX_RECORDS_PER_MESSAGE
 from tests.spark.decode.java import InLongClass
 

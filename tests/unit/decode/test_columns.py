@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types
 
+from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.columns import parse_columns
-from pytubemq.decode.spark_types import columns_of, spark_schema_of
+from pytubemq.decode.schemas import columns_of
 from pytubemq.errors import ConfigError
+from pytubemq.spark.spark_types import arrow_schema_of as arrow_schema_of_spark
+from pytubemq.spark.spark_types import spark_schema_of
 
 SIMPLE = [
     types.BooleanType(),
@@ -66,6 +69,27 @@ def test_every_schema_that_spark_writes_is_read_as_spark_has_it(schema: types.St
     text = ", ".join(f"{quoted(field.name)} {written(field.dataType)}" for field in schema)
     assert spark_schema_of(parse_columns(text)) == schema
     assert columns_of(schema) == parse_columns(text)
+
+
+@given(structs(KINDS))
+def test_the_arrow_schema_is_the_one_that_spark_derives(schema: types.StructType) -> None:
+    columns = columns_of(schema)
+    assert columns
+    assert arrow_schema_of(columns).equals(arrow_schema_of_spark(schema), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    "kind", [types.NullType(), types.VariantType(), types.DayTimeIntervalType(), types.ArrayType(types.NullType())]
+)
+def test_a_type_that_no_format_decodes_is_refused(kind: types.DataType) -> None:
+    with pytest.raises(ConfigError, match="no format makes columns of type") as raised:
+        columns_of(types.StructType([types.StructField("a", kind)]))
+    assert raised.value.hint == "use another type, or a string"
+
+
+def test_texts_of_bounded_length_in_a_schema_of_spark_are_strings() -> None:
+    schema = types.StructType([types.StructField("a", types.CharType(3)), types.StructField("b", types.VarcharType(9))])
+    assert columns_of(schema) == parse_columns("a STRING, b STRING")
 
 
 @given(st.text(max_size=60))

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.decode import make_decoder
+from pytubemq.decode.inlong.compression import pack_snappy, unpack_gzip, unpack_snappy
 from pytubemq.decode.inlong.encode import (
     encode_inlong,
     encode_inlong_protobuf,
@@ -21,12 +22,11 @@ from pytubemq.decode.inlong.encode import (
     encode_inlong_v4,
 )
 from pytubemq.decode.inlong.group import Bounds, Group, InLongError
-from pytubemq.decode.inlong.layout import parse, version_of
+from pytubemq.decode.inlong.modified_utf8 import read_utf, write_utf
 from pytubemq.decode.inlong.protobuf import parse_protobuf
-from pytubemq.decode.inlong.snappy import pack_snappy, unpack_gzip, unpack_snappy
 from pytubemq.decode.inlong.unwrap import MAX_LEADING_CHANGES
-from pytubemq.decode.inlong.utf import read_utf, write_utf
 from pytubemq.decode.inlong.varint import varint
+from pytubemq.decode.inlong.versions import parse, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages import broker, extension, rpc
 from pytubemq.wire.rpc.envelope import decode_request, decode_response
 from pytubemq.wire.rpc.methods import METHODS
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

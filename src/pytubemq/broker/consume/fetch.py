@@ -29,7 +29,7 @@ from pytubemq.wire.protocol.messages.broker import (
     GetMessageRequestC2B,
     GetMessageResponseB2C,
 )
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from pytubemq.broker.members.consumer_registry import Hold

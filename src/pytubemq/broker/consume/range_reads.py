@@ -30,7 +30,7 @@ from pytubemq.wire.protocol.messages.extension import (
     ReadRangeRequestC2B,
     ReadRangeResponseB2C,
 )
-from pytubemq.wire.serialization.codec import decode, decode_apart, encode, encode_values
+from pytubemq.wire.serialization.message_bytes import decode, decode_apart, encode, encode_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytubemq.net.server.long_work import Turn
     from pytubemq.storage.log.selection import Slice
     from pytubemq.wire.protocol.messages.extension import TopicPartition
-    from pytubemq.wire.serialization.codec import Values
+    from pytubemq.wire.serialization.message_bytes import Values
 
 
 _POSITION_CHARS = 40

@@ -26,7 +26,7 @@ from pytubemq.wire.protocol.messages.broker import (
     RegisterRequestC2B,
     RegisterResponseB2C,
 )
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from pytubemq.wire.text.strings import FailureInfo, format_failure_info, parse_partition_info
 
 if TYPE_CHECKING:

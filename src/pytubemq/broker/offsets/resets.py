@@ -36,7 +36,7 @@ from pytubemq.wire.protocol.messages.extension import (
     ResetRecord,
     ResetResult,
 )
-from pytubemq.wire.serialization.codec import decode, decode_apart, encode, encode_values
+from pytubemq.wire.serialization.message_bytes import decode, decode_apart, encode, encode_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Call
     from pytubemq.net.server.long_work import Turn
     from pytubemq.storage.store.store import BrokerStore
-    from pytubemq.wire.serialization.codec import Values
+    from pytubemq.wire.serialization.message_bytes import Values
 
 _UNDER_WAY: Final = "resets under way"
 """Where a connection's context has the number of its requests to move positions that are not answered yet."""

@@ -15,7 +15,7 @@ from pytubemq.core.sequences import MAX_SEQUENCE, ProducerMark
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.durability import Durability
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 
 if TYPE_CHECKING:
     from pytubemq.broker.produce.bulk_send import BulkCall

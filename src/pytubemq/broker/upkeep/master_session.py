@@ -34,7 +34,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2B,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.configuration import parse_broker_topic_conf
 
 if TYPE_CHECKING:

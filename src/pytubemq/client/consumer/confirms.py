@@ -33,7 +33,7 @@ from pytubemq.model.limits import CONFIRM_RETRY_S
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import CommitOffsetResponseB2C
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from pytubemq.errors import StaleBatchError
 from pytubemq.wire.batch.fetch_batches import Pack
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     from pytubemq.client.options import FetchOptions

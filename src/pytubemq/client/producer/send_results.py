@@ -20,7 +20,7 @@ from pytubemq.wire.batch.send_batches import decode_send_packs_response
 from pytubemq.wire.fast.send_message import decode_send_response
 from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

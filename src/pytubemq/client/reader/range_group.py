@@ -30,7 +30,7 @@ from pytubemq.wire.protocol.messages.broker import (
     RegisterResponseB2C,
 )
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

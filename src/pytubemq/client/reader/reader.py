@@ -23,7 +23,7 @@ from pytubemq.wire.batch.fetch_batches import decode_read_range
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

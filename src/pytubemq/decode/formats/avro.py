@@ -13,19 +13,19 @@ from uuid import UUID
 import fastavro
 import pyarrow as pa
 
-from pytubemq.decode.decoded_columns import Fault, Made, without
+from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.formats.avro_schema import columns_of_record, fingerprint, parse_schemas
-from pytubemq.decode.rejected import shown
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
-from pytubemq.decode.texts import TextRules
-from pytubemq.decode.values import ValueColumn, build_all
+from pytubemq.decode.record_format import Fault, FormatResult, without
+from pytubemq.decode.rejection import shown
+from pytubemq.decode.text_columns import TextRules
+from pytubemq.decode.value_columns import ValueColumn, build_all
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 SINGLE_OBJECT: Final = b"\xc3\x01"
 _HEAD_BYTES: Final = 10
@@ -46,7 +46,7 @@ _MALFORMED: Final = (
 class AvroFormat:
     """Columns of the record's fields: all of them, or those that the schema names."""
 
-    def __init__(self, columns: tuple[Column, ...] | None, values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...] | None, values: OptionValues) -> None:
         text = values.text_or_none("avroSchema")
         if text is None:
             raise ConfigError("the format avro needs the option avroSchema", hint="the writer's schema, as JSON")
@@ -62,13 +62,13 @@ class AvroFormat:
         self.columns = columns if columns is not None else columns_of_record(schemas[-1])
         self._check_fields(schemas)
         rules = TextRules(ignore_errors=values.flag("ignoreErrors"))
-        schema = arrow_schema_of(spark_schema_of(self.columns))
+        schema = arrow_schema_of(self.columns)
         self._build = [
             ValueColumn(column, field.type, rules, cast_strings=False)
             for column, field in zip(self.columns, schema, strict=True)
         ]
 
-    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
         """One row for each record."""
         faults: list[Fault] = []
         rows: list[dict[str, Any]] = []
@@ -86,7 +86,7 @@ class AvroFormat:
         arrays, bad = build_all(self._build, values)
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
         kept = None if len(records) == len(data) else pa.array(records, pa.int64())
-        return without(Made(arrays, kept, faults), bad)
+        return without(FormatResult(arrays, kept, faults), bad)
 
     def _datum(self, body: bytes) -> dict[str, Any]:
         schema = self._schema

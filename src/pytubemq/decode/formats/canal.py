@@ -14,13 +14,13 @@ from pytubemq.decode.formats.changes import (
     text_of,
     time_of,
 )
-from pytubemq.decode.rejected import shown
+from pytubemq.decode.rejection import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 _OPS: Final = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE}
 
@@ -28,7 +28,7 @@ _OPS: Final = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE}
 class CanalFormat(ChangesFormat):
     """A row for each entry of `data`; of a delete the row that was."""
 
-    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...], values: OptionValues) -> None:
         self._reject_ddl = values.text("ddl") == "reject"
         super().__init__(columns, values, self._changes, epoch_days=False)
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
+from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.columns import Column, Type
-from pytubemq.decode.decoded_columns import Fault, Made, without
-from pytubemq.decode.rejected import shown
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
+from pytubemq.decode.record_format import Fault, FormatResult, without
+from pytubemq.decode.rejection import shown
 from pytubemq.decode.suggest import nearest
-from pytubemq.decode.texts import TextRules, texts_of
-from pytubemq.decode.values import ValueColumn, build_all
+from pytubemq.decode.text_columns import TextRules, texts_of
+from pytubemq.decode.value_columns import ValueColumn, build_all
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 INSERT: Final = "insert"
 UPDATE: Final = "update"
@@ -79,7 +79,7 @@ class ChangesFormat:
     def __init__(
         self,
         columns: tuple[Column, ...],
-        values: Values,
+        values: OptionValues,
         changes_of: Callable[[Any], Iterator[Change]],
         *,
         epoch_days: bool,
@@ -90,7 +90,7 @@ class ChangesFormat:
         self._must_have = [column.name for column in columns] if values.flag("failOnMissingField") else []
         self._metadata = _metadata(values.names("metadata"))
         self.columns = columns + tuple(Column(name, METADATA[name]) for name in self._metadata)
-        schema = arrow_schema_of(spark_schema_of(self.columns))
+        schema = arrow_schema_of(self.columns)
         self._kinds = [field.type for field in schema]
         cast = values.flag("castStrings")
         self._build = [
@@ -102,7 +102,7 @@ class ChangesFormat:
         self._table = _pattern("tableInclude", values.text_or_none("tableInclude"))
         self._json = msgspec.json.Decoder(float_hook=Decimal)
 
-    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
         """A row for each change, none for a message that tells of no row (an empty one, or a change of a table)."""
         texts, rows = (data, []) if self._charset == "utf-8" else texts_of(data, self._charset)
         misread = set(rows)
@@ -126,7 +126,7 @@ class ChangesFormat:
                 records += [record] * len(found)
         return self._made(changes, records, faults)
 
-    def _made(self, changes: list[Change], records: list[int], faults: list[Fault]) -> Made:
+    def _made(self, changes: list[Change], records: list[int], faults: list[Fault]) -> FormatResult:
         values = [[change.row.get(name) for change in changes] for name in self._names]
         arrays, bad = build_all(self._build, values)
         for row, change in enumerate(changes):
@@ -139,7 +139,7 @@ class ChangesFormat:
         for row, detail in sorted(bad.items()):
             wrong.setdefault(records[row], detail)
         faults += [Fault(record, detail) for record, detail in wrong.items()]
-        made = Made(arrays, pa.array(records, pa.int64()), faults)
+        made = FormatResult(arrays, pa.array(records, pa.int64()), faults)
         return without(made, {row for row, record in enumerate(records) if record in wrong}) if wrong else made
 
     def _wanted(self, change: Change) -> bool:

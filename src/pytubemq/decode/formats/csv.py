@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.decode.decoded_columns import Fault, Made, merged, without
+from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.formats.fields import FieldError, split_fields
 from pytubemq.decode.formats.lines import BREAKS, TEXT, are_lines, joined, parsed
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
-from pytubemq.decode.texts import TextColumn, TextRules, cast_all, texts_of
+from pytubemq.decode.record_format import Fault, FormatResult, merged, without
+from pytubemq.decode.text_columns import TextColumn, TextRules, cast_all, texts_of
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 
 class CsvFormat:
     """Columns by position."""
 
-    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...], values: OptionValues) -> None:
         for column in columns:
             if column.type.nested:
                 raise ConfigError(
@@ -38,7 +38,7 @@ class CsvFormat:
                 )
         self.columns = columns
         self._rules = TextRules.of(values)
-        schema = arrow_schema_of(spark_schema_of(columns))
+        schema = arrow_schema_of(columns)
         self._kinds = [field.type for field in schema]
         self._casts = [TextColumn(column, kind, self._rules) for column, kind in zip(columns, self._kinds, strict=True)]
         self._delimiter = values.text("fieldDelimiter")
@@ -52,10 +52,10 @@ class CsvFormat:
         self._well_quoted = _well_quoted(self._delimiter, self._quote or '"')
         self._parses = all(mark.isascii() and mark not in "\n\r\0" for mark in (self._delimiter, self._quote or ","))
 
-    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
         """One row for each record."""
         if not len(data):
-            return Made([pa.nulls(0, kind) for kind in self._kinds])
+            return FormatResult([pa.nulls(0, kind) for kind in self._kinds])
         texts, rows = texts_of(data, self._charset)
         parses = self._parses and len(leading) < len(self.columns)
         faults = [Fault(row, f"the bytes are no {self._charset}") for row in rows]
@@ -67,7 +67,8 @@ class CsvFormat:
             return self._plain(lines, len(texts), None, leading)
         taken = set(odd) | set(rows)
         plain = pa.array([row for row in range(len(texts)) if row not in taken], pa.int64())
-        parts = [Made([], None, faults), self._one_by_one(texts, [row for row in odd if row not in set(rows)], leading)]
+        alone = self._one_by_one(texts, [row for row in odd if row not in set(rows)], leading)
+        parts = [FormatResult([], None, faults), alone]
         if len(plain):
             lines = joined(pc.take(texts, plain))
             parts.append(self._plain(lines, len(plain), plain, [pc.take(each, plain) for each in leading]))
@@ -88,7 +89,7 @@ class CsvFormat:
         odd = pc.indices_nonzero(found).to_pylist()
         return (None if odd else joined(texts)), odd
 
-    def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> Made:
+    def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> FormatResult:
         """Lines without anything odd; a line with too many or too few fields is skipped by the parser."""
         skipped: list[tuple[int, str]] = []
         casts = self._casts[len(leading) :]
@@ -103,7 +104,7 @@ class CsvFormat:
         else:
             fields, bad = cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
         first, bad_first = self._lead(leading, [row for row, _ in skipped], count)
-        made = Made([*first, *fields], records)
+        made = FormatResult([*first, *fields], records)
         if not skipped and not bad and not bad_first:
             return made
         if records is None:
@@ -115,7 +116,7 @@ class CsvFormat:
         faults = [Fault(made.records[row].as_py(), detail) for row, detail in bad.items()]
         kept = without(made, bad)
         ragged = self._ragged([(records[row].as_py(), row, text) for row, text in skipped], leading)
-        return merged([Made([], None, faults), kept, ragged], self._kinds)
+        return merged([FormatResult([], None, faults), kept, ragged], self._kinds)
 
     def _typed(self, lines: Any, casts: Sequence[TextColumn], skip: Any, skipped: list[Any]) -> tuple[list[Any], Any]:
         kinds = [each.parsed_kind for each in casts]
@@ -144,7 +145,7 @@ class CsvFormat:
             leading = [pc.take(each, rows) for each in leading]
         return cast_all(self._casts[: len(leading)], leading)
 
-    def _ragged(self, skipped: Sequence[tuple[int, int, str]], leading: Sequence[Any]) -> Made:
+    def _ragged(self, skipped: Sequence[tuple[int, int, str]], leading: Sequence[Any]) -> FormatResult:
         """Lines with another number of fields than the columns."""
         made: list[tuple[int, list[str]]] = []
         for record, row, text in skipped:
@@ -152,7 +153,7 @@ class CsvFormat:
             made.append((record, [*head, *split_fields(text, self._delimiter, quote=self._quote, escape=None)]))
         return self._cast_rows(made)
 
-    def _one_by_one(self, texts: Any, rows: Sequence[int], leading: Sequence[Any]) -> Made:
+    def _one_by_one(self, texts: Any, rows: Sequence[int], leading: Sequence[Any]) -> FormatResult:
         made: list[tuple[int, list[str]]] = []
         faults: list[Fault] = []
         for row in rows:
@@ -170,7 +171,7 @@ class CsvFormat:
         done.faults += faults
         return done
 
-    def _cast_rows(self, rows: Sequence[tuple[int, list[str]]]) -> Made:
+    def _cast_rows(self, rows: Sequence[tuple[int, list[str]]]) -> FormatResult:
         """Fields that were split already, of each record."""
         width = len(self.columns)
         records: list[int] = []
@@ -188,10 +189,10 @@ class CsvFormat:
             records.append(record)
             kept.append(whole)
         if not kept:
-            return Made([], None, faults)
+            return FormatResult([], None, faults)
         arrays, bad = cast_all(self._casts, [pa.array(column, TEXT) for column in zip(*kept, strict=True)])
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
-        return without(Made(arrays, pa.array(records, pa.int64()), faults), bad)
+        return without(FormatResult(arrays, pa.array(records, pa.int64()), faults), bad)
 
 
 def _well_quoted(delimiter: str, quote: str) -> str:

@@ -14,13 +14,13 @@ from pytubemq.decode.formats.changes import (
     text_of,
     time_of,
 )
-from pytubemq.decode.rejected import shown
+from pytubemq.decode.rejection import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 _OPS: Final = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
 """`r` is a row read by a snapshot."""
@@ -29,7 +29,7 @@ _OPS: Final = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
 class DebeziumFormat(ChangesFormat):
     """A row for each change: `after`, for a delete `before`."""
 
-    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...], values: OptionValues) -> None:
         super().__init__(columns, values, self._changes, epoch_days=True)
 
     def _changes(self, message: Any) -> Iterator[Change]:

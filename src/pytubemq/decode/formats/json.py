@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import pyarrow as pa
 
-from pytubemq.decode.decoded_columns import Fault, Made, without
-from pytubemq.decode.rejected import unread
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
-from pytubemq.decode.texts import TextRules, texts_of
-from pytubemq.decode.values import ValueColumn, build_all
+from pytubemq.decode.arrow_types import arrow_schema_of
+from pytubemq.decode.record_format import Fault, FormatResult, without
+from pytubemq.decode.rejection import unread
+from pytubemq.decode.text_columns import TextRules, texts_of
+from pytubemq.decode.value_columns import ValueColumn, build_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 MISPARSED: Final = (msgspec.DecodeError, RecursionError, UnicodeError, ValueError, ArithmeticError)
@@ -32,13 +32,13 @@ MISPARSED: Final = (msgspec.DecodeError, RecursionError, UnicodeError, ValueErro
 class JsonFormat:
     """Columns by name."""
 
-    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...], values: OptionValues) -> None:
         self.columns = columns
         self._rules = TextRules.of(values)
         self._charset = values.text("charset")
         self._must_have = values.flag("failOnMissingField")
         cast_strings = values.flag("castStrings")
-        schema = arrow_schema_of(spark_schema_of(columns))
+        schema = arrow_schema_of(columns)
         self._build = [
             ValueColumn(column, field.type, self._rules, cast_strings=cast_strings)
             for column, field in zip(columns, schema, strict=True)
@@ -48,7 +48,7 @@ class JsonFormat:
         self._typed = self._decoder(names, [_wire_type(column, cast_strings=cast_strings) for column in columns])
         self._loose = self._decoder(names, [Any for _ in columns])
 
-    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
         """One row for each record."""
         texts, rows = (data, []) if self._charset == "utf-8" else texts_of(data, self._charset)
         misread = set(rows)
@@ -71,11 +71,11 @@ class JsonFormat:
             records.append(row)
         return self._made(objects, records, faults, len(texts))
 
-    def _made(self, objects: list[Any], records: list[int], faults: list[Fault], count: int) -> Made:
+    def _made(self, objects: list[Any], records: list[int], faults: list[Fault], count: int) -> FormatResult:
         kept = None if len(records) == count else pa.array(records, pa.int64())
         arrays, bad = build_all(self._build, [list(map(get, objects)) for get in self._getters])
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
-        return without(Made(arrays, kept, faults), bad)
+        return without(FormatResult(arrays, kept, faults), bad)
 
     def _decoder(self, names: Sequence[str], kinds: Sequence[Any]) -> Any:
         fields: list[Any] = []

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.decode.decoded_columns import Fault, Made, without
+from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.formats.fields import FieldError, split_fields, split_pair
 from pytubemq.decode.formats.lines import TEXT, are_lines, joined, parsed
-from pytubemq.decode.spark_types import arrow_schema_of, spark_schema_of
-from pytubemq.decode.texts import TextColumn, TextRules, cast_all, texts_of
+from pytubemq.decode.record_format import Fault, FormatResult, without
+from pytubemq.decode.text_columns import TextColumn, TextRules, cast_all, texts_of
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 
 class KvFormat:
     """Columns by name."""
 
-    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+    def __init__(self, columns: tuple[Column, ...], values: OptionValues) -> None:
         for column in columns:
             if column.type.nested:
                 raise ConfigError(
@@ -35,7 +35,7 @@ class KvFormat:
                 )
         self.columns = columns
         rules = TextRules.of(values)
-        schema = arrow_schema_of(spark_schema_of(columns))
+        schema = arrow_schema_of(columns)
         self._casts = [TextColumn(column, field.type, rules) for column, field in zip(columns, schema, strict=True)]
         self._entry = values.text("entryDelimiter")
         self._kv = values.text("kvDelimiter")
@@ -45,13 +45,13 @@ class KvFormat:
         self._parses = self._quote is None and self._escape is None and self._entry.isascii() and self._entry >= " "
         self._must_have = values.flag("failOnMissingField")
 
-    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
         """One row for each record."""
         texts, rows = texts_of(data, self._charset)
         alike = None if rows else self._alike(texts, len(leading))
         if alike is not None:
             arrays, bad = cast_all(self._casts, [*leading[: len(self.columns)], *alike])
-            return without(Made(arrays, None, [Fault(row, detail) for row, detail in bad.items()]), bad)
+            return without(FormatResult(arrays, None, [Fault(row, detail) for row, detail in bad.items()]), bad)
         misread = set(rows)
         faults: list[Fault] = []
         records: list[int] = []
@@ -72,7 +72,7 @@ class KvFormat:
         columns += [pa.array([each.get(name) for each in entries], pa.string()) for name in names[len(first) :]]
         arrays, bad = cast_all(self._casts, columns)
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
-        return without(Made(arrays, kept, faults), bad)
+        return without(FormatResult(arrays, kept, faults), bad)
 
     def _alike(self, texts: Any, leading: int) -> list[Any] | None:
         """The texts of the columns where all records have the names of the first one in its order; else None."""

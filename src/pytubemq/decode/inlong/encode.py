@@ -1,6 +1,6 @@
-"""Makes messages that InLong's own class reads: versions 0 to 4 and the protobuf form.
+"""Encoding of messages that InLong's own class reads: versions 0 to 4 and the protobuf form.
 
-The invariant: what `layout`, `binary` and `protobuf` read back is what was given. Version 0 the original reads but
+The invariant: what `versions` and `protobuf` read back is what was given. Version 0 the original reads but
 cannot write.
 """
 
@@ -11,10 +11,10 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.decode.inlong.attributes import format_attributes
-from pytubemq.decode.inlong.binary import FRAME_BYTES, NO_NUMBERS, OWN_ATTRIBUTES, SNAPPY, TAIL
+from pytubemq.decode.inlong.compression import pack_snappy
+from pytubemq.decode.inlong.modified_utf8 import write_utf
 from pytubemq.decode.inlong.protobuf import format_protobuf
-from pytubemq.decode.inlong.snappy import pack_snappy
-from pytubemq.decode.inlong.utf import write_utf
+from pytubemq.decode.inlong.version_4 import FRAME_BYTES, NO_NUMBERS, OWN_ATTRIBUTES, SNAPPY, TAIL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,14 +1,17 @@
-"""What a message comes to: groups of records, and the error of one that is none."""
+"""Groups of records, which every form of InLongMsg is parsed to, their bounds, and the error of malformed bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MAX_ATTRIBUTE_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MAGIC_BYTES: Final = 2
+"""0F and the version, first and last in a binary message."""
 
 
 class InLongError(ValueError):

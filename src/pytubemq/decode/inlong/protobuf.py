@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.decode.inlong.compression import unpack_gzip, unpack_snappy
 from pytubemq.decode.inlong.group import Bounds, Group, InLongError
-from pytubemq.decode.inlong.snappy import unpack_gzip, unpack_snappy
-from pytubemq.decode.inlong.utf import read_utf
+from pytubemq.decode.inlong.modified_utf8 import read_utf
 from pytubemq.decode.inlong.varint import read_varint, varint
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 from pytubemq.decode.columns import Column, Type
 from pytubemq.decode.inlong.attributes import milliseconds_in_us, predefined_values, stream_of, time_us
 from pytubemq.decode.inlong.group import Bounds, Group, InLongError
-from pytubemq.decode.inlong.layout import parse, version_of
 from pytubemq.decode.inlong.protobuf import parse_protobuf
+from pytubemq.decode.inlong.versions import parse, version_of
 from pytubemq.decode.records import Records
-from pytubemq.decode.rejected import Rejection
+from pytubemq.decode.rejection import Rejection
 from pytubemq.model.limits import MAX_RECORD_ATTRIBUTE_BYTES, MAX_REPEATED_ATTRIBUTE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 PORTION_BYTES: Final = 16 * 1024 * 1024
 """Of records, after decompression, that are decoded together; one message may have more."""
@@ -46,7 +46,7 @@ class InLongWrapper:
     are records that were taken out before, with their attributes beside them.
     """
 
-    def __init__(self, values: Values, *, positional: bool, single: bool = False) -> None:
+    def __init__(self, values: OptionValues, *, positional: bool, single: bool = False) -> None:
         self._wrap = values.text("wrap")
         self._decompress = values.text("decompress")
         self._time_column = values.text("timeColumn").strip()

@@ -59,7 +59,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.strings import TopicBroker
 
 if TYPE_CHECKING:

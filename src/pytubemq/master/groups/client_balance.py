@@ -31,7 +31,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterRequestC2MV2,
     RegisterResponseM2CV2,
 )
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.strings import parse_part_sub_info
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterRequestC2M,
     RegisterResponseM2C,
 )
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.strings import (
     SubscribeInfo,
     format_subscribe_info,

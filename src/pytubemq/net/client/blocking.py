@@ -37,7 +37,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, HeartBeatRequestC2B
 from pytubemq.wire.rpc.envelope import decode_response, encode_request, usual_body_at
 from pytubemq.wire.rpc.methods import METHODS, Method, Service
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     from pytubemq.model.ids import Address

@@ -36,7 +36,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.envelope import Response, encode_request
 from pytubemq.wire.rpc.methods import METHODS
 from pytubemq.wire.rpc.stream import ResponseStream
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     import socket

@@ -93,9 +93,9 @@ def decoded(
     Raises:
         ConfigError: a message is not one, or is rejected where on_error is fail.
     """
-    from pytubemq.decode.rejected import REJECTED_ARROW
+    from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 
-    none = REJECTED_ARROW.empty_table()
+    none = DEAD_LETTER_ARROW.empty_table()
     source, decode = pipeline.source, pipeline.decode
     if source.format != "tubemq":
         return _of_rows(spark, given, source.schema), none

@@ -172,10 +172,10 @@ class _DryRun:
             make = partial(self._sink, number, sink, schema)
             yield _tried(f"sink {sink.name}", self._checker(make, schema, step))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
-            from pytubemq.decode.rejected import REJECTED_SCHEMA
+            from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA
 
             letters = partial(self._letters, self._pipeline.dead_letter)
-            yield _tried(DEAD_LETTER, self._checker(letters, REJECTED_SCHEMA))
+            yield _tried(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
 
     def _letters(self, letters: DeadLetter) -> SinkWriter:
         self._refuse_missing(DEAD_LETTER)

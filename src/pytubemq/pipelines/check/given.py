@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pytubemq.decode.spark_types import arrow_schema_of
 from pytubemq.errors import ConfigError
 from pytubemq.spark.source.schema import ALL_COLUMNS, spark_schema
+from pytubemq.spark.spark_types import arrow_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

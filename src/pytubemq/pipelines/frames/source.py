@@ -194,7 +194,7 @@ def decoded_names(pipeline: Pipeline) -> frozenset[str]:
         return frozenset()
     options = {name: resolve(value) for name, value in decode.options.items()}
     decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
-    return frozenset(decoder.schema.names)
+    return frozenset(column.name for column in decoder.columns)
 
 
 def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool, beside: bool) -> Opened:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 import pytubemq.sync
-from pytubemq.decode.rejected import REJECTED_ARROW
+from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, CorruptError, NotFoundError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.pipelines.operate.dead_letters import FOREIGN, SUFFIX, Choice, Room, Taken, by_reason
@@ -67,7 +67,7 @@ class DeadLetterTopic:
                 begun, _ = spans.get(str(partition), (offset, offset))
                 spans[str(partition)] = (begun, offset + OFFSET_UNIT)
         keys: dict[str, frozenset[Key]] = {key: frozenset({span}) for key, span in spans.items()}
-        return Taken(pa.Table.from_pylist(rows, schema=REJECTED_ARROW), keys, room.more)
+        return Taken(pa.Table.from_pylist(rows, schema=DEAD_LETTER_ARROW), keys, room.more)
 
     def check_settling(self, choice: Choice) -> None:
         """Refuse to settle what does not stand in a row.
@@ -140,7 +140,7 @@ class LettersOfTopic:
         short = self._topic.take(replace(choice, most=None if choice.most is None else choice.most - found))
         if not found:
             return short
-        rows = pa.concat_tables([long.rows.select(REJECTED_ARROW.names).cast(REJECTED_ARROW), short.rows])
+        rows = pa.concat_tables([long.rows.select(DEAD_LETTER_ARROW.names).cast(DEAD_LETTER_ARROW), short.rows])
         return Taken(rows, {**long.keys, **short.keys}, short.more)
 
     def check_settling(self, choice: Choice) -> None:
@@ -164,7 +164,7 @@ def _letter_or_foreign(message: Message) -> dict[str, Any]:
         return letter_of(message)
     except CorruptError as error:
         there = message.partition
-        return dict.fromkeys(REJECTED_ARROW.names) | {
+        return dict.fromkeys(DEAD_LETTER_ARROW.names) | {
             "reason": FOREIGN, "detail": error.message, "stage": FOREIGN, "topic": there.topic,
             "brokerId": there.broker_id, "partition": there.partition_id, "offset": message.offset,
             "raw": bytes(message.body),
@@ -181,13 +181,13 @@ def letter_of(message: Message) -> dict[str, Any]:
 
     try:
         found = json.loads(message.body)
-        row = {name: found.get(name) for name in REJECTED_ARROW.names}
+        row = {name: found.get(name) for name in DEAD_LETTER_ARROW.names}
         if not isinstance(row["reason"], str):
             raise ValueError("it has no reason")
         row["raw"] = None if row["raw"] is None else base64.b64decode(row["raw"], validate=True)
         row["timestamp"] = None if row["timestamp"] is None else datetime.fromisoformat(row["timestamp"])
         row["attributes"] = None if row["attributes"] is None else list(row["attributes"].items())
-        pa.Table.from_pylist([row], schema=REJECTED_ARROW)
+        pa.Table.from_pylist([row], schema=DEAD_LETTER_ARROW)
     except (ValueError, AttributeError, TypeError) as error:
         raise CorruptError(
             f"a message of {message.partition} at offset {message.offset} is no dead letter: {error}",

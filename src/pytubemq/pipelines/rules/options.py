@@ -54,7 +54,7 @@ def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     decode = pipeline.decode
     if decode is None:
         return
-    from pytubemq.decode.options import choose
+    from pytubemq.decode.format_options import choose
 
     def ask(options: Mapping[str, str]) -> None:
         choose(decode.format, options, inner=decode.inner, has_schema=decode.schema is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.decode.rejected import RAW_COLUMNS
+from pytubemq.decode.dead_letter_columns import ORIGIN_COLUMNS
 from pytubemq.errors import ConfigError
 from pytubemq.spark.source.decoded_columns import DecodedColumns
 
@@ -31,7 +31,7 @@ def decode_dataframe(df: DataFrame, decoder: Decoder, *, keep: Sequence[str] = (
     missing = [name for name in (*decoder.needs[:1], *keep) if name not in df.columns]
     if missing:
         raise ConfigError(f"the DataFrame has no column {missing[0]}", hint=f"its columns are {', '.join(df.columns)}")
-    used = [name for name in df.columns if name in {*decoder.needs, *keep, *RAW_COLUMNS}]
+    used = [name for name in df.columns if name in {*decoder.needs, *keep, *ORIGIN_COLUMNS}]
     narrow = df.select(*used)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

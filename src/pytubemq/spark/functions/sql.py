@@ -13,12 +13,12 @@ from pyspark.sql.functions import arrow_udtf, udtf
 from pyspark.sql.types import StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-from pytubemq.decode.make import make_decoder
-from pytubemq.decode.rejected import RAW_COLUMNS
-from pytubemq.decode.spark_types import arrow_schema_of
+from pytubemq.decode.dead_letter_columns import ORIGIN_COLUMNS
+from pytubemq.decode.factory import make_decoder
 from pytubemq.errors import ConfigError
 from pytubemq.spark.source.decoded_columns import DecodedColumns
 from pytubemq.spark.source.schema import spark_schema
+from pytubemq.spark.spark_types import arrow_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ class _RowByRow:
         assert self._columns is not None
         rows, self._rows = self._rows, []
         there = rows[0].asDict()
-        names = [name for name in ("body", *RAW_COLUMNS) if name in there]
+        names = [name for name in ("body", *ORIGIN_COLUMNS) if name in there]
         kinds = arrow_schema_of(spark_schema())
         batch = pa.RecordBatch.from_arrays(
             [pa.array([row[name] for row in rows], kinds.field(name).type) for name in names], names

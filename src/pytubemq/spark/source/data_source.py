@@ -10,7 +10,7 @@ from pytubemq.errors import ConfigError, MissingExtraError
 from pytubemq.spark.entrance import entrance
 from pytubemq.spark.source.option_table import Scope
 from pytubemq.spark.source.options import SourceOptions, parse_options
-from pytubemq.spark.source.schema import source_schema
+from pytubemq.spark.source.read_schema import source_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Decoding inside the source: typed columns straight from `format("tubemq")`, without a second trip to Python.
+"""Decoding inside the source: typed columns from `format("tubemq")`, without a second trip to Python.
 
 The options: `decode` (the format), `decode.schema`, `decode.inner`, `decode.columns` (of the source's own columns,
 those that stay), `decode.errors` (column, drop or fail) and `decode.<option>` for each option of the format.
@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
-from pytubemq.decode.make import make_decoder
-from pytubemq.decode.rejected import ERROR_COLUMN, RAW_COLUMNS, REJECTED_ARROW, REJECTED_SCHEMA
+from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW, ERROR_COLUMN, ORIGIN_COLUMNS
+from pytubemq.decode.factory import make_decoder
 from pytubemq.decode.suggest import nearest
 from pytubemq.errors import ConfigError, FormatError
 from pytubemq.spark.source.schema import COLUMNS, spark_schema
+from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA, spark_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +27,18 @@ if TYPE_CHECKING:
 PREFIX: Final = "decode"
 ERRORS: Final = ("column", "drop", "fail")
 OWN_OPTIONS: Final = ("schema", "inner", "columns", "errors")
-"""After `decode.`; the rest are the format's."""
+"""Names after `decode.` that are the source's; all others are the format's."""
 
 
 class DecodedColumns:
-    """What the source's rows become."""
+    """The columns of decoded rows, and the decoding of batches to them."""
 
     def __init__(self, decoder: Decoder, *, keep: Sequence[str] = (), errors: str = "column") -> None:
         self.decoder = decoder
         self.keep = tuple(keep)
         self.errors = errors
-        decoded = {name.lower() for name in decoder.schema.names}
+        self._decoded_schema = spark_schema_of(decoder.columns)
+        decoded = {column.name.lower() for column in decoder.columns}
         for name in self.keep:
             if name.lower() in decoded:
                 raise ConfigError(
@@ -46,7 +48,7 @@ class DecodedColumns:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> DecodedColumns | None:
-        """What the options named `decode...` ask for; None where there are none. Others are not looked at.
+        """Return what the options `decode` and `decode.*` describe; None where there are none. Others are ignored.
 
         Raises:
             ConfigError: one of them is not known, or does not fit the others.
@@ -64,11 +66,11 @@ class DecodedColumns:
         return cls(decoder, keep=_kept(own.get("columns")), errors=_errors(own.get("errors")))
 
     def schema(self, raw: StructType | None = None) -> StructType:
-        """The columns of the rows: the decoded ones, those kept of `raw`, and `_error` where errors are a column."""
+        """Return the schema of the rows: decoded columns, kept columns of `raw`, `_error` if errors are a column."""
         raw = raw or spark_schema()
-        fields = [*self.decoder.schema.fields, *(raw[name] for name in self.keep)]
+        fields = [*self._decoded_schema.fields, *(raw[name] for name in self.keep)]
         if self.errors == "column":
-            fields.append(StructField(ERROR_COLUMN, REJECTED_SCHEMA))
+            fields.append(StructField(ERROR_COLUMN, DEAD_LETTER_SCHEMA))
         return StructType(fields)
 
     @property
@@ -76,14 +78,14 @@ class DecodedColumns:
         """The source's columns that must be fetched."""
         wanted = {*self.decoder.needs, *self.keep}
         if self.errors == "column":
-            wanted.update(RAW_COLUMNS)
+            wanted.update(ORIGIN_COLUMNS)
         elif self.errors == "fail":
             wanted.update(("topic", "brokerId", "partition", "offset"))
         known = [name for name in COLUMNS if name in wanted]
         return (*known, *(name for name in self.keep if name not in known))
 
     def decode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch of the source's columns.
+        """Decode a batch of the source's columns.
 
         Raises:
             FormatError: a record cannot be decoded and `decode.errors` is fail.
@@ -98,8 +100,8 @@ class DecodedColumns:
 
 
 def with_error_column(done: Decoded, batch: Any, keep: Sequence[str]) -> pa.RecordBatch:
-    """Rows and rejected records as one batch with the column `_error`; a rejected one has nulls and what is kept."""
-    kind = pa.struct(list(REJECTED_ARROW))
+    """Join rows and rejected records in one batch with the column `_error`; rejected ones keep `keep` only."""
+    kind = pa.struct(list(DEAD_LETTER_ARROW))
     schema = done.rows.schema.append(pa.field(ERROR_COLUMN, kind))
     fine, wrong = len(done.rows), len(done.rejected)
     if not wrong:
@@ -116,10 +118,10 @@ def with_error_column(done: Decoded, batch: Any, keep: Sequence[str]) -> pa.Reco
 
 
 def failure(done: Decoded) -> FormatError:
-    """What is raised for the first rejected record."""
+    """Return the error to raise for the first rejected record."""
     first = done.rejected.slice(0, 1).to_pylist()[0]
-    places = ((name, first[name]) for name in ("topic", "brokerId", "partition", "offset", "record"))
-    place = ", ".join(f"{name} {value}" for name, value in places if value is not None)
+    fields = ((name, first[name]) for name in ("topic", "brokerId", "partition", "offset", "record"))
+    place = ", ".join(f"{name} {value}" for name, value in fields if value is not None)
     return FormatError(
         f"a record cannot be decoded ({first['reason']}: {first['detail']}){f' at {place}' if place else ''}",
         hint="decode.errors = column keeps such records in the column _error, drop leaves them out",

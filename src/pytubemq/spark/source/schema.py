@@ -1,4 +1,4 @@
-"""The columns of `format("tubemq")`, written once: Spark's schema, and by it the Arrow schema."""
+"""The source's own columns, before anything is decoded, and their Spark schema."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.types import StructType
-
-    from pytubemq.spark.source.decoded_columns import DecodedColumns
-    from pytubemq.spark.source.options import SourceOptions
 
 COLUMNS: Final = (
     "topic",
@@ -23,13 +20,13 @@ COLUMNS: Final = (
     "attributes",
     "body",
 )
-"""Those that a read has unless others are chosen."""
+"""The columns of a read unless others are chosen."""
 ALL_COLUMNS: Final = (*COLUMNS, "messageId")
-"""Those that can be chosen."""
+"""The columns that can be chosen."""
 
 
 def spark_schema(columns: Sequence[str] = COLUMNS) -> StructType:
-    """The Spark schema of the chosen columns, in the order given."""
+    """Return the Spark schema of the chosen columns, in the order given."""
     from pyspark.sql import types
 
     text = types.StringType()
@@ -46,28 +43,3 @@ def spark_schema(columns: Sequence[str] = COLUMNS) -> StructType:
         "messageId": types.StructField("messageId", types.LongType()),
     }
     return types.StructType([of[name] for name in columns])
-
-
-def decoded_columns(options: SourceOptions) -> DecodedColumns:
-    """The decoder that the options ask for.
-
-    Raises:
-        ConfigError: an option of it is wrong.
-    """
-    from pytubemq.spark.source.decoded_columns import DecodedColumns
-
-    found = DecodedColumns.from_options(options.decode)
-    assert found is not None
-    return found
-
-
-def raw_columns(options: SourceOptions) -> tuple[str, ...]:
-    """The raw columns that are fetched."""
-    return tuple(decoded_columns(options).raw_columns) if options.decode else options.columns
-
-
-def source_schema(options: SourceOptions) -> StructType:
-    """The Spark schema of what is read: raw columns, or decoded ones."""
-    if options.decode:
-        return decoded_columns(options).schema(spark_schema(ALL_COLUMNS))
-    return spark_schema(options.columns)

@@ -23,7 +23,7 @@ from pytubemq.wire.protocol.messages.extension import PackEntry, SendPacksReques
 from pytubemq.wire.protocol.messages.rpc import RequestBody, RequestHeader, RpcConnHeader
 from pytubemq.wire.rpc.envelope import encode_request
 from pytubemq.wire.rpc.methods import METHODS, MethodSpec
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.rpc.envelope import encode_exception, encode_response
 from pytubemq.wire.rpc.methods import METHODS
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

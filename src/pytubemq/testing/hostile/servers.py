@@ -25,7 +25,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2B,
 )
 from pytubemq.wire.rpc.methods import METHODS, Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from pytubemq.wire.text.configuration import (
     BrokerDefaultConf,
     BrokerTopicConf,

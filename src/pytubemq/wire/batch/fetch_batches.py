@@ -33,7 +33,7 @@ from pytubemq.wire.protobuf.varint import PAIRS, decode_varint, encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.serialization.codec import malformed
+from pytubemq.wire.serialization.message_bytes import malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

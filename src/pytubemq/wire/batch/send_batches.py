@@ -13,7 +13,7 @@ from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_f
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B, SendPacksResponseB2P
-from pytubemq.wire.serialization.codec import PB, encode, parse, text
+from pytubemq.wire.serialization.message_bytes import PB, encode, parse, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from pytubemq.wire.protobuf.varint import encode_rising, encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C, TransferedMessage
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.serialization.codec import PB, decode, encode, malformed, missing, parse
+from pytubemq.wire.serialization.message_bytes import PB, decode, encode, malformed, missing, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

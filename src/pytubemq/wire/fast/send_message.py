@@ -16,7 +16,7 @@ from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_f
 from pytubemq.wire.protobuf.varint import decode_varint, encode_rising, encode_shared, encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -22,7 +22,7 @@ from pytubemq.wire.protocol.messages.extension import (
     SendBatchRequestP2B,
     SendBatchResponseB2P,
 )
-from pytubemq.wire.serialization.codec import PB, encode, parse, text
+from pytubemq.wire.serialization.message_bytes import PB, encode, parse, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from pytubemq.wire.protocol.messages.rpc import (
     RspExceptionBody,
     RspResponseBody,
 )
-from pytubemq.wire.serialization.codec import INVALID_PROTOBUF, PB, missing_fields, text
+from pytubemq.wire.serialization.message_bytes import INVALID_PROTOBUF, PB, missing_fields, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

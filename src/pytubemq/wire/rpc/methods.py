@@ -14,7 +14,7 @@ from pytubemq.errors import EnvelopeError
 from pytubemq.model.limits import MAX_FRAME_BYTES, MAX_REPORT_BYTES, MAX_REQUEST_BYTES
 from pytubemq.wire.protocol.extensions import ExtensionMethod
 from pytubemq.wire.protocol.messages import broker, extension, master
-from pytubemq.wire.serialization.codec import REQUEST_PREFIX, decode
+from pytubemq.wire.serialization.message_bytes import REQUEST_PREFIX, decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from pytubemq.broker.upkeep.reports import Condition
 from pytubemq.model.ids import Address, BrokerInfo
 from pytubemq.model.limits import MAX_REGISTRATION_BYTES
 from pytubemq.wire.rpc.methods import METHODS, Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
     import pytest

@@ -33,7 +33,7 @@ from pytubemq.cli.pipeline.progress_display import (
     line,
 )
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
-from pytubemq.decode.rejected import REJECTED_ARROW
+from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, UnreachableError
 from pytubemq.pipelines.analysis.missing import MissingStartError, MissingTopicError
 from pytubemq.pipelines.check.dry import Check
@@ -97,7 +97,7 @@ def file(tmp_path: Path) -> Path:
     letters = [
         {"reason": "decode.json", "detail": "d", "stage": "message", "topic": "t", "offset": n} for n in range(3)
     ]
-    pq.write_table(pa.Table.from_pylist(letters, schema=REJECTED_ARROW), dead / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(letters, schema=DEAD_LETTER_ARROW), dead / "part-0.parquet")
     return path
 
 

@@ -14,7 +14,7 @@ from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS, MAX_REQUEST_BYTES
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -126,7 +126,7 @@ def decoded(decoder: Decoder, bodies: list[bytes | None]) -> tuple[list[Any], li
     done = decoder.decode(batch, keep=["offset"])
     done.rows.validate(full=True)
     done.rejected.validate(full=True)
-    assert done.rows.schema.names == [*decoder.schema.names, "offset"]
+    assert done.rows.schema.names == [*(column.name for column in decoder.columns), "offset"]
     rejected = [(row["reason"], row["detail"], row["record"], row["raw"]) for row in done.rejected.to_pylist()]
     return with_times_as_numbers(done.rows).to_pylist(), list(
         zip(done.rejected_rows.to_pylist(), rejected, strict=True)

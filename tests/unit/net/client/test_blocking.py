@@ -30,7 +30,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
 from pytubemq.wire.rpc.envelope import decode_response, encode_exception, encode_response, usual_body_at
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -32,7 +32,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc.envelope import decode_response, encode_request
 from pytubemq.wire.rpc.methods import Method, Service
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.waiting import until
 
 if TYPE_CHECKING:

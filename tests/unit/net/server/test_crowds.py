@@ -15,7 +15,7 @@ from pytubemq.net.server.server import release_free_memory
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc.envelope import encode_request
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 from tests.unit.net.client.test_rpc import CLOSE, OK, HandClock, ask, serving
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pytubemq.sync
-from pytubemq.decode.rejected import REJECTED_ARROW
+from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, SinkFormat, Source, Step
 from pytubemq.pipelines.operate import dead_letters
@@ -47,7 +47,7 @@ def write(place: Path, batch: int, *letters: dict[str, Any]) -> None:
     directory.mkdir(parents=True)
     (directory / "_SUCCESS").write_bytes(b"")
     (directory / ".part-0.parquet.crc").write_bytes(b"sum")
-    pq.write_table(pa.Table.from_pylist(list(letters), schema=REJECTED_ARROW), directory / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(list(letters), schema=DEAD_LETTER_ARROW), directory / "part-0.parquet")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def place(tmp_path: Path) -> Path:
     write(tmp_path, 1, letter(10, "decode.csv.columns"), letter(11), letter(12, record=3, stage="record", raw=b"\xff"))
     hidden = tmp_path / "_staging" / "batch=q1-000002"
     hidden.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist([letter(99)], schema=REJECTED_ARROW), hidden / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist([letter(99)], schema=DEAD_LETTER_ARROW), hidden / "part-0.parquet")
     return tmp_path
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from pytubemq.decode.spark_types import arrow_schema_of
 from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
 from pytubemq.pipelines.operate.tap import needs_spark, tap
 from pytubemq.pipelines.report.plain import plain_rows
 from pytubemq.spark.source.batch import TubeMqReader
-from pytubemq.spark.source.schema import decoded_columns, raw_columns, spark_schema
+from pytubemq.spark.source.read_schema import decoded_columns, raw_columns
+from pytubemq.spark.source.schema import spark_schema
+from pytubemq.spark.spark_types import arrow_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pytubemq.decode.rejected import REJECTED_SCHEMA
-from pytubemq.decode.spark_types import arrow_schema_of
 from pytubemq.errors import ConfigError, FormatError
 from pytubemq.spark.source.decoded_columns import DecodedColumns
 from pytubemq.spark.source.schema import spark_schema
+from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA, arrow_schema_of
 
 OPTIONS = {"decode": "csv", "decode.schema": "id INT, name STRING", "decode.columns": "OFFSET, topic"}
 
@@ -46,7 +45,7 @@ def test_a_rejected_record_is_a_row_with_its_error_and_the_columns_kept() -> Non
     made = pickle.loads(pickle.dumps(columns()))
     (batch,) = made.decode(raw_batch(made, [b"1,a", b"x,b", b"3,c"]))
     assert batch.schema == arrow_schema_of(made.schema())
-    assert made.schema().fields[-1].dataType == REJECTED_SCHEMA
+    assert made.schema().fields[-1].dataType == DEAD_LETTER_SCHEMA
     rows = batch.to_pylist()
     assert [(row["id"], row["name"], row["offset"], row["topic"]) for row in rows] == [
         (1, "a", 0, "demo"),

@@ -18,8 +18,8 @@ from pytubemq.testing.hostile.values import FORMS, Scene, Values
 from pytubemq.wire.batch import record_batch
 from pytubemq.wire.protobuf.schema import specs
 from pytubemq.wire.rpc.methods import METHODS
-from pytubemq.wire.serialization.codec import decode, encode
 from pytubemq.wire.serialization.descriptors import all_classes
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import fault
 
 if TYPE_CHECKING:

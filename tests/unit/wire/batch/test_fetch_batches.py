@@ -17,7 +17,7 @@ from pytubemq.wire.batch.checksum import check_sum
 from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import fault, messages
 
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=6)

@@ -19,7 +19,7 @@ from pytubemq.wire.protocol.messages.extension import (
     SendPacksRequestP2B,
     SendPacksResponseB2P,
 )
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import I32, I64, TEXT, fault, messages
 
 MAYBE_I32 = st.none() | I32

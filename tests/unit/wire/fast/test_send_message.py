@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import EnvelopeError
 from pytubemq.wire.fast import send_message, sends
 from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B, SendMessageResponseB2P
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import TEXT, messages
 
 MAYBE = st.none() | TEXT

@@ -27,7 +27,7 @@ from pytubemq.wire.protocol.messages.extension import (
     SendBatchRequestP2B,
     SendBatchResponseB2P,
 )
-from pytubemq.wire.serialization.codec import decode, encode
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import I32, I64, TEXT, fault, messages
 
 BODY = st.binary(max_size=300)

@@ -20,7 +20,7 @@ from pytubemq.wire.rpc.envelope import (
     encode_request,
     encode_response,
 )
-from pytubemq.wire.serialization.codec import INVALID_PROTOBUF, decode
+from pytubemq.wire.serialization.message_bytes import INVALID_PROTOBUF, decode
 from tests.unit.wire.strategies import I32, TEXT, fault
 
 CAPABILITIES = st.none() | st.integers(0, 2**64 - 1)

@@ -9,7 +9,7 @@ from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M
 from pytubemq.wire.rpc.envelope import Request
 from pytubemq.wire.rpc.methods import METHODS, Method, Service, method_for
-from pytubemq.wire.serialization.codec import encode
+from pytubemq.wire.serialization.message_bytes import encode
 
 MASTER = frozenset({Service.MASTER})
 BROKER = frozenset({Service.BROKER_READ, Service.BROKER_WRITE})

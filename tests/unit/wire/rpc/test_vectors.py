@@ -21,7 +21,7 @@ from pytubemq.wire.rpc.envelope import (
     encode_response,
 )
 from pytubemq.wire.rpc.methods import METHODS, method_for
-from pytubemq.wire.serialization.codec import PB, decode, encode
+from pytubemq.wire.serialization.message_bytes import PB, decode, encode
 from tests.unit.wire import golden
 
 FRAMES = golden.frames()

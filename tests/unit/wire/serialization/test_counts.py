@@ -16,9 +16,9 @@ from pytubemq.wire.protocol.messages.extension import (
     SendBatchResponseB2P,
     SendPacksResponseB2P,
 )
-from pytubemq.wire.serialization.codec import decode, encode
 from pytubemq.wire.serialization.counts import Counts, counts_of
 from pytubemq.wire.serialization.descriptors import all_classes
+from pytubemq.wire.serialization.message_bytes import decode, encode
 from pytubemq.wire.text.strings import parse_topic_condition
 from tests.unit.wire.strategies import messages
 

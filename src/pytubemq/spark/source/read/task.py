@@ -54,7 +54,7 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
     if not options.decode:
         yield from batches
         return
-    from pytubemq.spark.source.schema import decoded_columns
+    from pytubemq.spark.source.read_schema import decoded_columns
 
     decoded = decoded_columns(options)
     for batch in batches:
@@ -64,7 +64,7 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
 def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task as they are in the topic, without repeats if asked: the raw columns that are read."""
     from pytubemq.spark.source.plan.loss import lose
-    from pytubemq.spark.source.schema import raw_columns
+    from pytubemq.spark.source.read_schema import raw_columns
 
     columns = raw_columns(options)
 

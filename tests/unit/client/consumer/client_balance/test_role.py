@@ -25,7 +25,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.rpc.envelope import decode_response
 from pytubemq.wire.rpc.methods import METHODS, Method
-from pytubemq.wire.serialization.codec import decode
+from pytubemq.wire.serialization.message_bytes import decode
 from tests.unit.wire.golden import as_recorded
 
 if TYPE_CHECKING:

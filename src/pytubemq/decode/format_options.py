@@ -16,12 +16,11 @@ from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-__all__ = ["FORMATS", "Chosen", "Format", "Option", "Takes", "Values", "choose", "format_of", "option_names"]
 
 _ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
-class Values:
+class OptionValues:
     """The options of one format as they were given, read and checked; what was not given has its default."""
 
     __slots__ = ("_values",)
@@ -57,12 +56,12 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenFormat:
     """A format with its options; `inner` is what stands inside of InLongMsg."""
 
     format: Format
-    values: Values
-    inner: Chosen | None = None
+    values: OptionValues
+    inner: ChosenFormat | None = None
 
 
 def format_of(name: str, *, setting: str = "decode") -> Format:
@@ -87,7 +86,7 @@ def option_names(format_name: str, inner: str | None = None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, has_schema: bool) -> Chosen:
+def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, has_schema: bool) -> ChosenFormat:
     """Check a format and its options; names of options may be in any case, as Spark hands them on.
 
     Raises:
@@ -109,11 +108,11 @@ def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, h
             hint='as in decode.schema = "id BIGINT, at TIMESTAMP"',
         )
     given = _by_known_name(formats, options)
-    chosen = [Chosen(each, _values(each, given)) for each in formats]
+    chosen = [ChosenFormat(each, _values(each, given)) for each in formats]
     for each in chosen:
         _check_delimiters(each)
         _check_lines(each)
-    return chosen[0] if len(chosen) == 1 else Chosen(chosen[0].format, chosen[0].values, chosen[1])
+    return chosen[0] if len(chosen) == 1 else ChosenFormat(chosen[0].format, chosen[0].values, chosen[1])
 
 
 def _by_known_name(formats: list[Format], options: Mapping[str, str]) -> dict[str, str]:
@@ -134,8 +133,8 @@ def _by_known_name(formats: list[Format], options: Mapping[str, str]) -> dict[st
     return given
 
 
-def _values(of: Format, given: Mapping[str, str]) -> Values:
-    return Values({option.name: _value(option, given.get(option.name, option.default)) for option in of.options})
+def _values(of: Format, given: Mapping[str, str]) -> OptionValues:
+    return OptionValues({option.name: _value(option, given.get(option.name, option.default)) for option in of.options})
 
 
 def _value(option: Option, text: str | None) -> str | bool | int | None:
@@ -196,7 +195,7 @@ def _bad(option: Option, text: str) -> ConfigError:
     return ConfigError(f"option {option.name} = {text!r} is not valid", hint=f"{option.name} takes {takes}")
 
 
-def _check_delimiters(chosen: Chosen) -> None:
+def _check_delimiters(chosen: ChosenFormat) -> None:
     used: dict[str, str] = {}
     for option in chosen.format.options:
         if option.takes is not Takes.CHARACTER:
@@ -211,7 +210,7 @@ def _check_delimiters(chosen: Chosen) -> None:
         used[value] = option.name
 
 
-def _check_lines(chosen: Chosen) -> None:
+def _check_lines(chosen: ChosenFormat) -> None:
     """Lines are cut before the text is read, so a delimiter's bytes must not be a part of another character's."""
     delimiter, charset = chosen.values.text_or_none("lineDelimiter"), chosen.values.text_or_none("charset")
     if delimiter is None or charset in (None, "utf-8", "ascii"):

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pytubemq.decode.decimals import cast_texts
-from pytubemq.decode.rejected import shown
+from pytubemq.decode.rejection import shown
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.options import Values
+    from pytubemq.decode.format_options import OptionValues
 
 _MICROS: Final = {"seconds": 1_000_000, "millis": 1000, "micros": 1}
 _ZONED: Final = r"(?:[Zz]|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})$"
@@ -42,7 +42,7 @@ class TextRules:
     zone: str = "UTC"
 
     @classmethod
-    def of(cls, values: Values) -> TextRules:
+    def of(cls, values: OptionValues) -> TextRules:
         """The rules that a format's options set.
 
         Raises:

@@ -1,24 +1,23 @@
-"""`make_decoder`: from a format's name and options to a decoder."""
+"""Construction of a decoder from a format's name and options: `make_decoder`."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.decode.dead_letter_columns import ERROR_COLUMN
 from pytubemq.decode.decoder import Decoder
-from pytubemq.decode.options import choose
-from pytubemq.decode.rejected import ERROR_COLUMN
-from pytubemq.decode.spark_types import columns_of
+from pytubemq.decode.format_options import choose
+from pytubemq.decode.schemas import columns_of
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql.types import StructType
-
     from pytubemq.decode.columns import Column
-    from pytubemq.decode.decoded_columns import RecordFormat
-    from pytubemq.decode.options import Chosen
+    from pytubemq.decode.format_options import ChosenFormat
+    from pytubemq.decode.record_format import RecordFormat
+    from pytubemq.decode.schemas import Schema
 
 POSITIONAL: Final = ("csv", "kv")
 """Formats whose first columns may be predefined fields of InLongMsg."""
@@ -27,11 +26,11 @@ POSITIONAL: Final = ("csv", "kv")
 def make_decoder(
     format: str,
     *,
-    schema: str | StructType | None = None,
+    schema: Schema = None,
     inner: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decoder:
-    """A decoder of a format (`options.FORMATS`), picklable.
+    """Return a decoder of a format (`format_table.FORMATS`), picklable.
 
     `schema` names the columns, as Spark writes them (`id BIGINT, at TIMESTAMP`) or as a StructType; a column that is
     NOT NULL rejects records without it. `inner` is the format inside of InLongMsg. Options by name, in any case.
@@ -55,15 +54,17 @@ def make_decoder(
 
 
 def remake(
-    format: str, schema: Any, inner: str | None, options: Mapping[str, str], *, records: bool = False
+    format: str, schema: Schema, inner: str | None, options: Mapping[str, str], *, records: bool = False
 ) -> Decoder:
-    """The decoder again, from what it was made of: for pickle, and for records that were taken out before."""
+    """Rebuild a decoder from its arguments: for pickle, and for records that were taken out of messages before."""
     columns = columns_of(schema)
     chosen = choose(format, options, inner=inner, has_schema=columns is not None)
     return _decoder(chosen, columns, (format, schema, inner, options), records=records)
 
 
-def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[Any, ...], *, records: bool) -> Decoder:
+def _decoder(
+    chosen: ChosenFormat, columns: tuple[Column, ...] | None, arguments: tuple[Any, ...], *, records: bool
+) -> Decoder:
     record = chosen.inner or chosen
     wrapper = None
     if chosen.inner is not None:
@@ -71,7 +72,7 @@ def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[
 
         wrapper = InLongWrapper(chosen.values, positional=record.format.name in POSITIONAL, single=records)
     return Decoder(
-        made_of,
+        arguments,
         record.format.name,
         _record_format(record, columns),
         wrapper=wrapper,
@@ -80,8 +81,8 @@ def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[
     )
 
 
-def _record_format(chosen: Chosen, columns: tuple[Column, ...] | None) -> RecordFormat:
-    """The record's format; its module is loaded only where it is used."""
+def _record_format(chosen: ChosenFormat, columns: tuple[Column, ...] | None) -> RecordFormat:
+    """Return the format of the records; its module is loaded only where it is used."""
     values = chosen.values
     match chosen.format.name:
         case "raw":

@@ -1,4 +1,4 @@
-"""Values of Python (of JSON, of Avro) into typed columns.
+"""OptionValues of Python (of JSON, of Avro) into typed columns.
 
 The invariant: strict. A value has its column's type or is bad, found by itself; nothing is rounded, cut or guessed.
 """
@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pytubemq.decode.decimals import fitting, read
-from pytubemq.decode.rejected import shown
-from pytubemq.decode.texts import TextColumn, singled_out
+from pytubemq.decode.rejection import shown
+from pytubemq.decode.text_columns import TextColumn, singled_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.decode.columns import Column, Type
-    from pytubemq.decode.texts import Bad, TextRules
+    from pytubemq.decode.text_columns import Bad, TextRules
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _US: Final = {"seconds": 1_000_000, "millis": 1000, "micros": 1}

@@ -17,8 +17,8 @@ from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B, SendMe
 from pytubemq.wire.protocol.messages.extension import ResetOffsetsResponse, ResetResult
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, HeartRequestP2M
 from pytubemq.wire.protocol.messages.rpc import ResponseHeader
-from pytubemq.wire.serialization.codec import decode, decode_apart, encode, encode_values
 from pytubemq.wire.serialization.descriptors import FILES, all_classes, build, file_descriptor, message_classes
+from pytubemq.wire.serialization.message_bytes import decode, decode_apart, encode, encode_values
 from tests.properties import examples
 from tests.unit.wire.strategies import fault, messages
 

@@ -12,10 +12,10 @@ from struct import Struct
 from typing import Final
 
 from pytubemq.decode.inlong.attributes import parse_attributes
-from pytubemq.decode.inlong.group import Bounds, Group, InLongError
-from pytubemq.decode.inlong.layout import MAGIC_BYTES, joined, own_attributes, split_records
-from pytubemq.decode.inlong.snappy import unpack_snappy
-from pytubemq.decode.inlong.utf import read_utf
+from pytubemq.decode.inlong.compression import unpack_snappy
+from pytubemq.decode.inlong.group import MAGIC_BYTES, Bounds, Group, InLongError
+from pytubemq.decode.inlong.modified_utf8 import read_utf
+from pytubemq.decode.inlong.record_lists import joined, own_attributes, split_records
 
 HEAD: Final = Struct(">iBHHHiHI")
 """Up to the length of the body; the four bytes before that are a number of the sender's."""
@@ -29,8 +29,8 @@ _SHORT: Final = Struct(">H")
 _LENGTH: Final = Struct(">i")
 
 
-def parse_binary(body: bytes, bounds: Bounds) -> list[Group]:
-    """The groups of a message of version 4.
+def parse_version_4(body: bytes, bounds: Bounds) -> list[Group]:
+    """Return the groups of a message of version 4.
 
     Raises:
         InLongError: it is cut off, contradicts itself, or goes beyond the bounds.

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from pytubemq.decode import make_decoder
+from pytubemq.decode.format_options import choose, option_names
 from pytubemq.decode.format_table import FORMATS, Format
-from pytubemq.decode.options import choose, option_names
 from pytubemq.errors import ConfigError
 
 SCHEMA = "id BIGINT, name STRING"
@@ -23,10 +23,11 @@ def test_every_format_is_made_by_its_name_inside_of_inlong_msg_too(name: str) ->
     schema = {"raw": "line STRING", "avro": None}.get(name, SCHEMA)
     plain = make_decoder(name, schema=schema, options=options)
     wrapped = make_decoder("inlong-msg", schema=schema, inner=name, options=options)
-    assert wrapped.schema.names == [*plain.schema.names, "inlongmsg_time", "inlongmsg_attributes"]
+    names = [column.name for column in wrapped.columns]
+    assert names == [*(column.name for column in plain.columns), "inlongmsg_time", "inlongmsg_attributes"]
     assert (plain.needs, wrapped.needs) == (("body",), ("body", "attributes"))
     again = pickle.loads(pickle.dumps(wrapped))
-    assert again.schema == wrapped.schema
+    assert again.columns == wrapped.columns
 
 
 @pytest.mark.parametrize("each", FORMATS.values(), ids=lambda each: each.name)
@@ -99,7 +100,7 @@ def test_names_of_options_come_in_any_case() -> None:
 @pytest.mark.process
 def test_checking_a_file_loads_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, pytubemq.decode.options, pytubemq.decode.columns\n"
+        "import sys, pytubemq.decode.format_options, pytubemq.decode.columns\n"
         "assert not {'pyspark', 'pyarrow', 'fastavro'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
