@@ -1,0 +1,97 @@
+"""No circle of files: in `src`, no module imports another that imports it back, for types or inside a function either.
+
+Modules that know each other can only be understood, tested and moved together. The import contracts keep rooms apart;
+they do not look at a room's files one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Graph = dict[str, set[str]]
+
+LEFT = {("pytubemq.pipelines.operate.dead_letters", "pytubemq.pipelines.operate.dead_letter_topic")}
+"""Imports that close a circle still. No other joins them."""
+
+
+def modules_of(package: Path) -> dict[str, Path]:
+    """The file of each module; a package's is its `__init__`."""
+    found: dict[str, Path] = {}
+    for path in package.rglob("*.py"):
+        parts = (package.name, *path.relative_to(package).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_by(source: str, known: Mapping[str, Path]) -> Iterator[str]:
+    """The known modules that a source imports anywhere in it; `from package import name` may name a module, too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports name their module in full here"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                name = inner if inner in known else node.module or ""
+                if name in known:
+                    yield name
+
+
+def graph_of(package: Path) -> Graph:
+    """What each module imports, of its own package and without itself."""
+    known = modules_of(package)
+    return {name: {*imported_by(path.read_text(), known)} - {name} for name, path in known.items()}
+
+
+def circle_in(graph: Graph) -> list[str]:
+    """One circle, from a module back to it; nothing where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_there_is_no_circle_of_files() -> None:
+    graph = graph_of(Path(pytubemq.__file__).parent)
+    for module, imported in LEFT:
+        graph[module].discard(imported)
+    assert not circle_in(graph)
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import package.one",
+        "from package.one import value",
+        "from package import one",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from package.one import value",
+        "def late():\n    from package.one import value",
+    ],
+)
+def test_every_kind_of_import_closes_a_circle(tmp_path: Path, back: str) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "one.py").write_text("from package.two import value")
+    (package / "two.py").write_text(back)
+    assert set(circle_in(graph_of(package))) == {"package.one", "package.two"}
+
+
+def test_files_that_import_their_package_and_others_one_way_are_no_circle(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "one.py").write_text("import package\nfrom package import two")
+    (package / "two.py").write_text("import json\nfrom package import value")
+    assert circle_in(graph_of(package)) == []
