@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytubemq.client.consumer.consumer import Consumer
     from pytubemq.client.consumer.consumer_base import ConsumerStats
     from pytubemq.client.consumer.push_consumer import PushConsumer, PushStats
-    from pytubemq.client.options import Bound, Start
     from pytubemq.client.producer.producer import Producer, ProducerStats
     from pytubemq.client.producer.receipts import Receipts
     from pytubemq.client.reader.reader import Reader
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         SlowConsumer,
         Throttled,
     )
+    from pytubemq.client.start_position import Bound, Start
     from pytubemq.client.tube import Tube, connect
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
@@ -91,7 +91,7 @@ _HOMES = {
         "Throttled",
     ),
     "client.consumer.consumer_base": ("ConsumerStats",),
-    "client.options": ("Bound", "Start"),
+    "client.start_position": ("Bound", "Start"),
     "client.producer.producer": ("Producer", "ProducerStats"),
     "client.consumer.push_consumer": ("PushConsumer", "PushStats"),
     "client.reader.reader": ("Reader",),

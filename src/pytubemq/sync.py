@@ -6,7 +6,7 @@ with sync.connect("127.0.0.1:8715") as tube, tube.producer("demo") as producer:
     print(producer.send(b"hello"))
 """
 
-from pytubemq.client.options import Start
+from pytubemq.client.start_position import Start
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Batch, Consumer
 from pytubemq.client.sync.producer import Producer

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 import pytubemq.sync
-from pytubemq.client.options import Start
+from pytubemq.client.start_position import Start
 from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT

@@ -10,7 +10,7 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pytubemq.client.options import Start, named_start
+from pytubemq.client.start_position import Start, named_start
 from pytubemq.core.reset_target import ResetTarget, ResetTo, time_target
 from pytubemq.errors import Code, ConfigError, refused
 from pytubemq.model.ids import Partition

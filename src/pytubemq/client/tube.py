@@ -5,64 +5,44 @@ The invariant: every producer, consumer and reader of a `Tube` ends with it at t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer
-from pytubemq.client.consumer.client_balance.options import META_CHECK_S, NODE_WAIT_S, BalanceOptions
-from pytubemq.client.consumer.consumer import Consumer
-from pytubemq.client.consumer.push_consumer import Handler, PushConsumer
 from pytubemq.client.group_resets import reset_group
+from pytubemq.client.open_clients import OpenClients
+from pytubemq.client.option_arguments import function_takes, takes
 from pytubemq.client.options import (
-    Bound,
+    BalanceOptions,
     ConnectOptions,
     ConsumerOptions,
-    FirstConnect,
-    OnError,
-    OnMalformed,
     ProducerOptions,
     PushOptions,
-    Start,
-    check_filters,
-    check_topics,
+    ReaderOptions,
 )
-from pytubemq.client.producer.producer import Producer
-from pytubemq.client.reader.reader import Reader
 from pytubemq.client.session.cluster import Cluster
 from pytubemq.client.session.metadata import MetadataClient
 from pytubemq.errors import ClosedError, TubeError
-from pytubemq.model.ids import Address, BrokerInfo, Partition
-from pytubemq.model.limits import (
-    CONFIRM_TIMEOUT_S,
-    DEFAULT_REQUEST_TIMEOUT_S,
-    PRODUCER_BUFFER_BYTES,
-    PRODUCER_BUFFER_MESSAGES,
-)
-from pytubemq.model.names import check_group
-from pytubemq.net.client.masters import parse_masters
+from pytubemq.model.ids import BrokerInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from types import TracebackType
 
+    from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer
+    from pytubemq.client.consumer.consumer import Consumer
+    from pytubemq.client.consumer.push_consumer import PushConsumer
     from pytubemq.client.partition_state import Known, PartitionLook
+    from pytubemq.client.producer.producer import Producer
+    from pytubemq.client.reader.reader import Reader
     from pytubemq.client.session.events import EventQueue
+    from pytubemq.client.start_position import Start
+    from pytubemq.model.ids import Partition
     from pytubemq.wire.protocol.extensions import Capability
 
-CLOSE_MARGIN_S: Final = 5.0
-"""Seconds to close a client besides delivering its messages: for leaving the servers and the end of tasks."""
 
-
-def connect(
-    masters: str | Sequence[Address],
-    *,
-    first_connect: FirstConnect = "fail",
-    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-    client_name: str = "",
-    known: Known | None = None,
-) -> Tube:
+@function_takes(ConnectOptions)
+def connect(options: ConnectOptions) -> Tube:
     """Return a connection to a cluster, for `async with`.
 
     Args:
@@ -78,25 +58,18 @@ def connect(
         FormatError: an address is malformed.
         ConfigError: an option makes no sense.
     """
-    addresses = parse_masters(masters) if isinstance(masters, str) else tuple(masters)
-    return Tube(
-        addresses,
-        ConnectOptions(
-            first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name, known=known
-        ),
-    )
+    return Tube(options)
 
 
 class Tube:
     """A connection to a cluster; makes producers, consumers and readers."""
 
-    def __init__(self, masters: Sequence[Address], options: ConnectOptions) -> None:
+    def __init__(self, options: ConnectOptions) -> None:
         """Use `connect`."""
-        self._masters = tuple(masters)
         self._options = options
         self._cluster: Cluster | None = None
         self._metadata: MetadataClient | None = None
-        self._clients = _OpenClients()
+        self._clients: OpenClients | None = None
 
     async def __aenter__(self) -> Tube:
         """Connect to a Master.
@@ -106,13 +79,14 @@ class Tube:
         """
         if self._cluster is not None:
             raise ClosedError("a connection can be entered once", hint="call connect() again")
-        cluster = self._cluster = Cluster(self._masters, self._options)
+        cluster = self._cluster = Cluster(self._options)
         try:
             await cluster.open()
         except BaseException:
             await cluster.close()
             raise
-        self._metadata = MetadataClient(cluster, retry_for_s=self._options.request_timeout_s)
+        metadata = self._metadata = MetadataClient(cluster, retry_for_s=self._options.request_timeout_s)
+        self._clients = OpenClients(cluster, metadata)
         return self
 
     async def __aexit__(
@@ -130,7 +104,8 @@ class Tube:
             return
         failures: Sequence[BaseException] = ()
         try:
-            failures = await self._clients.close()  # whatever is still open then ends with the connections
+            if self._clients is not None:
+                failures = await self._clients.close()  # whatever is still open then ends with the connections
             if self._metadata is not None:
                 with contextlib.suppress(TubeError, TimeoutError):
                     await self._metadata.close()
@@ -139,18 +114,8 @@ class Tube:
         for error in failures:
             raise error
 
-    def producer(
-        self,
-        topic: str,
-        *,
-        linger_s: float = 0.0,
-        max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES,
-        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
-        delivery_timeout_s: float = 60.0,
-        close_timeout_s: float = 10.0,
-        batching: bool = True,
-        idempotent: bool = True,
-    ) -> Producer:
+    @takes(ProducerOptions)
+    def producer(self, options: ProducerOptions) -> Producer:
         """Return a producer of one topic, for `async with`; inside the block it is ready to send.
 
         Args:
@@ -163,31 +128,10 @@ class Tube:
             batching: False sends every message in a request of its own, as the original does.
             idempotent: number the messages, so that a pytubemq Broker drops repeats of what it has already.
         """
-        options = ProducerOptions(
-            linger_s=linger_s,
-            max_buffer_messages=max_buffer_messages,
-            max_buffer_bytes=max_buffer_bytes,
-            delivery_timeout_s=delivery_timeout_s,
-            close_timeout_s=close_timeout_s,
-            batching=batching,
-            idempotent=idempotent,
-        )
-        return self._clients.add(Producer(self._open(), topic, options), close_timeout_s=close_timeout_s)
+        return self._open_clients().producer(options)
 
-    def consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        bound: Bound | None = None,
-    ) -> Consumer:
+    @takes(ConsumerOptions)
+    def consumer(self, options: ConsumerOptions) -> Consumer:
         """Return a consumer of a group, for `async with`.
 
         Args:
@@ -202,48 +146,18 @@ class Tube:
             max_bytes_per_s: how many bytes of payload, likewise.
             bound: have the whole group begin at given offsets.
         """
-        names = check_topics((topic, *topics))
-        options = ConsumerOptions(
-            group=check_group(group),
-            topics=names,
-            filters=check_filters(names, filters),
-            start=start,
-            confirm_timeout_s=confirm_timeout_s,
-            close_timeout_s=close_timeout_s,
-            fetch_interval_s=fetch_interval_s,
-            max_messages_per_s=max_messages_per_s,
-            max_bytes_per_s=max_bytes_per_s,
-            bound=bound,
-        )
-        return self._clients.add(self._consumer(options), close_timeout_s=close_timeout_s)
+        return self._open_clients().consumer(options)
 
-    def push_consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        handler: Handler,
-        workers: int = 8,
-        by_message: bool = False,
-        on_error: OnError = "retry",
-        max_messages: int = 500,
-        max_wait_s: float = 1.0,
-        max_bytes: int | None = None,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        bound: Bound | None = None,
-    ) -> PushConsumer:
+    @takes(PushOptions)
+    def push_consumer(self, options: PushOptions) -> PushConsumer:
         """Return a consumer of a group that calls `handler` with what comes, for `async with`.
 
         A batch is confirmed when its handler has returned. Batches of one partition are handled one after the other,
         those of several at the same time. Heartbeats go on however long a handler takes, and its batch stays with it.
 
         Args:
-            group, topic, topics, start, filters: as for `consumer`, and so are the limits and `bound`.
+            group, topic, topics, start, filters, fetch_interval_s, max_messages_per_s, max_bytes_per_s, bound: as for
+                `consumer`.
             handler: a function, plain (it runs in a thread) or `async`, of a `Batch`; what it returns is ignored.
             workers: most handlers at a time.
             by_message: call it with one `Message` after the other instead; the batch is confirmed after the last.
@@ -253,48 +167,10 @@ class Tube:
             max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
             close_timeout_s: how long leaving the block waits for running handlers.
         """
-        names = check_topics((topic, *topics))
-        options = ConsumerOptions(
-            group=check_group(group),
-            topics=names,
-            filters=check_filters(names, filters),
-            start=start,
-            confirm_timeout_s=None,
-            close_timeout_s=close_timeout_s,
-            fetch_interval_s=fetch_interval_s,
-            max_messages_per_s=max_messages_per_s,
-            max_bytes_per_s=max_bytes_per_s,
-            bound=bound,
-        )
-        calling = PushOptions(
-            workers=workers,
-            by_message=by_message,
-            on_error=on_error,
-            max_messages=max_messages,
-            max_bytes=max_bytes,
-            max_wait_s=max_wait_s,
-        )
-        push = PushConsumer(self._consumer(options, kind="Push"), handler, calling)
-        return self._clients.add(push, close_timeout_s=close_timeout_s)
+        return self._open_clients().push_consumer(options, handler=options.handler)
 
-    def balance_consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        node_id: int | None = None,
-        source_count: int | None = None,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        manual: bool = False,
-        confirm_timeout_s: float | None = None,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        meta_check_s: float = META_CHECK_S,
-        node_wait_s: float = NODE_WAIT_S,
-    ) -> BalanceConsumer:
+    @takes(BalanceOptions)
+    def balance_consumer(self, options: BalanceOptions) -> BalanceConsumer:
         """Return a consumer of a group whose members divide the partitions among themselves, for `async with`.
 
         Node 0 of 2 reads one half of the partitions and node 1 the other, whether both run or not; no partition moves
@@ -317,37 +193,10 @@ class Tube:
             meta_check_s: how often the Master is asked for partitions, at most.
             node_wait_s: how long another member with our node_id is waited for on entering; it may be dead.
         """
-        names = check_topics((topic, *topics))
-        options = BalanceOptions(
-            group=check_group(group),
-            topics=names,
-            filters=check_filters(names, filters),
-            start=start,
-            confirm_timeout_s=confirm_timeout_s,
-            close_timeout_s=close_timeout_s,
-            fetch_interval_s=fetch_interval_s,
-            max_messages_per_s=max_messages_per_s,
-            max_bytes_per_s=max_bytes_per_s,
-            node_id=node_id,
-            source_count=source_count,
-            manual=manual,
-            meta_check_s=meta_check_s,
-            node_wait_s=node_wait_s,
-        )
-        made = BalanceConsumer(self._open(), self._open_metadata(), options)
-        return self._clients.add(made, close_timeout_s=close_timeout_s)
+        return self._open_clients().balance_consumer(options)
 
-    def reader(
-        self,
-        partition: Partition | str,
-        *,
-        start: int | Start | str | datetime = Start.EARLIEST,
-        end: int | Start | str | datetime | None = None,
-        end_exists: bool = False,
-        on_malformed: OnMalformed = "raise",
-        retry_for_s: float = 60.0,
-        filters: Sequence[str] | None = None,
-    ) -> Reader:
+    @takes(ReaderOptions)
+    def reader(self, options: ReaderOptions) -> Reader:
         """Return a reader of [start, end) of one partition, for `async with`; it touches no group.
 
         Args:
@@ -362,20 +211,7 @@ class Tube:
             retry_for_s: how long a Broker that is away is waited for.
             filters: message types to read; None reads everything. Batches may then be empty.
         """
-        partition = Partition.parse(partition) if isinstance(partition, str) else partition
-        chosen = check_filters((partition.topic,), filters)
-        reader = Reader(
-            self._open(),
-            self._open_metadata(),
-            partition,
-            start=start,
-            end=end,
-            end_exists=end_exists,
-            on_malformed=on_malformed,
-            retry_for_s=retry_for_s,
-            filters=chosen.get(partition.topic, frozenset()),
-        )
-        return self._clients.add(reader)
+        return self._open_clients().reader(options)
 
     @property
     def known(self) -> Known:
@@ -494,49 +330,8 @@ class Tube:
         assert self._metadata is not None  # it is made when the connection is open
         return self._metadata
 
-    def _consumer(self, options: ConsumerOptions, *, kind: str = "Pull") -> Consumer:
-        return Consumer(self._open(), self._open_metadata(), options, kind=kind)
-
-
-class _Client(Protocol):
-    """A producer, a consumer of any kind, a reader."""
-
-    @property
-    def ended(self) -> bool:
-        """True if it was closed."""
-        ...
-
-    async def close(self) -> None:
-        """Close it. Idempotent."""
-        ...
-
-
-C = TypeVar("C", bound=_Client)
-
-
-class _OpenClients:
-    """The clients of a `Tube` that have not ended.
-
-    The invariants: closing is bounded in time; a failure of one leaves no other open.
-    """
-
-    def __init__(self) -> None:
-        self._open: list[_Client] = []
-        self._close_within_s = 0.0
-        """The longest time that any of them has for closing."""
-
-    def add(self, client: C, *, close_timeout_s: float = 0.0) -> C:
-        """Add a client, and the time that it may take to close."""
-        self._close_within_s = max(self._close_within_s, close_timeout_s)
-        self._open = [one for one in self._open if not one.ended]
-        self._open.append(client)
-        return client
-
-    async def close(self) -> Sequence[BaseException]:
-        """Close all clients at once; return the failures. Clients that take too long are left open."""
-        clients, self._open = self._open, []
-        ended: Sequence[BaseException | None] = ()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._close_within_s + CLOSE_MARGIN_S):
-                ended = await asyncio.gather(*(one.close() for one in clients), return_exceptions=True)
-        return [error for error in ended if error is not None]
+    def _open_clients(self) -> OpenClients:
+        """Return the clients of an open connection."""
+        self._open()
+        assert self._clients is not None  # made with the metadata client
+        return self._clients

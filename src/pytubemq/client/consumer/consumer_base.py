@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.consumer.broker_heartbeats import send_heartbeats
 from pytubemq.client.consumer.fetch_throttle import RateLimits
+from pytubemq.client.option_arguments import takes
 from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.session.events import Connected, Event, Lost, Rebalanced
 from pytubemq.client.session.flow_rules import FlowControl
@@ -155,14 +156,8 @@ class ConsumerBase:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def batches(
-        self,
-        *,
-        max_messages: int = 500,
-        max_wait_s: float = 1.0,
-        max_bytes: int | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> Batches:
+    @takes(FetchOptions)
+    def batches(self, options: FetchOptions) -> Batches:
         """Iterate over the batches of all partitions, as they come; each is one fetch from one partition.
 
         A partition hands out its next batch only after the one before was confirmed, rejected, or given back after
@@ -174,22 +169,22 @@ class ConsumerBase:
             max_bytes: most bytes of payload in a batch; one message may exceed it.
             idle_timeout_s: end the iteration when nothing has come for so long; None goes on forever.
         """
-        options = FetchOptions(
-            max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes, idle_timeout_s=idle_timeout_s
-        )
-        self._check()
-        self._fetch_with(options)
+        self.fetch_with(options)
         return Batches(self, options)
+
+    def fetch_with(self, options: FetchOptions) -> None:
+        """Fetch within these limits from now on."""
+        self._check()
+        self.fetch_options = options
+        self._wake_all()
 
     async def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
         """Return the next batch; None if none came within `timeout_s`, or the consumer was closed meanwhile.
 
         It is fetched as the last call of `batches` said, or within that method's defaults.
         """
-        if not self._entered:
-            self._check()
         if self.fetch_options is None:
-            self._fetch_with(FetchOptions())
+            self.fetch_with(FetchOptions())
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -361,10 +356,6 @@ class ConsumerBase:
             self._membership.poke()
 
     # --- inside ---------------------------------------------------------------------------------------------
-
-    def _fetch_with(self, options: FetchOptions) -> None:
-        self.fetch_options = options
-        self._wake_all()
 
     def _wake_all(self) -> None:
         for consumer in self._partitions.values():

@@ -19,12 +19,12 @@ from pytubemq.client.consumer.confirms import Confirm, ConfirmBackoff, Confirms,
 from pytubemq.client.consumer.fetch import Fetch, payload_bytes
 from pytubemq.client.consumer.fetch_throttle import FetchThrottle
 from pytubemq.client.consumer.skip_report import SkipReport
-from pytubemq.client.options import Start
 from pytubemq.client.received.batch import Batch
 from pytubemq.client.received.unpacker import LOST_THERE, Portions, Unpacker
 from pytubemq.client.session.cluster import is_refusal
 from pytubemq.client.session.events import PositionMoved, Skipped, SlowConsumer
 from pytubemq.client.session.registration import UNREGISTER_TIMEOUT_S, Registration
+from pytubemq.client.start_position import Start
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
 from pytubemq.errors import Code, StaleBatchError, TransportError, TubeError

@@ -14,10 +14,9 @@ import contextvars
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.session.events import HandlerFailed
 from pytubemq.client.session.tasks import Tasks
@@ -30,14 +29,12 @@ if TYPE_CHECKING:
 
     from pytubemq.client.consumer.consumer import Consumer
     from pytubemq.client.consumer.consumer_base import ConsumerStats
-    from pytubemq.client.options import PushOptions
+    from pytubemq.client.options import Handler, PushOptions
     from pytubemq.client.received.batch import Batch
     from pytubemq.model.ids import Partition
 
 logger = logging.getLogger(__name__)
 
-Handler: TypeAlias = Callable[[Any], Awaitable[object] | object]
-"""Takes a `Batch`, or with `by_message` a `Message`."""
 AGAIN: Final = Backoff(first_s=0.1, most_s=30.0)
 """Before a batch whose handler raised is fetched again, longer after each failure in a row."""
 
@@ -92,9 +89,7 @@ class PushConsumer:
         options = self.options
         if not self._async:
             self._threads = ThreadPoolExecutor(options.workers, thread_name_prefix="pytubemq-push")
-        self._consumer.batches(
-            max_messages=options.max_messages, max_wait_s=options.max_wait_s, max_bytes=options.max_bytes
-        )
+        self._consumer.fetch_with(options.fetch)
         for number in range(options.workers):
             self._tasks.spawn(self._work(), name=f"push-{self._consumer.options.group}-{number}")
         return self

@@ -83,7 +83,7 @@ class GroupRanges:
         known: Known | None = None,
     ) -> None:
         """`known`: state that another process has passed on; then no Master is asked before that is needed."""
-        self._cluster = Cluster(masters, ConnectOptions(client_name=client_name, known=known))
+        self._cluster = Cluster(ConnectOptions(masters, client_name=client_name, known=known))
         self._metadata = MetadataClient(self._cluster, retry_for_s=retry_for_s)
 
     async def open(self) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import datetime
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from pytubemq.client.options import FetchOptions, OnMalformed, Start, named_start
+from pytubemq.client.option_arguments import takes
+from pytubemq.client.options import FetchOptions, ReaderOptions, ReadOptions
 from pytubemq.client.received.batch import ReadBatch
 from pytubemq.client.received.unpacker import Portions, Unpacked, Unpacker
 from pytubemq.client.session.cluster import Cluster, check
 from pytubemq.client.session.retry import call_with_retry
+from pytubemq.client.start_position import Start
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
-from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
 from pytubemq.wire.batch.fetch_batches import decode_read_range
 from pytubemq.wire.protocol.extensions import Capability
@@ -32,39 +33,18 @@ if TYPE_CHECKING:
     from pytubemq.client.session.metadata import MetadataClient
     from pytubemq.wire.batch.fetch_batches import Fetched
 
-DEFAULT_READ_MESSAGES = 10_000
-DEFAULT_READ_BYTES = 4 << 20
-
 
 class Reader:
     """Made by `Tube.reader`; use it with `async with`."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        metadata: MetadataClient,
-        partition: Partition | str,
-        *,
-        start: int | Start | str | datetime,
-        end: int | Start | str | datetime | None,
-        end_exists: bool,
-        on_malformed: OnMalformed,
-        retry_for_s: float,
-        filters: frozenset[str] = frozenset(),
-    ) -> None:
-        self.partition = Partition.parse(partition) if isinstance(partition, str) else partition
+    def __init__(self, cluster: Cluster, metadata: MetadataClient, options: ReaderOptions) -> None:
+        self.partition = options.partition
         self._cluster = cluster
         self._metadata = metadata
-        self._start = _check_place("start", start)
-        self._end = None if end is None else _check_place("end", end)
-        self._end_exists = end_exists
-        if on_malformed not in get_args(OnMalformed):
-            raise ConfigError(f"on_malformed is {on_malformed!r}", hint='write "raise" or "raw"')
-        self._filters = filters
-        self._unpacker = Unpacker(self.partition, filters or None, raw=on_malformed == "raw")
+        self._options = options
+        self._unpacker = Unpacker(self.partition, options.filters or None, raw=options.on_malformed == "raw")
         self._rest: Portions | None = None
         """Fetched messages beyond the last batch."""
-        self._retry_for_s = retry_for_s
         self._next: int | None = None
         self._stop: int | None = None
         self._reads: set[asyncio.Task[ReadBatch | None]] = set()
@@ -85,19 +65,19 @@ class Reader:
         self._cluster.check_usable()
         earliest, latest = (await self._metadata.offsets([self.partition]))[self.partition]
         ends = {Start.EARLIEST: earliest, Start.LATEST: latest, Start.ALWAYS_LATEST: latest}
-        self._next = await self._offset(self._start, ends)
-        self._stop = None if self._end is None else await self._offset(self._end, ends)
+        self._next = await self._offset(self._options.start, ends)
+        self._stop = None if self._options.end is None else await self._offset(self._options.end, ends)
         self._check_start(earliest, latest)
         self._closed = False
         return self
 
     def _check_start(self, earliest: int, latest: int) -> None:
         """Check that the range does not begin behind its end."""
-        if not isinstance(self._start, int) or self._stop is None or self._start <= self._stop:
+        if not isinstance(self._options.start, int) or self._stop is None or self._options.start <= self._stop:
             return
-        if isinstance(self._end, int) or self._end is Start.LATEST:
+        if isinstance(self._options.end, int) or self._options.end is Start.LATEST:
             raise MessageError(
-                f"start is {self._start}, beyond the end of the range at {self._stop}",
+                f"start is {self._options.start}, beyond the end of the range at {self._stop}",
                 hint=f"{self.partition} has messages from offset {earliest} to before {latest}",
                 code=Code.BAD_REQUEST,
             )
@@ -129,14 +109,8 @@ class Reader:
         """The end of the range; None if it goes on with the partition."""
         return self._stop
 
-    def batches(
-        self,
-        *,
-        max_messages: int = DEFAULT_READ_MESSAGES,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        max_wait_s: float = 1.0,
-        idle_timeout_s: float | None = None,
-    ) -> ReadBatches:
+    @takes(ReadOptions)
+    def batches(self, options: ReadOptions) -> ReadBatches:
         """Iterate over the range in batches. Without an `end` it waits for more at the partition's end.
 
         Args:
@@ -145,9 +119,6 @@ class Reader:
             max_wait_s: how long the Broker may hold a fetch at the partition's end.
             idle_timeout_s: end the iteration when nothing has come for so long; None goes on.
         """
-        options = FetchOptions(
-            max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
-        )
         return ReadBatches(self, options)
 
     def fetch_ahead(self, options: FetchOptions) -> asyncio.Task[ReadBatch | None]:
@@ -174,7 +145,7 @@ class Reader:
         start = self._next
         fetched = await call_with_retry(
             lambda: self._fetch(start, options),
-            for_s=self._retry_for_s,
+            for_s=self._options.retry_for_s,
             rng=self._cluster.rng,
             renew_token=lambda: self._metadata.renew_token(self.partition.topic),
         )
@@ -186,7 +157,7 @@ class Reader:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
         end = head.next_offset if self._stop is None else min(head.next_offset, self._stop)  # a pack comes whole
         found = self._unpacker.read(fetched.records, fetched.damaged, start=start, end=end)
-        if self._filters:
+        if self._options.filters:
             return self._filtered(found, start, end, options)
         return self._portion(self._portions(found, start, end), options)
 
@@ -234,7 +205,7 @@ class Reader:
     def _check_end(self, newest: int | None) -> None:
         """Check after an empty response that the partition does not end before the range, because then nothing ever
         comes."""
-        if self._end_exists and self._stop is not None and newest is not None and 0 <= newest < self._stop:
+        if self._options.end_exists and self._stop is not None and newest is not None and 0 <= newest < self._stop:
             raise OffsetMovedError(
                 f"partition {self.partition} ends at {newest}, before the end {self._stop} of the range to read",
                 hint="its Broker has lost messages that it had before; see what happened to its data directory",
@@ -245,7 +216,7 @@ class Reader:
         connection = await self._metadata.connection(
             self.partition.broker_id, self.partition.topic, Capability.READ_RANGE, "read a range"
         )
-        if self._filters and Capability.RANGE_FILTERS not in connection.capabilities:
+        if self._options.filters and Capability.RANGE_FILTERS not in connection.capabilities:
             raise ConfigError(
                 f"the Broker {self.partition.broker_id} at {connection.peer} reads no range by message type",
                 hint="bring it to this version, or leave the filters out",
@@ -260,7 +231,7 @@ class Reader:
             max_bytes=options.max_bytes,
             max_wait_ms=int(options.max_wait_s * 1000) or None,
             auth_info=self._cluster.auth_info,
-            filters=tuple(sorted(self._filters)),
+            filters=tuple(sorted(self._options.filters)),
         )
         response = await connection.call(
             Method.READ_RANGE_C2B,
@@ -330,14 +301,3 @@ def _moved_hint(head: ReadRangeResponseB2C) -> str | None:
     if head.err_code != Code.MOVED:
         return None
     return f"what lay there has been deleted; the first offset now is {head.min_offset}"
-
-
-def _check_place(name: str, value: int | Start | str | datetime) -> int | Start | datetime:
-    value = named_start(value)
-    if isinstance(value, (Start, datetime)):
-        return value
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}", hint="write an offset, 'earliest', 'latest', or a datetime")
-    if value < 0:
-        raise MessageError(f"{name} is {value}", hint="offsets count from 0", code=Code.BAD_REQUEST)
-    return value

@@ -62,10 +62,10 @@ def check(response: A, *, hint: str | None = None) -> A:
 class Cluster:
     """The connections to a cluster's Masters and Brokers."""
 
-    def __init__(self, masters: Sequence[Address], options: ConnectOptions) -> None:
+    def __init__(self, options: ConnectOptions) -> None:
         self.options = options
         self.pool = ConnectionPool()
-        self.masters = MasterClient(masters, self.pool)
+        self.masters = MasterClient(options.masters, self.pool)
         self.events = EventQueue()
         self.rng = random.random
         self.host = "127.0.0.1"

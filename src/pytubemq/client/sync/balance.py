@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.consumer.client_balance import consumer as consumers
     from pytubemq.client.consumer.client_balance.consumer import PartitionOffset
-    from pytubemq.client.consumer.client_balance.options import BalanceOptions
+    from pytubemq.client.options import BalanceOptions
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.client.consumer import consumer_base
+from pytubemq.client.option_arguments import takes
+from pytubemq.client.options import FetchOptions
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client.consumer import consumer as consumers
-    from pytubemq.client.consumer import consumer_base
     from pytubemq.client.consumer.consumer_base import ConsumerStats
     from pytubemq.client.received import batch as batches_of
     from pytubemq.model.ids import Partition
@@ -90,19 +93,11 @@ class ConsumerBase:
         if not self._io.closed:
             self._io.run(self._consumer.close())
 
-    def batches(
-        self,
-        *,
-        max_messages: int = 500,
-        max_wait_s: float = 1.0,
-        max_bytes: int | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> Iterator[Batch]:
+    @takes(FetchOptions, like=consumer_base.ConsumerBase.batches)
+    def batches(self, options: FetchOptions) -> Iterator[Batch]:
         """Iterate over the batches of all partitions, as they come; arguments as in `pytubemq.Consumer.batches`."""
-        self._io.call(
-            lambda: self._consumer.batches(max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes)
-        )
-        return self._iterate(idle_timeout_s)
+        self._io.call(lambda: self._consumer.fetch_with(options))
+        return self._iterate(options.idle_timeout_s)
 
     def _iterate(self, idle_timeout_s: float | None) -> Iterator[Batch]:
         while (batch := self.next_batch(timeout_s=idle_timeout_s)) is not None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from pytubemq.client.options import ProducerOptions
     from pytubemq.client.producer import producer as producers
     from pytubemq.client.producer.messages.message_checks import Body, Encoded
     from pytubemq.client.producer.producer import ProducerStats
@@ -50,11 +51,11 @@ class _Waiting(NamedTuple):
 class Producer:
     """Sends messages to one topic. Made by `Tube.producer`; use it with `with`. Safe to share between threads."""
 
-    def __init__(self, io: IoThread, producer: producers.Producer, max_messages: int, max_bytes: int) -> None:
+    def __init__(self, io: IoThread, producer: producers.Producer, options: ProducerOptions) -> None:
         self._io = io
         self._producer = producer
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
+        self._max_messages = options.max_buffer_messages
+        self._max_bytes = options.max_buffer_bytes
         self._queue: deque[_Waiting] = deque()
         self._put_messages = self._taken_messages = 0
         self._put_bytes = self._taken_bytes = 0

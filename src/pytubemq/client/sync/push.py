@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.consumer import push_consumer as engine
-    from pytubemq.client.consumer.push_consumer import Handler, PushStats
+    from pytubemq.client.consumer.push_consumer import PushStats
+    from pytubemq.client.options import Handler
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 

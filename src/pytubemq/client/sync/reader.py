@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.client.options import FetchOptions
-from pytubemq.client.reader.reader import DEFAULT_READ_BYTES, DEFAULT_READ_MESSAGES, ReadBatches
+from pytubemq.client.option_arguments import takes
+from pytubemq.client.options import ReadOptions
+from pytubemq.client.reader import reader as readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from pytubemq.client.reader import reader as readers
     from pytubemq.client.received import batch as batches_of
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
@@ -54,21 +54,12 @@ class Reader:
         """The end of the range; None if it goes on with the partition."""
         return self._reader.end
 
-    def batches(
-        self,
-        *,
-        max_messages: int = DEFAULT_READ_MESSAGES,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        max_wait_s: float = 1.0,
-        idle_timeout_s: float | None = None,
-    ) -> Iterator[batches_of.ReadBatch]:
+    @takes(ReadOptions, like=readers.Reader.batches)
+    def batches(self, options: ReadOptions) -> Iterator[batches_of.ReadBatch]:
         """Iterate over the range in batches; arguments as in `pytubemq.Reader.batches`."""
-        options = FetchOptions(
-            max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
-        )
-        return self._iterate(ReadBatches(self._reader, options))
+        return self._iterate(readers.ReadBatches(self._reader, options))
 
-    def _iterate(self, inner: ReadBatches) -> Iterator[batches_of.ReadBatch]:
+    def _iterate(self, inner: readers.ReadBatches) -> Iterator[batches_of.ReadBatch]:
         async def following() -> batches_of.ReadBatch | None:
             return await anext(inner, None)
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
-from pytubemq.client.consumer.client_balance.options import META_CHECK_S, NODE_WAIT_S
-from pytubemq.client.options import Bound, FirstConnect, OnError, OnMalformed, Start
+from pytubemq.client.option_arguments import function_takes, takes
+from pytubemq.client.options import (
+    BalanceOptions,
+    ConnectOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    PushOptions,
+    ReaderOptions,
+)
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
@@ -14,44 +21,24 @@ from pytubemq.client.sync.push import PushConsumer, for_threads
 from pytubemq.client.sync.reader import Reader
 from pytubemq.client.sync.thread import SyncThread
 from pytubemq.errors import ClosedError
-from pytubemq.model.limits import (
-    CONFIRM_TIMEOUT_S,
-    DEFAULT_REQUEST_TIMEOUT_S,
-    PRODUCER_BUFFER_BYTES,
-    PRODUCER_BUFFER_MESSAGES,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client.consumer.push_consumer import Handler
     from pytubemq.client.partition_state import Known, PartitionLook
     from pytubemq.client.session.events import Event
-    from pytubemq.model.ids import Address, BrokerInfo, Partition
+    from pytubemq.client.start_position import Start
+    from pytubemq.model.ids import BrokerInfo, Partition
     from pytubemq.net.iothread import IoThread
     from pytubemq.wire.protocol.extensions import Capability
 
 
-def connect(
-    masters: str | Sequence[Address],
-    *,
-    first_connect: FirstConnect = "fail",
-    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-    client_name: str = "",
-    known: Known | None = None,
-) -> Tube:
+@function_takes(ConnectOptions, like=engine.connect)
+def connect(options: ConnectOptions) -> Tube:
     """Return a connection to a cluster, for `with`; arguments and errors as in `pytubemq.connect`."""
-    return Tube(
-        engine.connect(
-            masters,
-            first_connect=first_connect,
-            request_timeout_s=request_timeout_s,
-            client_name=client_name,
-            known=known,
-        )
-    )
+    return Tube(engine.Tube(options))
 
 
 class Tube:
@@ -89,177 +76,39 @@ class Tube:
         finally:
             io.close()
 
-    def producer(
-        self,
-        topic: str,
-        *,
-        linger_s: float = 0.0,
-        max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES,
-        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
-        delivery_timeout_s: float = 60.0,
-        close_timeout_s: float = 10.0,
-        batching: bool = True,
-        idempotent: bool = True,
-    ) -> Producer:
+    @takes(ProducerOptions, like=engine.Tube.producer)
+    def producer(self, options: ProducerOptions) -> Producer:
         """Return a producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
-        made = self._open().call(
-            lambda: self._tube.producer(
-                topic,
-                linger_s=linger_s,
-                max_buffer_messages=max_buffer_messages,
-                max_buffer_bytes=max_buffer_bytes,
-                delivery_timeout_s=delivery_timeout_s,
-                close_timeout_s=close_timeout_s,
-                batching=batching,
-                idempotent=idempotent,
-            )
-        )
-        return Producer(self._open(), made, max_buffer_messages, max_buffer_bytes)
+        io = self._open()
+        return Producer(io, io.call(lambda: self._tube._open_clients().producer(options)), options)
 
-    def consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        bound: Bound | None = None,
-    ) -> Consumer:
+    @takes(ConsumerOptions, like=engine.Tube.consumer)
+    def consumer(self, options: ConsumerOptions) -> Consumer:
         """Return a consumer of a group, for `with`; arguments as in `pytubemq.Tube.consumer`."""
-        made = self._open().call(
-            lambda: self._tube.consumer(
-                group,
-                topic,
-                *topics,
-                start=start,
-                filters=filters,
-                confirm_timeout_s=confirm_timeout_s,
-                close_timeout_s=close_timeout_s,
-                fetch_interval_s=fetch_interval_s,
-                max_messages_per_s=max_messages_per_s,
-                max_bytes_per_s=max_bytes_per_s,
-                bound=bound,
-            )
-        )
-        return Consumer(self._open(), made)
+        io = self._open()
+        return Consumer(io, io.call(lambda: self._tube._open_clients().consumer(options)))
 
-    def balance_consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        node_id: int | None = None,
-        source_count: int | None = None,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        manual: bool = False,
-        confirm_timeout_s: float | None = None,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        meta_check_s: float = META_CHECK_S,
-        node_wait_s: float = NODE_WAIT_S,
-    ) -> BalanceConsumer:
+    @takes(BalanceOptions, like=engine.Tube.balance_consumer)
+    def balance_consumer(self, options: BalanceOptions) -> BalanceConsumer:
         """Return a consumer that divides a group's partitions with its fellows, for `with`; see `pytubemq.Tube`."""
-        made = self._open().call(
-            lambda: self._tube.balance_consumer(
-                group,
-                topic,
-                *topics,
-                node_id=node_id,
-                source_count=source_count,
-                start=start,
-                filters=filters,
-                manual=manual,
-                confirm_timeout_s=confirm_timeout_s,
-                close_timeout_s=close_timeout_s,
-                fetch_interval_s=fetch_interval_s,
-                max_messages_per_s=max_messages_per_s,
-                max_bytes_per_s=max_bytes_per_s,
-                meta_check_s=meta_check_s,
-                node_wait_s=node_wait_s,
-            )
-        )
-        return BalanceConsumer(self._open(), made)
+        io = self._open()
+        return BalanceConsumer(io, io.call(lambda: self._tube._open_clients().balance_consumer(options)))
 
-    def push_consumer(
-        self,
-        group: str,
-        topic: str,
-        *topics: str,
-        handler: Handler,
-        workers: int = 8,
-        by_message: bool = False,
-        on_error: OnError = "retry",
-        max_messages: int = 500,
-        max_wait_s: float = 1.0,
-        max_bytes: int | None = None,
-        start: Start = Start.LATEST,
-        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        close_timeout_s: float = 5.0,
-        fetch_interval_s: float = 0.0,
-        max_messages_per_s: float | None = None,
-        max_bytes_per_s: float | None = None,
-        bound: Bound | None = None,
-    ) -> PushConsumer:
+    @takes(PushOptions, like=engine.Tube.push_consumer)
+    def push_consumer(self, options: PushOptions) -> PushConsumer:
         """Return a consumer that calls `handler`, for `with`; arguments as in `pytubemq.Tube.push_consumer`.
 
         A plain handler runs in a thread and gets a `sync.Batch`; a coroutine function runs on the client's own thread.
         """
         io = self._open()
-        made = io.call(
-            lambda: self._tube.push_consumer(
-                group,
-                topic,
-                *topics,
-                handler=for_threads(io, handler),
-                workers=workers,
-                by_message=by_message,
-                on_error=on_error,
-                max_messages=max_messages,
-                max_wait_s=max_wait_s,
-                max_bytes=max_bytes,
-                start=start,
-                filters=filters,
-                close_timeout_s=close_timeout_s,
-                fetch_interval_s=fetch_interval_s,
-                max_messages_per_s=max_messages_per_s,
-                max_bytes_per_s=max_bytes_per_s,
-                bound=bound,
-            )
-        )
-        return PushConsumer(io, made)
+        handler = for_threads(io, options.handler)
+        return PushConsumer(io, io.call(lambda: self._tube._open_clients().push_consumer(options, handler=handler)))
 
-    def reader(
-        self,
-        partition: Partition | str,
-        *,
-        start: int | Start | str | datetime = Start.EARLIEST,
-        end: int | Start | str | datetime | None = None,
-        end_exists: bool = False,
-        on_malformed: OnMalformed = "raise",
-        retry_for_s: float = 60.0,
-        filters: Sequence[str] | None = None,
-    ) -> Reader:
+    @takes(ReaderOptions, like=engine.Tube.reader)
+    def reader(self, options: ReaderOptions) -> Reader:
         """Return a reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
-        made = self._open().call(
-            lambda: self._tube.reader(
-                partition,
-                start=start,
-                end=end,
-                end_exists=end_exists,
-                on_malformed=on_malformed,
-                retry_for_s=retry_for_s,
-                filters=filters,
-            )
-        )
-        return Reader(self._open(), made)
+        io = self._open()
+        return Reader(io, io.call(lambda: self._tube._open_clients().reader(options)))
 
     @property
     def known(self) -> Known:

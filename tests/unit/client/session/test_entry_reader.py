@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def discovery() -> RouteDiscovery:
-    return RouteDiscovery(Cluster([Address("127.0.0.1", 1)], ConnectOptions()), ("demo",))
+    return RouteDiscovery(Cluster(ConnectOptions([Address("127.0.0.1", 1)])), ("demo",))
 
 
 async def test_a_producer_goes_on_with_the_brokers_that_it_can_read(discovery: RouteDiscovery) -> None:

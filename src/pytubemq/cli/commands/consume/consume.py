@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from pytubemq.client.options import Start
+    from pytubemq.client.start_position import Start
     from pytubemq.client.tube import Tube
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
@@ -172,7 +172,7 @@ async def _in_group(
     earliest: bool,
     idle_s: float | None,
 ) -> None:
-    from pytubemq.client.options import Start
+    from pytubemq.client.start_position import Start
 
     # A batch is confirmed as a whole: small ones for a small number make the end exact.
     size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
@@ -266,7 +266,7 @@ async def _read(
     follow: bool,
     idle_s: float | None,
 ) -> None:
-    from pytubemq.client.options import Start
+    from pytubemq.client.start_position import Start
 
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
     unread = Unread(options)
@@ -344,7 +344,7 @@ async def _check_deleted(tube: Tube, topic: str) -> None:
 async def _read_one(tube: Tube, partition: Partition, wanted: Wanted, unread: Unread, span: Span) -> TubeError | None:
     """Read one partition, behind what is lost, too, and up to what its Broker cannot serve; returns why it cannot be
     begun, if its Broker is away or one of the original."""
-    from pytubemq.client.options import Start
+    from pytubemq.client.start_position import Start
 
     start: int | Start | None = span.begin
     end: int | Start | None = None if span.follow else Start.LATEST

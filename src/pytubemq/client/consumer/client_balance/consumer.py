@@ -28,8 +28,8 @@ from pytubemq.wire.protocol.extensions import Capability
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from pytubemq.client.consumer.client_balance.options import BalanceOptions
     from pytubemq.client.consumer.partition_owner import OwnedPartition
+    from pytubemq.client.options import BalanceOptions
     from pytubemq.client.session.cluster import Cluster
     from pytubemq.client.session.metadata import MetadataClient
 

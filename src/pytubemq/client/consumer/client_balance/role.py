@@ -47,7 +47,7 @@ from pytubemq.wire.text.strings import TopicCondition, format_part_sub_info, for
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
-    from pytubemq.client.consumer.client_balance.options import BalanceOptions
+    from pytubemq.client.options import BalanceOptions
     from pytubemq.client.session.cluster import Cluster
     from pytubemq.client.session.flow_rules import FlowControl
     from pytubemq.model.ids import Partition

@@ -17,7 +17,7 @@ from pytubemq.errors import BadRequestError, ClosedError, ConfigError, RefusedEr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.client.consumer.client_balance.options import BalanceOptions
+    from pytubemq.client.options import BalanceOptions
     from pytubemq.client.session.cluster import Cluster
     from pytubemq.model.ids import Partition
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.client.consumer.client_balance.options import BalanceOptions
 from pytubemq.client.consumer.client_balance.role import REPORT_EVERY, BalanceRole
+from pytubemq.client.options import BalanceOptions
 from pytubemq.client.session.flow_rules import FlowControl
 from pytubemq.core.flow import DataLimit, EmptyReads
 from pytubemq.errors import ConnectionLostError, NotRegisteredError
@@ -114,9 +114,10 @@ class Stage:
         self.pokes = 0
         self.flow = FlowControl("g_bal", lambda: None)
         options = BalanceOptions(
-            group="g_bal",
-            topics=("filt", "demo"),
-            filters={"filt": frozenset({"abc"})},
+            "g_bal",
+            "filt",
+            "demo",
+            filters={"filt": ["abc"]},
             node_id=0,
             source_count=2,
             meta_check_s=0.1,
