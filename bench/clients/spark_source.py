@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytubemq.sync
 from bench.clients.window import Window, report, spec
 from pytubemq.net.client.masters import parse_masters
-from pytubemq.spark.source.plan.plan import OffsetRange
+from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
 from pytubemq.spark.source.schema import COLUMNS

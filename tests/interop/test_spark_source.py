@@ -25,7 +25,7 @@ from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan.plan import OffsetRange
+from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.planning.survey import Survey
 from pytubemq.spark.source.read.fetch import close_kept
 from pytubemq.spark.source.read.task import RangePartition, read_range

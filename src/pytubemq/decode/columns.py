@@ -61,7 +61,7 @@ class Type:
 
     @property
     def nested(self) -> bool:
-        """Whether it holds other types."""
+        """True if it contains other types."""
         return self.name in ("array", "map", "struct")
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HARMLESS: Final = r"^[+-]?[0-9]{1,38}(\.[0-9]{0,38})?$"
-"""What Arrow reads as we would."""
+"""The texts that Arrow reads to the same decimal as this module."""
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[Ee][+-]?[0-9]+)?")
 
 

@@ -41,7 +41,7 @@ class OptionValues:
         return value
 
     def flag(self, name: str) -> bool:
-        """Whether it is set; False where the format has no such option."""
+        """True if the option is set; False where the format has no such option."""
         return self._values.get(name) is True
 
     def count(self, name: str) -> int:

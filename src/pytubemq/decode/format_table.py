@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Takes(Enum):
-    """What an option's value may be."""
+    """The kinds of values that an option takes."""
 
     TEXT = "a text"
     CHARACTER = "one character, or \\t, \\n, \\r, \\0, \\\\ or \\u and four hex digits"

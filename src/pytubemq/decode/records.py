@@ -34,9 +34,9 @@ class Records:
     extra: Sequence[Any] = ()
     attributes: Sequence[Mapping[str, str]] | None = None
     groups: Any = None
-    """Of each record, the position in `attributes`."""
+    """The position of each record in `attributes`."""
     first_number: int = 0
-    """Of the first record within its message, which may have begun in a portion before."""
+    """The number of the first record within its message, which may have begun in a portion before."""
     rejections: list[Rejection] = field(default_factory=list)
     """Messages that were not taken apart."""
 
@@ -57,7 +57,7 @@ class Wrapper(Protocol):
     """Takes messages apart."""
 
     columns: tuple[Column, ...]
-    """What it adds to each row."""
+    """The columns that it adds to each row."""
     needs: tuple[str, ...]
 
     def records(self, batch: Any, first_row: int) -> Iterator[Records]:
@@ -85,9 +85,9 @@ def in_lines(records: Records, delimiter: str, first_row: int) -> Iterator[Recor
             yield _cut(records.part(begun, at), mark)
             begun, lines = at, count + 1
             if lines > MAX_RECORDS_PER_MESSAGE:
-                told = f"{lines} records, more than the {MAX_RECORDS_PER_MESSAGE} allowed"
+                detail = f"{lines} records, more than the {MAX_RECORDS_PER_MESSAGE} allowed"
                 row, data = records.rows[at].as_py(), records.data[at].as_py()
-                records.rejections.append(Rejection(row, None, LINES_REASON, told, data))
+                records.rejections.append(Rejection(row, None, LINES_REASON, detail, data))
                 begun, lines = at + 1, 0
     last = _cut(records.part(begun, len(counts)), mark)
     last.rejections = records.rejections
@@ -124,8 +124,9 @@ class Numbering:
         self._next = 0
 
     def first(self, rows: Any) -> int:
-        """The number of a portion's first record; `rows` are of each record its message's, rising. To be asked of each
-        portion, once.
+        """Return the number of a portion's first record; to be called once for each portion, in order.
+
+        `rows` are the rows of the records' messages, rising.
         """
         if rows is None or not len(rows):
             return 0
@@ -137,8 +138,9 @@ class Numbering:
 
 
 def numbers_within(rows: Any, first: int = 0) -> list[int]:
-    """Of records in the order of their messages' rows, the number of each within its message; `first` is that of the
-    first one.
+    """Number each record within its message, for records in the order of their messages' rows.
+
+    The first one is `first`.
     """
     numbers: list[int] = []
     last, number = -1, first

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Of the known names the one nearest to a misspelt one, if any is near; case does not count."""
+    """Return the known name that a misspelt one resembles most, if any does; case does not count."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[close[0]] if close else None

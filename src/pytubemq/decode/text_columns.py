@@ -33,7 +33,7 @@ Bad = dict[int, str]
 
 @dataclass(frozen=True, slots=True)
 class TextRules:
-    """How text is read."""
+    """The rules by which text is read."""
 
     null_literal: str | None = None
     empty_is_null: bool = False
@@ -92,7 +92,7 @@ class TextColumn:
 
     @property
     def parsed_kind(self) -> Any:
-        """What pyarrow's csv reader may make of the column, for `from_parsed`; None if it cannot."""
+        """The type to which pyarrow's csv reader parses the column, for `from_parsed`; None if it cannot."""
         if pa.types.is_decimal(self.kind):
             return pa.string()
         if not pa.types.is_timestamp(self.kind):
@@ -100,7 +100,7 @@ class TextColumn:
         return _NAIVE if self._rules.time_format == "iso" else None
 
     def from_parsed(self, array: Any) -> Any:
-        """What the csv reader made, as the column's type.
+        """Convert an array of the csv reader to the column's type.
 
         Raises:
             pa.ArrowInvalid: something does not fit.

@@ -100,14 +100,14 @@ class ValueColumn:
             try:
                 converted.append(None if value is None else self._convert(value))
             except (ValueError, TypeError, OverflowError, ArithmeticError, KeyError):
-                bad[row] = self._told(value)
+                bad[row] = self._detail(value)
                 converted.append(None)
         array, rows = singled_out(converted, lambda part: pa.array(part, self.kind), self.kind)
         for row in rows:
-            bad[row] = self._told(values[row])
+            bad[row] = self._detail(values[row])
         return array
 
-    def _told(self, value: Any) -> str:
+    def _detail(self, value: Any) -> str:
         return f"column {self.column.name}: {shown(value)} is no {self.column.type}"
 
 

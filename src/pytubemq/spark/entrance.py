@@ -1,4 +1,4 @@
-"""Where Spark calls this package on the driver: an error of ours leaves by the way it came in, and shows no other.
+"""The boundary where Spark calls this package on the driver: our errors leave it without an internal traceback.
 
 The invariant: the error itself is the same, with its text, remedy and kind; any other exception keeps its whole trace,
 for that is a fault of this package.

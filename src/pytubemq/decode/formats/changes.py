@@ -1,4 +1,4 @@
-"""What Canal's and Debezium's messages share: changes of rows, and columns that tell of the change.
+"""Changes of rows, common to Canal's and Debezium's messages, and the columns that describe a change.
 
 The invariant: a message's changes are rows all together, or the message is rejected.
 """
@@ -55,7 +55,7 @@ class Change:
     table: str | None = None
     before: Any = None
 
-    def told(self, name: str) -> Any:
+    def metadata(self, name: str) -> Any:
         """The value of a metadata column, but for `_ts`: microseconds."""
         match name:
             case "_op":
@@ -134,7 +134,7 @@ class ChangesFormat:
                 if name not in change.row:
                     bad.setdefault(row, f"column {name}: there is no such field")
         for name, kind in zip(self._metadata, self._kinds[len(self._names) :], strict=True):
-            arrays.append(pa.array([change.told(name) for change in changes], kind))
+            arrays.append(pa.array([change.metadata(name) for change in changes], kind))
         wrong: dict[int, str] = {}
         for row, detail in sorted(bad.items()):
             wrong.setdefault(records[row], detail)

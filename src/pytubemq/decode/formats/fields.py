@@ -64,7 +64,7 @@ def _field(text: str, at: int, delimiter: str | None, quote: str | None, escape:
 
 
 def _kept(text: str, at: int, delimiter: str, quote: str | None, escape: str | None) -> tuple[str, int]:
-    """Where the delimiter after a field stands that holds quotes anywhere."""
+    """Find the delimiter after a field that has quotes anywhere."""
     while at < len(text) and text[at] != delimiter:
         if text[at] == escape:
             at += 1

@@ -63,10 +63,10 @@ class JsonFormat:
                 if row in misread:
                     faults.append(Fault(row, f"the bytes are no {self._charset}"))
                     continue
-                try:  # the types are wrong, or the whole is no JSON; the first is told by its column below
+                try:  # the types are wrong, or the whole is no JSON; the first is reported with its column below
                     objects.append(self._loose.decode(text))
                 except (*MISPARSED, TypeError):
-                    faults.append(Fault(row, "there is no body" if text is None else _told(error, text)))
+                    faults.append(Fault(row, "there is no body" if text is None else _detail(error, text)))
                     continue
             records.append(row)
         return self._made(objects, records, faults, len(texts))
@@ -87,7 +87,7 @@ class JsonFormat:
 
 
 def _wire_type(column: Column, *, cast_strings: bool) -> Any:
-    """What msgspec checks; None always passes, NOT NULL is checked with the column."""
+    """Return the type that msgspec checks; None always passes, NOT NULL is checked with the column."""
     name = column.type.name
     if cast_strings and name != "string":
         return Any
@@ -105,7 +105,7 @@ def _wire_type(column: Column, *, cast_strings: bool) -> Any:
             return Any
 
 
-def _told(error: BaseException, text: str | bytes) -> str:
+def _detail(error: BaseException, text: str | bytes) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     return f"no JSON object of the columns: {unread(error, text)}"

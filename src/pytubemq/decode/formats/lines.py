@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BREAKS: Final = ("\n", "\r", "\ufeff")
-"""What a record must not hold to be a line."""
+"""Characters that a record must not contain to be one line."""
 TEXT: Final[Any] = pa.string()
 _TRUE: Final = ["true", "TRUE", "True", "1"]
 _FALSE: Final = ["false", "FALSE", "False", "0"]
@@ -34,7 +34,7 @@ def joined(texts: Any) -> Any:
 
 
 def are_lines(lines: Any, count: int, marks: Sequence[str]) -> bool:
-    """Whether so many records that were joined are a line each, without any of the marks."""
+    """True if each of `count` joined records is one line, without any of the marks."""
     content = lines.to_pybytes()
     return content.count(b"\n") == count and not any(mark.encode() in content for mark in (*BREAKS[1:], *marks))
 

@@ -43,9 +43,9 @@ def time_us(attributes: Mapping[str, str], zone: str) -> int | None:
     """The time of the records, in microseconds since 1970: `dt` in milliseconds, else `t` as 8, 10 or 12 digits."""
     text = attributes.get("dt")
     if text is not None and text.isascii() and text.isdigit() and len(text) < 20:
-        told = milliseconds_in_us(int(text))
-        if told is not None:
-            return told
+        in_us = milliseconds_in_us(int(text))
+        if in_us is not None:
+            return in_us
     text = attributes.get("t")
     return None if text is None else _digits_us(text, zone)
 

@@ -91,7 +91,7 @@ def binary_message(
     time_s: int,
     compress: bool = False,
 ) -> bytes:
-    """What stands between the magics of version 4: a binary message as an SDK sends it to a DataProxy."""
+    """Encode the part between the magics of version 4: a binary message as an SDK sends it to a DataProxy."""
     text = format_attributes(attributes).encode()
     if len(text) > _MOST_ATTRIBUTE_BYTES or len(records) > 0xFFFF:
         raise ValueError("a message of version 4 has at most 65,535 records and as many bytes of attributes")

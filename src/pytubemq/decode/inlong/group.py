@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much one message may be."""
+    """The largest message that is parsed."""
 
     size_bytes: int
     records: int

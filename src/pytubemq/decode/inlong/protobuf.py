@@ -83,8 +83,8 @@ def _piece(number: int, value: bytes) -> bytes:
 def _unpacked(body: bytes, attributes: Mapping[str, str], decompress: str, bounds: Bounds) -> bytes:
     how = decompress
     if how == "auto":
-        told = attributes.get("compressType")
-        how = _COMPRESSION.get(told, "") if told is not None else "gzip" if body.startswith(_GZIP) else "none"
+        number = attributes.get("compressType")
+        how = _COMPRESSION.get(number, "") if number is not None else "gzip" if body.startswith(_GZIP) else "none"
     match how:
         case "gzip":
             return unpack_gzip(body, bounds.size_bytes)
@@ -144,7 +144,7 @@ def _record(content: bytes, at: int, end: int) -> tuple[int, bytes, bytes, list[
 
 
 def _skipped(content: bytes, at: int, end: int) -> int:
-    """Where a field ends that is not known."""
+    """Return the end of a field with an unknown number."""
     tag, at = read_varint(content, at, end)
     match tag & 7:
         case 0:

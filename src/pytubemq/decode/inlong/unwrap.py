@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.decode.format_options import OptionValues
 
 PORTION_BYTES: Final = 16 * 1024 * 1024
-"""Of records, after decompression, that are decoded together; one message may have more."""
+"""Bytes of records, after decompression, that are decoded together; one message may have more."""
 MAX_LEADING_CHANGES: Final = 1_000
 """Changes of the number of predefined fields from group to group of a message: each begins a portion, which takes a
 millisecond or two.
@@ -157,7 +157,7 @@ class _Portion:
         self.rejections: list[Rejection] = []
 
     def takes(self, groups: list[Group]) -> bool:
-        """Whether there is room for a message."""
+        """True if there is room for a message."""
         self._size += sum(sum(map(len, group.records)) + 8 * len(group.records) for group in groups)
         return not self._data or self._size <= PORTION_BYTES
 

@@ -64,7 +64,7 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
     """
     from pytubemq.pipelines.frames.source import source_options
     from pytubemq.spark.source.options import parse_options
-    from pytubemq.spark.source.plan.plan import BrokerKind
+    from pytubemq.spark.source.planning.plan import BrokerKind
     from pytubemq.spark.source.planning.resolve import resolve_start
     from pytubemq.spark.source.planning.survey import Survey
     from pytubemq.spark.source.positions import Edge, Positions
@@ -119,7 +119,7 @@ def finds_java(pipeline: Pipeline) -> bool:
     """
     from pytubemq.pipelines.frames.source import source_options
     from pytubemq.spark.source.options import parse_options
-    from pytubemq.spark.source.plan.plan import BrokerKind
+    from pytubemq.spark.source.planning.plan import BrokerKind
     from pytubemq.spark.source.planning.survey import Survey
 
     survey = Survey(parse_options(source_options(pipeline)))

@@ -29,7 +29,7 @@ def check_reached(pipeline: Pipeline) -> None:
     for masters in _clusters(pipeline):
         cluster = Cluster(masters)
         try:
-            cluster.patiently(partial(_connected, cluster))
+            cluster.retried(partial(_connected, cluster))
         except TransportError:
             raise
         except TubeError:

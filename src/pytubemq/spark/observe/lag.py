@@ -1,8 +1,8 @@
-"""How far a query is behind its topics: decisions over what Spark tells of each batch, without Spark.
+"""The lag of a query behind its topics: decisions over what Spark reports of each batch, without Spark.
 
 The rules. Rows behind, by partition: the newest offset that the source reported when the batch was planned, minus the
 batch's end, in messages; exact at pytubemq Brokers, the most it can be at Java Brokers. Seconds behind, by partition,
-the first of these that can be told:
+the first of these that is known:
 
 1. none, where no row is behind;
 2. by the data, where the query tells its times (`observe_times`): the batch's time minus the newest append time read;
@@ -28,7 +28,7 @@ from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
 
 LOOKS_KEPT: Final = 256
-"""How many ends of a partition are remembered; with more, every second of the older ones goes."""
+"""End offsets remembered of a partition; beyond that, every second one of the older half is dropped."""
 OBSERVATION: Final = "tubemq_times"
 """The name under which a query tells of the times that it has read."""
 NEWEST: Final = "newest"
@@ -36,7 +36,7 @@ NEWEST: Final = "newest"
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A partition of a topic as a query stands to it. `seconds` is None where nothing can be told yet."""
+    """The lag of a query in one partition. `seconds` is None where it is not known yet."""
 
     partition: Partition
     read_to: int
@@ -46,7 +46,7 @@ class PartitionLag:
     at_least: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the lag as JSON values."""
         return {
             "partition": str(self.partition),
             "offset": self.read_to,
@@ -111,7 +111,7 @@ class QueryLag:
 
 @dataclass(slots=True)
 class _Seen:
-    """Where a partition ended, and when it was last seen so: both only grow."""
+    """The end offset of a partition and when it was last seen: both only grow."""
 
     since_s: float = 0.0
     """The first look."""
@@ -139,7 +139,7 @@ class _Seen:
 
 
 class LagMemory:
-    """What has been seen of one query, batch after batch."""
+    """The observations of one query, batch after batch."""
 
     def __init__(self) -> None:
         self._seen: dict[Partition, _Seen] = {}
@@ -219,7 +219,7 @@ def _time_s(text: Any) -> float:
 
 
 def _newest_s(observed: Any) -> float | None:
-    """What `observe_times` put into the progress."""
+    """Return the newest append time that `observe_times` put into the progress."""
     row = observed.get(OBSERVATION) if isinstance(observed, Mapping) else None
     if row is None:
         return None

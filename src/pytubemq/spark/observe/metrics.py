@@ -1,7 +1,7 @@
-"""The figures that a lag listener tells: which there are, and what they are now.
+"""The metrics of a lag listener, and their present values.
 
-The invariant: series are bounded. Of partitions at most `MOST_LABELS` are told apart, those furthest behind first; of
-queries at most `MOST_QUERIES`, the ones heard of last.
+The invariant: series are bounded. At most `MOST_LABELS` partitions have series of their own, those furthest behind
+first, and at most `MOST_QUERIES` queries, those last reported first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a listener keeps of each query: its last lag, and what has been counted since it was heard of.
+"""Totals that a listener keeps of each query: its last lag, and counts since the query was first seen.
 
 The invariant: counts of one name only grow, also over restarts of the query within the listener's life.
 """

@@ -2,7 +2,7 @@
 
 The way of a batch: the driver checks options, columns and topic once; each task packs its rows, has several packs under
 way, and ends when every one is acknowledged. The invariant: a task that ends well has delivered each of its rows at
-least once; with `idempotent=true` a repeat of the task can be told from new rows, at the Broker or by who reads.
+least once; with `idempotent=true` the Broker or a reader can distinguish a repeat of the task from new rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def in_fixed_order(frame: DataFrame, *, partitions: int, keys: Sequence[str] = ()) -> DataFrame:
-    """The same rows, divided and sorted by what they hold, so that a replay numbers them alike.
+    """Divide and sort the rows by their content, so that a replay numbers them alike.
 
     For batch writes of rows whose order is not given, as behind an aggregation: with it `planIsMapOnly=true` holds,
     if the rows themselves are the same each time.

@@ -1,4 +1,4 @@
-"""Which of a DataFrame's columns the sink takes for what, seen to on the driver before anything is sent.
+"""The use that the sink makes of each column of a DataFrame, checked on the driver before anything is sent.
 
 The invariant: every column has a use or is refused by name; a column of the wrong type is refused with the types that
 it may have.

@@ -42,8 +42,8 @@ class InLongEncoder:
         shared = {"groupId": self.group_id, "streamId": self.stream_id}
         made: list[bytes] = []
         for number, body in enumerate(bodies):
-            told = None if times_ms is None else times_ms[number]
-            at_ms = now_ms if told is None else told
+            time_ms = None if times_ms is None else times_ms[number]
+            at_ms = now_ms if time_ms is None else time_ms
             attributes = {**shared, "dt": str(at_ms)}
             made.append(
                 encode_inlong([(attributes, [body])], version=self.version, compress=self.compress, created_ms=at_ms)

@@ -1,7 +1,7 @@
-"""Who wrote a message: the same for each try of a task, and nobody else's.
+"""The identity of a message's writer: the same for each try of a task, and unique to it.
 
 Two ways to tell a repeat from a new row. *By number*: (query, batch, Spark partition, number of the row in its task).
-The Broker is told the same as a producer's id (query and Spark partition), epoch (batch) and sequence, and keeps each
+The Broker gets the same as a producer's id (query and Spark partition), epoch (batch) and sequence, and keeps each
 once. *By key*: (query, batch, hash of the row's key), which only a reader can tell. The invariant: what is derived here
 follows from the identity alone, so another process derives the same. `docs/design/spark-exactly-once.md` has the
 argument.
@@ -41,7 +41,7 @@ class Identity:
         return self.batch
 
     def producer_id(self) -> int:
-        """From 1 on, drawn from query and Spark partition: of 62 bits, so two never meet by chance."""
+        """Return the producer id of a query's Spark partition: 62 bits from 1 on, so two never meet by chance."""
         digest = blake2b(f"{self.query}\0{self.part}".encode(), digest_size=8, person=_PERSON).digest()
         return int.from_bytes(digest, "big") % (MAX_SEQUENCE >> 1) + 1
 

@@ -33,7 +33,7 @@ _MAX_QUERY_ID_CHARS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a writer was asked for."""
+    """The options of a writer, parsed."""
 
     masters: tuple[Address, ...]
     topic: str | None

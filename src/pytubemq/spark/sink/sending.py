@@ -15,9 +15,9 @@ from pytubemq.client.producer.receipts import Receipts
 from pytubemq.errors import MessageError, PartialSendError, TubeError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 from pytubemq.model.message import Receipt
+from pytubemq.spark.sink.duplicate_check import SingleRepeats, check_repeats
+from pytubemq.spark.sink.partition_choice import Stripes, for_key
 from pytubemq.spark.sink.payloads import payload_of_one, payloads
-from pytubemq.spark.sink.placing import Stripes, for_key
-from pytubemq.spark.sink.repeats import SingleRepeats, check_repeats
 from pytubemq.wire.protocol.extensions import Capability
 
 if TYPE_CHECKING:
@@ -38,18 +38,20 @@ MAX_UNANSWERED: Final = 200_000
 FEW: Final = 8
 """Up to so many messages in a row go one by one; they are packed with their neighbours on the way."""
 _DROPS_REPEATS: Final = Capability.IDEMPOTENT | Capability.READ_RANGE
-"""Of a Broker that knows a repeat by its number, and can be asked what stands there. Java Brokers do neither."""
+"""Capabilities of a Broker that detects duplicates by sequence and can show the stored message. Java Brokers have
+neither.
+"""
 _ANSWER_GRACE_S: Final = 30.0
 """Beyond the delivery timeout, by which every message ends in its producer: nothing hangs if that fails."""
 
 
 class Sent(NamedTuple):
-    """What a task has done."""
+    """The result of a task."""
 
     messages: int
     size_bytes: int
     repeated: int
-    """Of the messages: those that the Broker had already, from an earlier try."""
+    """Messages that the Broker had already, from an earlier try."""
 
 
 class _Flight(NamedTuple):
@@ -117,7 +119,7 @@ class Sending:
 
     @property
     def unanswered_bytes(self) -> int:
-        """What is sent and not seen to be acknowledged."""
+        """Bytes sent and not acknowledged yet."""
         return self._size_bytes
 
     def put(self, rows: Rows) -> None:
@@ -171,7 +173,7 @@ class Sending:
             if stripes is None:
                 yield None, places
             elif isinstance(places, range):
-                yield from stripes.divided(rows.first, len(rows))
+                yield from stripes.divide(rows.first, len(rows))
             else:
                 for target, part in groupby(places, lambda at: stripes.place(rows.first + at)):
                     yield target, list(part)
@@ -213,7 +215,7 @@ class Sending:
             yield msg_type, msg_time, group
 
     def _end(self, rows: Rows, at: int) -> object:
-        """What the identity's attributes of a row end with."""
+        """Return the end of the identity's attributes of a row."""
         return rows.first + at if rows.ids is None else rows.ids[at]
 
     def _send_together(
@@ -283,7 +285,7 @@ class Sending:
         self._size_bytes += flight.size_bytes
 
     def _wait_for(self, messages: int, size_bytes: int) -> None:
-        """Until there is room; and whatever has landed already is seen to, so that a failure is told soon."""
+        """Wait until there is room; check what was acknowledged meanwhile, so that a failure is reported soon."""
         most = self._options.max_buffer_bytes
         while self._flights and (
             self._flights[0].future.done()
@@ -312,18 +314,18 @@ class Sending:
     def _compare(self, flight: _Flight, receipts: Receipts | Receipt) -> None:
         """See to it that what was there already is the same."""
         partition = receipts.partition
-        untold = False
+        unmarked = False
         if (flight.topic, partition.broker_id) not in self._met:
             # the first request over a connection is one whose answer tells no repeat
             self._met.add((flight.topic, partition.broker_id))
-            untold = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
+            unmarked = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
         if isinstance(flight.encoded, EncodedBatches):
             assert isinstance(receipts, Receipts)
-            check_repeats(self._tube, receipts, flight.encoded, flight.rows, self._where, untold=untold)
+            check_repeats(self._tube, receipts, flight.encoded, flight.rows, self._where, unmarked=unmarked)
         else:
             assert isinstance(receipts, Receipt)
             payload, flag, _, _ = flight.encoded
-            self._single_repeats.add(receipts, payload, flag, flight.rows[0], untold=untold)
+            self._single_repeats.add(receipts, payload, flag, flight.rows[0], unmarked=unmarked)
 
     def _not_delivered(self, flight: _Flight, error: TubeError) -> TubeError:
         lost = len(error.failed) if isinstance(error, PartialSendError) else flight.messages
@@ -361,7 +363,7 @@ class Sending:
 
 
 def _pack_end(made: Sequence[bytes], start: int) -> int:
-    """Where the pack that begins at `start` ends."""
+    """Return the end of the pack that begins at `start`."""
     stop = min(start + MAX_PACK_MESSAGES, len(made))
     size_bytes = 0
     for at in range(start, stop):

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pytubemq.errors import ConfigError, TransportError
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.identity import Identity
-from pytubemq.spark.sink.pinned import partitions_of
+from pytubemq.spark.sink.pinned_partitions import partitions_of
 from pytubemq.spark.sink.rows import RowReader
 from pytubemq.spark.sink.sending import Sending
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.sink.columns import SinkColumns
     from pytubemq.spark.sink.options import SinkOptions
-    from pytubemq.spark.sink.pinned import Pins
+    from pytubemq.spark.sink.pinned_partitions import Pins
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -35,20 +35,20 @@ _CODEC: Final = "spark.sql.execution.arrow.compression.codec"
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What the driver decided; it travels with the writer."""
+    """The decisions of the driver; they travel with the writer."""
 
     options: SinkOptions
     columns: SinkColumns
     pins: Pins = ()
     """Partitions of the topic that the options name, where rows have to go to the same ones again; else ()."""
     query_id: str | None = None
-    """Of a batch write in idempotent mode; a stream's tasks know their query."""
+    """The identity of a batch write in idempotent mode; a stream's tasks know their query."""
     batch_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone(WriterCommitMessage):
-    """What one task has sent."""
+    """The report of one task to the driver."""
 
     part: int
     messages: int

@@ -1,6 +1,6 @@
 """The writers that Spark calls: made on the driver anew for each write and each micro-batch, then sent to the tasks.
 
-The invariants: what can be known to be wrong before anything is sent is told on the driver; nothing that a writer
+The invariants: what can be known to be wrong before anything is sent is reported on the driver; nothing that a writer
 learns on the way is needed by another one.
 """
 
@@ -16,7 +16,7 @@ from pytubemq.errors import ConfigError, NotFoundError, TransportError
 from pytubemq.spark.sink.columns import sink_columns
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.options import parse_options
-from pytubemq.spark.sink.pinned import pinned
+from pytubemq.spark.sink.pinned_partitions import pinned
 from pytubemq.spark.sink.task import TaskDone, TaskPlan, write_task
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.spark.sink.options import SinkOptions
-    from pytubemq.spark.sink.pinned import Pins
+    from pytubemq.spark.sink.pinned_partitions import Pins
 
 _log = logging.getLogger(__name__)
 
@@ -111,14 +111,14 @@ def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: 
 
 
 def _pins(options: SinkOptions, partitions: tuple[Partition, ...], checkpoint: str | None) -> Pins:
-    """Which partitions each batch is divided over, if that has to stay."""
+    """Return the partitions over which each batch is divided, if they must stay."""
     if not options.idempotent or options.topic is None:
         return ()
     return ((0, partitions),) if checkpoint is None else pinned(checkpoint, options.topic, partitions)
 
 
 def _partitions(options: SinkOptions) -> tuple[Partition, ...]:
-    """Of the topic that the options name, which has to be there; () where each row names its own."""
+    """Return the partitions of the topic in the options, which must exist; () where each row names its own."""
     if options.topic is None:
         return ()
     try:

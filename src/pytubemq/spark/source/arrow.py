@@ -40,7 +40,7 @@ class BatchBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def constant(self, name: str) -> str | int:
-        """What stands in every row: `topic`, `brokerId` or `partition`."""
+        """Return the value of every row: `topic`, `brokerId` or `partition`."""
         partition = self._partition
         if name == "topic":
             return partition.topic

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pytubemq.errors import ConfigError
 from pytubemq.model.missing_topic import LIST
 from pytubemq.spark.entrance import entrance
-from pytubemq.spark.source.plan.loss import lose
-from pytubemq.spark.source.plan.plan import plan, taken_back
+from pytubemq.spark.source.planning.loss import lose
+from pytubemq.spark.source.planning.plan import plan, truncations
 from pytubemq.spark.source.planning.resolve import check_named, check_order, resolve, resolve_start
 from pytubemq.spark.source.planning.survey import Survey
 from pytubemq.spark.source.planning.tasks import tasks
@@ -59,7 +59,7 @@ class TubeMqReader(DataSourceReader):
         check_named(ending, ends)
         if options.starting is not None:
             check_order(options.starting, ending, ends)
-        for hole in taken_back(start, ends):
+        for hole in truncations(start, ends):
             lose(hole, options)
         end = resolve(ending, ends, survey, now_ms=now_ms)
         return tasks(plan(start, end, ends), survey, options)

@@ -27,7 +27,7 @@ class TubeMqDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)`."""
+        """Return the name for `format(...)`."""
         return "tubemq"
 
     @entrance

@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Scope(StrEnum):
-    """Which reads take an option."""
+    """The reads that take an option."""
 
     BOTH = "both"
     BATCH = "batch"
@@ -27,7 +27,7 @@ class SourceOption:
     """In words, as the documentation shows it."""
     scope: Scope
     takes: str
-    """What its value is; errors say it, too."""
+    """The value that it takes; errors name it, too."""
     doc: str
     since: str = "0.1"
 
@@ -268,5 +268,5 @@ BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 
 
 def takes(name: str) -> str:
-    """What an option's value is."""
+    """Return the value that an option takes."""
     return BY_NAME[name.lower()].takes

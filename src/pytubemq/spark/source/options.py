@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 class OnDataLoss(StrEnum):
-    """What happens when rows that a batch needs are not there any more."""
+    """The effect of rows that a batch needs and that are gone."""
 
     FAIL = "true"
     IGNORE = "false"
@@ -39,7 +39,7 @@ class OnDataLoss(StrEnum):
 
 
 class NoSuchTime(StrEnum):
-    """What a partition does that has no message as new as asked for."""
+    """The effect on a partition that has no message as new as the time given."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -47,22 +47,22 @@ class NoSuchTime(StrEnum):
 
 
 class JavaReads(StrEnum):
-    """How far a Java Broker's partition is read."""
+    """The messages of a Java Broker's partition that are read."""
 
     ALL = "all"
     FLUSHED = "flushed"
-    """As far as it is on the Broker's disk."""
+    """Messages that are on the Broker's disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which topics are read: those named, or those whose names match."""
+    """The topics that are read: by name, or by a pattern that names match."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
 
     def has(self, topic: str) -> bool:
-        """Whether this topic is one of them."""
+        """True if this topic is read."""
         return topic in self.names if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
 
     def __str__(self) -> str:
@@ -83,13 +83,13 @@ class Limits:
 
     @property
     def any_most(self) -> bool:
-        """Whether there is an upper one."""
+        """True if there is an upper bound."""
         return self.damp_slow or not (self.max_rows is None and self.max_bytes is None and self.fetch_s is None)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader was asked for. `starting` and `ending` are None where nothing was said."""
+    """The options of a reader, parsed. `starting` and `ending` are None where they are not set."""
 
     masters: tuple[Address, ...]
     topics: Topics
@@ -114,7 +114,7 @@ class SourceOptions:
 
     @property
     def fail_on_data_loss(self) -> bool:
-        """Whether rows that are gone end the query."""
+        """True if missing rows end the query."""
         return self.on_data_loss is OnDataLoss.FAIL
 
 

@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as the user says it: edges, offsets, times and groups, by topic and partition.
+"""The start and end of a read as the user names them: edges, offsets, times and groups, by topic and partition.
 
 The invariant: what is said is kept as it was said; what it means now is `resolve`'s to find out, once.
 """
@@ -58,7 +58,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class AtGroup:
-    """How far a group has confirmed."""
+    """The confirmed offset of a group."""
 
     group: str
 

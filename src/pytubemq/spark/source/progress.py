@@ -3,7 +3,7 @@
 The query is the group's only member: it holds the partitions without reading from them. So a group that others use is
 refused, and so is a second query; and a query that is killed frees the group a few seconds later. The invariants: what
 is published is never ahead of what the query's checkpoint has finished; nothing is read back, so a query never depends
-on it; once the query runs, a failure to publish is told and tried again, and never ends it.
+on it; once the query runs, a failure to publish is logged and tried again, and never ends it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 EVERY_S: Final = 1.0
 """Progress is published at most so often, while there is more to do."""
 PREDECESSOR_S: Final = 15.0
-"""How long a member that may have died is waited for; a Master of ours lets go of one within 3 s of its connection."""
+"""Seconds to wait for a member that may have died; a Master of ours drops one within 3 s of its connection."""
 AT_ONCE: Final = 8
 """Partitions published at the same time."""
 
@@ -44,12 +44,12 @@ class GroupProgress:
         self._topics: tuple[str, ...] = ()
         self._published: dict[str, int] = {}
         self._at_s = float("-inf")
-        self._told = False
-        """Whether a failure has been logged that lasts."""
+        self._reported = False
+        """True once a failure that lasts has been logged."""
 
     @property
     def opened(self) -> bool:
-        """Whether the group is ours."""
+        """True if the group is ours."""
         return self._member is not None
 
     def open(self, offsets: Mapping[str, int]) -> None:
@@ -78,11 +78,11 @@ class GroupProgress:
             else:
                 self._move(self._member, offsets)
         except TubeError as error:
-            if not self._told:
+            if not self._reported:
                 logger.warning("the progress of group %s cannot be published for now: %s", self._group, error)
-            self._told = True
+            self._reported = True
         else:
-            self._told = False
+            self._reported = False
 
     def close(self) -> None:
         """Leave the group; what was published stays."""

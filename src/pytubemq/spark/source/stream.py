@@ -24,31 +24,31 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.entrance import entrance
-from pytubemq.spark.source.plan.loss import lose
-from pytubemq.spark.source.plan.plan import (
+from pytubemq.spark.source.planning.batch_limits import TaskRowLimit, TriggerDelay
+from pytubemq.spark.source.planning.loss import lose
+from pytubemq.spark.source.planning.partition_speeds import Speeds
+from pytubemq.spark.source.planning.plan import (
     Ends,
     Offsets,
     advance,
     backlog,
-    begun,
     capped,
     check_checkpoint,
     in_order,
-    moved_on,
     newest,
+    offsets_after,
     plan,
-    taken_back,
+    resume_offsets,
+    truncations,
 )
-from pytubemq.spark.source.planning.batch_pace import Patience, TaskPace
-from pytubemq.spark.source.planning.ending import Ending
-from pytubemq.spark.source.planning.partition_speeds import Speeds
 from pytubemq.spark.source.planning.resolve import resolve_start
+from pytubemq.spark.source.planning.stream_end import Ending
 from pytubemq.spark.source.planning.survey import Survey
 from pytubemq.spark.source.planning.tasks import tasks
 from pytubemq.spark.source.positions import Edge, Positions
 from pytubemq.spark.source.progress import GroupProgress
-from pytubemq.spark.source.read.reports import Reports
 from pytubemq.spark.source.read.task import read_range
+from pytubemq.spark.source.read.task_reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FRESH_S: Final = 0.02
-"""How long the ends of partitions are taken as known, for the questions about one batch. The next batch asks anew, or
-`processAllAvailable` would miss what has just been sent; so a query without a trigger interval asks at most 50 times a
-second.
+"""Seconds for which the ends of partitions are taken as known, for the questions about one batch. The next batch asks
+anew, or `processAllAvailable` would miss what has just been sent; so a query without a trigger interval asks at most
+50 times a second.
 """
 IDLE_FRESH_S: Final = 0.1
-"""The same for a query that has seen nothing new for `IDLE_AFTER_S`: 10 times a second."""
+"""Seconds of the same for a query that has seen nothing new for `IDLE_AFTER_S`: 10 times a second."""
 IDLE_AFTER_S: Final = 1.0
 _NO_BOUND: Final = 2**63 - 1
 
@@ -84,10 +84,10 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked_s: float | None = None
         self._news_s = time.monotonic()
         self._now_ms = int(time.time() * 1000)
-        """What times before now are counted from."""
+        """The time that earlier times are counted from."""
         self._ending = None if options.ending is None else Ending(options.ending, self._survey, self._now_ms)
-        self._pace = None if limits.fetch_s is None else TaskPace(limits.fetch_s)
-        self._patience: Patience | None = None
+        self._row_limit = None if limits.fetch_s is None else TaskRowLimit(limits.fetch_s)
+        self._trigger_delay: TriggerDelay | None = None
         self._speeds = Speeds()
         self._slow: set[str] = set()
         self._reports: Reports | None = None
@@ -110,7 +110,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @entrance
     def initialOffset(self) -> Offsets:
-        """Where a new query starts. Spark asks twice; both get the same answer."""
+        """Return the start of a new query. Spark asks twice; both get the same offsets."""
         self._begin()
         if self._initial is None:
             self._initial = resolve_start(
@@ -126,8 +126,8 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         """The end of the batch that begins at `start`, where the batch before it has ended for good."""
         self._begin(start)
-        if self._pace is not None:
-            self._pace.end(time.monotonic())
+        if self._row_limit is not None:
+            self._row_limit.end(time.monotonic())
         ends = self._fixed_ends() if self._available_now else self._new_ends()
         target = self._target if self._target is not None else self._reachable(ends)
         origin = self._from_what_is_there(start, ends)
@@ -154,9 +154,9 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report_to = None if self._reports is None else self._reports.to
         planned = plan(start, end, ends)
         made = tasks(planned, self._survey, self._options, report_to=report_to)
-        if self._pace is not None:
+        if self._row_limit is not None:
             most = max((messages_between(one.start, one.end) for one in planned.ranges), default=0)
-            self._pace.begin(time.monotonic(), most)
+            self._row_limit.begin(time.monotonic(), most)
         return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -177,7 +177,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- the course of a query ------------------------------------------------------------------------------
 
     def _begin(self, start: Offsets | None = None) -> None:
-        """What is done with the first question, and what each question's offsets are checked for."""
+        """Prepare at the first call; check the offsets of every call, and join the commit group."""
         if not self._began:
             self._began = True
             _leave_at_sigterm()
@@ -198,13 +198,13 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._progress.publish(self._still_read(done), at_once=idle or self._available_now)
 
     def _from_what_is_there(self, start: Offsets, ends: Mapping[Partition, Ends]) -> Offsets:
-        """Where the next batch begins: where a log has lost its end, at the end that it has now.
+        """Return the start of the next batch; where a log has lost its end, the end that it has now.
 
         Raises:
             OffsetMovedError: a log has, and data loss is an error.
         """
-        origin = begun(start, ends)
-        for hole in taken_back(start, ends):
+        origin = resume_offsets(start, ends)
+        for hole in truncations(start, ends):
             lose(hole, self._options)
             origin[str(hole.partition)] = hole.start
         return origin
@@ -215,13 +215,13 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {key: offset for key, offset in offsets.items() if Partition.parse(key) in ends}
 
     def _holds_back(self, waiting: int, limit: ReadLimit) -> bool:
-        """Whether there is too little to begin a batch."""
+        """True if there is too little to begin a batch."""
         limits = self._options.limits
         if limits.min_rows is None or self._available_now or isinstance(limit, ReadAllAvailable):
             return False
-        if self._patience is None:
-            self._patience = Patience(limits.min_rows, limits.max_delay_s, time.monotonic())
-        return self._patience.holds(waiting, time.monotonic())
+        if self._trigger_delay is None:
+            self._trigger_delay = TriggerDelay(limits.min_rows, limits.max_delay_s, time.monotonic())
+        return self._trigger_delay.should_wait(waiting, time.monotonic())
 
     def _advance(self, start: Offsets, target: Offsets, ends: Mapping[Partition, Ends], limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
@@ -232,23 +232,23 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_rows=_max_rows(limit),
             max_bytes=self._options.limits.max_bytes,
             row_bytes={str(partition): there.row_bytes or 0.0 for partition, there in ends.items()},
-            most_each=None if self._pace is None else self._pace.most_rows,
+            most_each=None if self._row_limit is None else self._row_limit.most_rows,
         )
         return end if self._reports is None else self._damped(start, end, self._reports)
 
     def _damped(self, start: Offsets, end: Offsets, reports: Reports) -> Offsets:
-        """The end of a batch that does not wait for slow partitions."""
+        """Return the end of a batch that does not wait for slow partitions."""
         self._speeds.keep(end)
-        for told in reports.taken():
-            if told[0] in end:
-                self._speeds.tell(*told)
+        for report in reports.take():
+            if report[0] in end:
+                self._speeds.add(*report)
         rows = backlog(start, end)
         damped = self._speeds.damped(rows)
         slow = {key for key in rows if damped[key] < rows[key]}
         for partition in sorted(slow - self._slow):
             logger.warning("partition %s is slow: it gets fewer rows in a batch than its share", partition)
         self._slow = slow
-        return moved_on(start, damped)
+        return offsets_after(start, damped)
 
     # --- what is there --------------------------------------------------------------------------------------
 

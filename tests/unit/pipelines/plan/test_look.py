@@ -13,8 +13,8 @@ from pytubemq.pipelines import load_checked
 from pytubemq.pipelines.analysis.missing import MissingStartError
 from pytubemq.pipelines.check import dry
 from pytubemq.pipelines.plan.look import look
-from pytubemq.spark.source.plan.plan import Ends
 from pytubemq.spark.source.planning import survey
+from pytubemq.spark.source.planning.plan import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,8 @@ from pytubemq.core.sequences import MAX_EPOCH, MAX_SEQUENCE
 from pytubemq.errors import MessageError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.sink.identity import Identity, key_digest, short_query, without_identity
+from pytubemq.spark.sink.partition_choice import STRIPE_ROWS, Stripes
 from pytubemq.spark.sink.payloads import payload_of_one, payloads
-from pytubemq.spark.sink.placing import STRIPE_ROWS, Stripes
 from pytubemq.wire.batch.payload import decode_payload
 from pytubemq.wire.text.attributes import parse_attributes
 
@@ -43,7 +43,7 @@ def test_names_on_messages_do_not_change() -> None:
 @given(st.integers(0, 50_000), st.integers(0, 20_000), st.integers(0, 100))
 def test_stripes_do_not_depend_on_how_rows_come_in(first: int, count: int, batch: int) -> None:
     stripes = Stripes(Identity(QUERY, batch, 1), PARTITIONS)
-    divided = list(stripes.divided(first, count))
+    divided = list(stripes.divide(first, count))
     assert [at for _, part in divided for at in part] == list(range(count))
     for where, part in divided:
         assert {stripes.place(first + at) for at in (part[0], part[-1])} == {where}

@@ -13,7 +13,7 @@ from pytubemq.net.iothread import IoThread
 from pytubemq.server.cluster import ThreadedCluster
 from pytubemq.spark.sink.identity import Identity
 from pytubemq.spark.sink.options import SinkOptions, parse_options
-from pytubemq.spark.sink.placing import STRIPE_ROWS
+from pytubemq.spark.sink.partition_choice import STRIPE_ROWS
 from pytubemq.spark.sink.rows import Rows
 from pytubemq.spark.sink.sending import Sending, Sent
 from pytubemq.testing.mock_broker import MockBroker

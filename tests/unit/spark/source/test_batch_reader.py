@@ -11,7 +11,7 @@ from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.batch import TubeMqReader
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan.plan import BrokerKind, Ends
+from pytubemq.spark.source.planning.plan import BrokerKind, Ends
 from pytubemq.spark.source.read.task import RangePartition
 
 if TYPE_CHECKING:

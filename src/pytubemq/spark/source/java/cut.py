@@ -1,9 +1,9 @@
-"""Where in what a fetch brought a range ends, when no message tells its offset.
+"""The end of a range within a fetch whose messages have no offsets.
 
 A fetch that began before the range's end E and ended behind it brought messages of both sides. A second fetch, which
 begins at E, brings those behind E only: the *sight*. A message of the first fetch lies behind E if it is in the sight.
 
-The invariant: a cut is exact, or there is none: what cannot be told apart is an error.
+The invariant: a cut is exact, or there is none: messages that cannot be distinguished are an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """What tells a stored message from another: the same message gives the same mark whenever it is fetched.
+    """The content that distinguishes a stored message: the same message gives the same mark whenever it is fetched.
 
     A Java Broker draws ids from its clock of nanoseconds and a counter; they may come again after 73 minutes, and are
     counted by each store for itself. So the content is compared, too.
@@ -38,17 +38,17 @@ def mark(record: StoredMessage) -> Mark:
 
 
 def dense(messages: int, start: int, end: int) -> bool:
-    """Whether a fetch over [start, end) brought a message for each place of the index, so that each offset is known."""
+    """True if a fetch over [start, end) returned a message for each entry of the index: then each offset is known."""
     return messages * OFFSET_UNIT == end - start
 
 
 def cut(pack: Sequence[Mark], sight: Sequence[Mark], *, complete: bool) -> int | None:
-    """How many messages of `pack` lie before the place from which `sight` was fetched.
+    """Count the messages of `pack` before the offset from which `sight` was fetched.
 
     None if more of the sight is needed. `complete`: it reaches at least as far as the pack does.
 
     Raises:
-        CorruptError: messages cannot be told apart, or the Broker gave other messages the second time.
+        CorruptError: messages cannot be distinguished, or the Broker gave other messages the second time.
     """
     if not complete:
         return _agreeing(pack, sight)

@@ -1,10 +1,10 @@
-"""Where the partitions of Java Brokers begin and end.
+"""The first and end offsets of Java Brokers' partitions.
 
 A Java Broker tells it to those who hold a partition for a group: the registration answers both ends, and confirming
 nothing answers the newer one, which is the cheapest question there is. So the driver keeps partitions held under a
 group of its own and asks anew where they begin every `HELD_S`.
 
-The invariant: asking moves nobody's group; what is told is what the Broker had after it was asked.
+The invariants: asking moves nobody's group; the ends are those that the Broker had after it was asked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytubemq.core.retry import BRIEF_S
 from pytubemq.errors import Code, ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
 from pytubemq.spark.source.java.access import access
 from pytubemq.spark.source.java.group import ends_group_names
-from pytubemq.spark.source.plan.plan import Ends
+from pytubemq.spark.source.planning.plan import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

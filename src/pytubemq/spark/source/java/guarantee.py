@@ -1,4 +1,4 @@
-"""What reading from Java Brokers promises, in words, for `plan` and the docs. Imports nothing heavy."""
+"""The guarantee of reads from Java Brokers, in words, for `plan` and the docs. Imports nothing heavy."""
 
 from __future__ import annotations
 

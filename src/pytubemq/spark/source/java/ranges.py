@@ -19,7 +19,7 @@ from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.java.access import Access, access
 from pytubemq.spark.source.java.group import group_names
 from pytubemq.spark.source.java.reading import Piece, RangeReading
-from pytubemq.spark.source.plan.plan import Ends, OffsetRange
+from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -56,14 +56,14 @@ def java_batches(
 
     Args:
         masters: the cluster's Masters.
-        wanted: the range; `end` is at most what `java_ends` told.
+        wanted: the range; `end` is at most the end that `java_ends` returned.
         columns: names of `source.schema.COLUMNS`.
         time_zone: of `msgTime`.
         fail_on_data_loss: whether it is an error that some of the range is gone.
         known: what the driver knows of the cluster, so that no Master need be asked.
         read_group: the one group that may read; None takes names of the query's own.
         flushed_only: read from disk only, never what the Broker may still lose.
-        on_loss: told what is skipped, if loss is no error.
+        on_loss: called with what is skipped, if loss is no error.
 
     Raises:
         OffsetMovedError: see `fail_on_data_loss`.
@@ -127,7 +127,7 @@ def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> Unpacked:
 
 
 def _holes(piece: Piece, unreadable: Sequence[Unreadable], wanted: OffsetRange) -> Iterator[OffsetRange]:
-    """Where messages cannot be read: their own places, or all that came with them where those are not known."""
+    """Return the holes: offsets that cannot be read, or all that were fetched with them where those are not known."""
     if not piece.dense:
         yield OffsetRange(wanted.partition, piece.start, piece.end)
         return

@@ -26,7 +26,7 @@ from pytubemq.errors import (
 )
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.java.cut import cut, dense, mark
-from pytubemq.spark.source.plan.plan import Ends, OffsetRange, data_loss
+from pytubemq.spark.source.planning.plan import Ends, OffsetRange, data_loss
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -35,16 +35,15 @@ if TYPE_CHECKING:
     from pytubemq.wire.batch.stored import StoredMessage
 
 OUTAGE_S: Final = 60.0
-"""How long a Broker may be away, or have nothing to say, counted anew after each fetch: a Broker's restart."""
+"""Seconds that a Broker may be away, or return nothing, counted anew after each fetch: a Broker's restart."""
 LIMITED_S: Final = 300.0
-"""How long a Broker's flow control may keep a task from reading anything: rather a task that fails than one that
-hangs."""
+"""Seconds that a Broker's flow control may keep a task from reading anything: better it fails than it hangs."""
 LEASE_S: Final = 35.0
-"""How long a group that is the only one allowed is waited for: a Broker frees what a dead reader held after 30 s."""
+"""Seconds to wait for a group that only one may use: a Broker frees a dead reader's partitions after 30 s."""
 POLL_S: Final = 0.4
 """The pause after a fetch that brought nothing and moved nowhere, as the original's consumers make it."""
 NO_CODE: Final = 0
-"""What a Java Broker answers where reading its files failed behind the first message."""
+"""The error of a Java Broker that failed to read its files after the first message."""
 PAUSES: Final = Backoff(first_s=0.1, most_s=2.0)
 
 
@@ -168,7 +167,7 @@ class RangeReading:
         return Piece(taken.records[:found], taken.start, self._end, is_dense)
 
     async def _cut(self, hold: Hold, taken: Taken) -> int | None:
-        """How many of a fetch's messages lie before the range's end. The hold stands behind it then."""
+        """Count a fetch's messages before the range's end, and move the reader there."""
         standing = await hold.begin(self._end)
         if standing.at != self._end:
             # deleted, or lost, between two questions: which messages lay before the end cannot be found out any more
@@ -261,8 +260,8 @@ class RangeReading:
     async def _after(self, error: TubeError) -> None:
         """Get ready for another try, or raise: a new hold, so that nothing late from the old one can do harm."""
         await self.close()
-        patience_s = LEASE_S if isinstance(error, OccupiedError) and self._wait_for_group else _patience_s(error)
-        if patience_s is None or self._now_s() - self._since_s > patience_s:
+        allowed_s = LEASE_S if isinstance(error, OccupiedError) and self._wait_for_group else _allowed_s(error)
+        if allowed_s is None or self._now_s() - self._since_s > allowed_s:
             raise error
         if isinstance(error, RefusedError) and error.code == Code.CERTIFICATE_FAILURE:
             await self._renew_token()
@@ -285,13 +284,13 @@ class RangeReading:
 
 
 class _MovedUnderneathError(TubeError):
-    """What the Broker says does not fit together; reading anew from the last certain place may mend it."""
+    """The Broker's responses contradict each other; reading anew from the last certain offset may help."""
 
     retriable = True
 
 
-def _patience_s(error: TubeError) -> float | None:
-    """How long reading may have stood still when it is tried again after `error`; None: never."""
+def _allowed_s(error: TubeError) -> float | None:
+    """Return the seconds without progress after which `error` ends the task; None: at once."""
     if isinstance(error, (OccupiedError, ThrottledError)):
         return None  # they were waited for already
     if isinstance(error, (NotRegisteredError, NotAllowedError)):

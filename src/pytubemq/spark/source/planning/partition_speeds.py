@@ -1,4 +1,4 @@
-"""Which partitions are slow, and how much a batch reads of them so that it does not wait for them: decisions, no I/O.
+"""Slow partitions, and the rows that a batch reads of them so that it does not wait for them: decisions, no I/O.
 
 The invariant: nothing here makes a batch larger, and a partition that has rows gets one at least.
 """
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 SLOW: Final = 3.0
 """A partition is slow that takes so many times as long for a row as the one in the middle."""
 LEAST_S: Final = 1.0
-"""How long a slow partition may be read in any batch, however soon the others are done."""
+"""Seconds for which a slow partition may be read in any batch, however soon the others are done."""
 HELD_S: Final = LEAST_S / 2
 """A partition that held its last task for less holds nobody up: few rows tell little about speed."""
 _OLD: Final = 0.5
-"""What the tasks before count for, each time there is news of a partition."""
+"""The weight of earlier tasks when a task of a partition is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is known of a partition."""
+    """The measurements of a partition."""
 
     rows: float
     took_s: float
@@ -36,12 +36,12 @@ class _Read:
 
 
 class Speeds:
-    """How fast partitions were read in the batches before."""
+    """The speeds at which partitions were read in earlier batches."""
 
     def __init__(self) -> None:
         self._read: dict[str, _Read] = {}
 
-    def tell(self, partition: str, rows: int, took_s: float) -> None:
+    def add(self, partition: str, rows: int, took_s: float) -> None:
         """A task has read so many rows of it, in so long."""
         took_s = max(took_s, 1e-6)
         old = self._read.get(partition, _Read(0.0, 0.0, 0.0))

@@ -1,4 +1,4 @@
-"""What places mean now: offsets, asked of the cluster where that is needed.
+"""Resolution of positions to offsets, asked of the cluster where that is needed.
 
 The invariant: an offset that comes out names a whole message, so every range holds whole messages.
 """
@@ -11,25 +11,25 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.missing_topic import suggestion
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.options import NoSuchTime
-from pytubemq.spark.source.plan.plan import Offsets, in_order
+from pytubemq.spark.source.planning.plan import Offsets, in_order
 from pytubemq.spark.source.positions import AtGroup, AtOffset, AtTime, Edge, Positions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.model.ids import Partition
-    from pytubemq.spark.source.plan.plan import Ends
+    from pytubemq.spark.source.planning.plan import Ends
 
 
 class Finder(Protocol):
-    """Who knows where partitions were at a time, and how far groups are."""
+    """A source of offsets by time and of groups' confirmed offsets."""
 
     def at_time(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int | None]:
         """The first message appended then or later; None where there is none."""
         ...
 
     def of_group(self, partitions: Collection[Partition], group: str) -> dict[Partition, int | None]:
-        """How far the group has confirmed; None where it has confirmed nothing."""
+        """Return the group's confirmed offset; None where it has confirmed nothing."""
         ...
 
 

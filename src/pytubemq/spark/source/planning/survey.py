@@ -1,4 +1,4 @@
-"""What the driver sees of the topics that are read: their partitions, where these end, and what their Brokers can do.
+"""The driver's view of the topics that are read: partitions, their ends, and the Brokers' capabilities.
 
 The invariants: an answer has all partitions of all topics or there is none, since a query would silently read a part;
 nothing is changed by asking.
@@ -15,7 +15,7 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.limits import MAX_TOPICS_PER_CLIENT
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.spark.source.options import JavaReads, SourceOptions
-from pytubemq.spark.source.plan.plan import BrokerKind, Ends
+from pytubemq.spark.source.planning.plan import BrokerKind, Ends
 from pytubemq.spark.source.read.cluster import Cluster, ends_of
 from pytubemq.wire.protocol.extensions import Capability
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.sync import Tube
 
 PARTITIONS_KNOWN_S: Final = 2.0
-"""How long the Master's answer about topics and partitions holds; where they end is asked of the Brokers each time."""
+"""Seconds for which the Master's response about topics and partitions holds; ends are asked of Brokers each time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OURS: Final = Capability.READ_RANGE | Capability.PARTITION_OFFSETS
 
@@ -54,18 +54,18 @@ class Survey:
             ConfigError: a Broker cannot do what the options ask for; there are too many topics.
             TransportError: the Masters or a Broker could not be reached in time; the text names it.
         """
-        found = self.cluster.patiently(
+        found = self.cluster.retried(
             self._ask, needed=needed, read_before=self._read_before, again=self._partitions_are_old
         )
         self._read_before = True
         return found
 
     def kind(self, partition: Partition) -> BrokerKind:
-        """Which way the partition is read."""
+        """Return the protocol by which the partition is read."""
         return self._kinds.get(partition.broker_id, BrokerKind.OURS)
 
     def kinds(self) -> dict[Partition, BrokerKind]:
-        """Which way each partition is read; waits for Brokers that are away.
+        """Return the protocol by which each partition is read; waits for Brokers that are away.
 
         Raises:
             TubeError: as `ends`.
@@ -77,10 +77,10 @@ class Survey:
             self._learn_kinds(found)
             return {partition: self.kind(partition) for partition in found}
 
-        return self.cluster.patiently(ask)
+        return self.cluster.retried(ask)
 
     def any_java(self) -> bool:
-        """Whether a Java Broker has one of the partitions; asked once, without patience.
+        """True if a Java Broker has one of the partitions; asked once, without retries.
 
         Raises:
             TubeError: the cluster did not answer, or cannot do what the options ask for.
@@ -97,24 +97,24 @@ class Survey:
         """
         self._only_ours(partitions, by_time=True, what="")
         at = _EPOCH + timedelta(milliseconds=time_ms)
-        looks = self.cluster.patiently(lambda: self.cluster.tube().look(partitions, at=at))
+        looks = self.cluster.retried(lambda: self.cluster.tube().look(partitions, at=at))
         return {
             partition: None if look.at_offset is None or look.at_offset >= look.max_offset else look.at_offset
             for partition, look in looks.items()
         }
 
     def of_group(self, partitions: Collection[Partition], group: str) -> dict[Partition, int | None]:
-        """How far the group has confirmed; None where it has confirmed nothing.
+        """Return the group's confirmed offset; None where it has confirmed nothing.
 
         Raises:
             ConfigError: a Broker cannot tell (Java Brokers).
         """
         self._only_ours(partitions, what="does not report a group's position")
-        looks = self.cluster.patiently(lambda: self.cluster.tube().look(partitions, group=group))
+        looks = self.cluster.retried(lambda: self.cluster.tube().look(partitions, group=group))
         return {partition: look.position for partition, look in looks.items()}
 
     def known(self) -> Known:
-        """What a task needs to know of the cluster, so that it need not ask a Master."""
+        """Return the knowledge of the cluster that a task needs, so that it need not ask a Master."""
         return self.cluster.tube().known
 
     def _ask(self) -> dict[Partition, Ends]:

@@ -1,11 +1,11 @@
-"""From a plan to Spark's tasks."""
+"""Spark's tasks from a plan."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.spark.source.plan.loss import lose
-from pytubemq.spark.source.plan.plan import ROWS_TOGETHER, BrokerKind, Planned, split, together
+from pytubemq.spark.source.planning.loss import lose
+from pytubemq.spark.source.planning.plan import ROWS_TOGETHER, BrokerKind, Planned, split, together
 from pytubemq.spark.source.read.task import RangePartition
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.source.options import SourceOptions
     from pytubemq.spark.source.planning.survey import Survey
-    from pytubemq.spark.source.read.reports import ReportTo
+    from pytubemq.spark.source.read.task_reports import ReportTo
 
 
 def tasks(

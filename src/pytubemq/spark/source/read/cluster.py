@@ -3,7 +3,7 @@
 Connections are kept at module level: Spark calls a reader anew for each task, in worker processes that it keeps, and a
 connect per task would cost more than a small batch. Each thread has its own, so that none closes what another one waits
 for, as pipelines that run in one process would. The invariant: what can mend is waited for, for a bounded time, and
-then named; what cannot is told at once.
+then named; what cannot is reported at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import NotFoundError, TransportError, TubeError
-from pytubemq.spark.source.plan.plan import Ends
+from pytubemq.spark.source.planning.plan import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pytubemq.sync import Tube
 
 FIRST_CONTACT_S: Final = 8.0
-"""How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
+"""Seconds for which the driver tries a cluster that it has never reached: a wrong address should be reported soon."""
 OUTAGE_S: Final = 60.0
-"""How long a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
+"""Seconds that a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
 V = TypeVar("V")
@@ -47,8 +47,8 @@ class Cluster:
         """`known`: what the driver has learned, so that a task need not ask a Master."""
         self.masters = masters
         self.known = known
-        self._told = False
-        """Whether the connection has heard of it."""
+        self._has_known = False
+        """True once the connection has metadata of the topic."""
 
     def ends_of(self, partition: Partition) -> Ends:
         """The ends of one partition, whatever its topic's other Brokers do.
@@ -57,9 +57,9 @@ class Cluster:
             NotFoundError: it does not exist.
             TransportError: its Broker could not be reached in time.
         """
-        return self.patiently(lambda: ends_of(self, [partition]), needed=[partition])[partition]
+        return self.retried(lambda: ends_of(self, [partition]), needed=[partition])[partition]
 
-    def patiently(
+    def retried(
         self,
         ask: Callable[[], dict[Partition, V]],
         *,
@@ -67,7 +67,7 @@ class Cluster:
         read_before: bool = False,
         again: Callable[[], None] | None = None,
     ) -> dict[Partition, V]:
-        """What `ask` answers, asked until the answer has all of `needed` or the time is over.
+        """Call `ask` until its response has all of `needed` or the time is over, and return it.
 
         Args:
             ask: the question.
@@ -98,9 +98,9 @@ class Cluster:
             time.sleep(pause_s)
 
     def _too_late(self, began_s: float, pause_s: float) -> bool:
-        """Whether there is no time for another try. A Master that has answered by now was no wrong address."""
-        patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
-        return time.monotonic() + pause_s > began_s + patience_s
+        """True if there is no time for another try. A Master that has responded by now was no wrong address."""
+        allowed_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
+        return time.monotonic() + pause_s > began_s + allowed_s
 
     def forget(self) -> None:
         """Close this thread's connections to the cluster; the next use opens new ones."""
@@ -119,10 +119,10 @@ class Cluster:
         if tube is None:
             tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
             _open[self._key] = tube.__enter__()
-        elif self.known is not None and not self._told:
+        elif self.known is not None and not self._has_known:
             tube.learn(self.known)
         if self.known is not None:
-            self._told = True
+            self._has_known = True
             _reached.add(self.masters)
         return tube
 
@@ -144,5 +144,5 @@ def ends_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition
 
 
 def _may_mend(error: TubeError) -> bool:
-    """Whether the same call may succeed once a Broker or Master is back."""
+    """True if the same call may succeed once a Broker or Master is back."""
     return error.retriable or isinstance(error, TransportError)

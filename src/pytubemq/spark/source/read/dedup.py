@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.sink.identity import BATCH, KEY, PART, QUERY, SEQUENCE
-from pytubemq.spark.source.plan.plan import OffsetRange
+from pytubemq.spark.source.planning.plan import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Key = tuple[int, Hashable, Partition, int]
 
 NEEDS: Final = ("attributes", "offset")
-"""Columns by which repeats are told."""
+"""Columns by which duplicates are found."""
 MAX_REMEMBERED: Final = 1_000_000
 """Identities that a process remembers of all partitions together, in about 200 MB."""
 
@@ -40,13 +40,13 @@ class Seen:
     def __init__(self) -> None:
         self._last: dict[str, int | None] = {}
         self.exact = True
-        """Whether every offset was told, so that what lies too far back can be let go of."""
+        """True if every offset was known, so that what is too far back can be dropped."""
 
     def __len__(self) -> int:
         return len(self._last)
 
     def note(self, identities: Sequence[str | None], offsets: Sequence[int | None]) -> list[bool]:
-        """Which of these messages are new; from now on all of them are known."""
+        """Return which of these messages are new, and remember all of them."""
         last = self._last
         new: list[bool] = []
         for identity, offset in zip(identities, offsets, strict=True):
@@ -126,14 +126,14 @@ def _note(seen: Seen, batch: pa.RecordBatch) -> list[bool]:
 
 
 class _Remembered:
-    """What this process knows of partitions up to where it read them, the longest unused first."""
+    """The state of partitions up to where this process read them, the longest unused first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[_Key, tuple[int, Seen]] = OrderedDict()
 
     def take(self, key: _Key, start: int) -> Seen | None:
-        """What is known of all before `start`, if just that is; it is the caller's then."""
+        """Return the state of all before `start`, if exactly that is remembered; the caller owns it then."""
         with self._lock:
             end, seen = self._known.pop(key, (None, None))
         return seen if end == start else None

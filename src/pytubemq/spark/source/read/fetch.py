@@ -18,7 +18,7 @@ from pytubemq.client.sync.ranges import range_way
 from pytubemq.core.retry import BRIEF_S, Backoff
 from pytubemq.errors import Code, CorruptError, NotFoundError, OffsetMovedError, TransportError, TubeError
 from pytubemq.spark.source.arrow import BatchBuilder
-from pytubemq.spark.source.plan.plan import OffsetRange, data_loss
+from pytubemq.spark.source.planning.plan import OffsetRange, data_loss
 from pytubemq.spark.source.read import cluster as clusters
 from pytubemq.spark.source.read.fetch_rows import build
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.reader.range_reads import RangeConnection, Stretch
     from pytubemq.model.ids import Address
-    from pytubemq.spark.source.plan.plan import Ends
+    from pytubemq.spark.source.planning.plan import Ends
     from pytubemq.spark.source.read.cluster import Cluster
 
     OnLoss = Callable[[OffsetRange, Ends], None]
@@ -65,7 +65,7 @@ def fetched_batches(
         time_zone: of the clock that `msgTime` tells.
         fail_on_data_loss: whether rows that are gone are an error; otherwise they are left out.
         filters: only rows with one of these message types; all without any.
-        on_loss: told of every hole that is left out, and of what the Broker has.
+        on_loss: called with every hole that is left out, and with what the Broker has.
 
     Raises:
         OffsetMovedError: the Broker no longer has them all and `fail_on_data_loss` is set.
@@ -92,7 +92,7 @@ def fetched_batches(
 
 
 class _Reading:
-    """How far a range has been read, and what to do when that fails."""
+    """The progress of reading a range, and the response to failures."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, filters: frozenset[str]) -> None:
         self.at = wanted.start
@@ -180,8 +180,8 @@ class _Reading:
         if not isinstance(error, TransportError):
             self._cluster.forget()
         may_mend = error.retriable or isinstance(error, (TransportError, NotFoundError)) or self._refused_token
-        patience_s = BRIEF_S if self._refused_token else clusters.OUTAGE_S
-        if not may_mend or time.monotonic() - self._since_s > patience_s:
+        allowed_s = BRIEF_S if self._refused_token else clusters.OUTAGE_S
+        if not may_mend or time.monotonic() - self._since_s > allowed_s:
             raise error
         self._tries += 1
         time.sleep(_BACKOFF.delay_s(self._tries, random.random))

@@ -1,4 +1,4 @@
-"""What a fetch brought into one Arrow batch: columns from columns, without an object per message.
+"""Fetched messages to one Arrow batch: columns from columns, without an object per message.
 
 The invariants: the rows are those that the message path makes of the same answer; work per message is done by Arrow's
 own loops, and Python sees each distinct attribute block once.
@@ -34,19 +34,19 @@ _MOST_MS: Final = (1 << 63) // 1000 - 1
 _ATTRIBUTE_COLUMNS: Final = frozenset({"msgType", "msgTime", "attributes"})
 
 
-Told = tuple["dict[str, str] | None", "str | None", "str | None"]
-"""What an attribute block says: attributes (None for a block that cannot be read), message type, message time."""
+BlockContent = tuple["dict[str, str] | None", "str | None", "str | None"]
+"""The content of an attribute block: attributes (None for a block that cannot be read), message type, message time."""
 
-_NOTHING: Final[Told] = ({}, None, None)
-_MALFORMED: Final[Told] = (None, None, None)
+_NOTHING: Final[BlockContent] = ({}, None, None)
+_MALFORMED: Final[BlockContent] = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Payloads taken apart: bodies, and of each row which of `told` holds for it (None: the only one, for all)."""
+    """Payloads taken apart: bodies, and each row's position in `blocks` (None: the only one, for all)."""
 
     bodies: Any
-    told: list[Told]
+    blocks: list[BlockContent]
     which: Any
 
 
@@ -59,7 +59,7 @@ def build(builder: BatchBuilder, rows: Gathered, *, wanted: frozenset[str] | Non
     batch = pa.RecordBatch.from_arrays(arrays, schema=builder.schema)
     if wanted is None:
         return batch
-    keep = pa.array([msg_type in wanted for _, msg_type, _ in split.told], pa.bool_())
+    keep = pa.array([msg_type in wanted for _, msg_type, _ in split.blocks], pa.bool_())
     if split.which is not None:
         return batch.filter(keep.take(split.which))
     return batch if keep[0].as_py() else batch.slice(0, 0)
@@ -77,11 +77,11 @@ def _column(builder: BatchBuilder, name: str, rows: Gathered, count: int, split:
         case "timestamp":
             return _times(rows.runs).cast(kind)
         case "msgType":
-            return _each(pa.array([msg_type for _, msg_type, _ in split.told], kind), split, count)
+            return _each(pa.array([msg_type for _, msg_type, _ in split.blocks], kind), split, count)
         case "msgTime":
-            return _each(builder.minutes([msg_time for _, _, msg_time in split.told]), split, count)
+            return _each(builder.minutes([msg_time for _, _, msg_time in split.blocks]), split, count)
         case "attributes":
-            return _each(builder.maps([attributes for attributes, _, _ in split.told]), split, count)
+            return _each(builder.maps([attributes for attributes, _, _ in split.blocks]), split, count)
         case _:
             return split.bodies
 
@@ -111,7 +111,7 @@ def _rising(firsts: Sequence[int], runs: Sequence[Run], step: int, count: int) -
 
 
 def _times(runs: Iterable[Run]) -> Any:
-    """When each row was taken, in microseconds."""
+    """Return the append time of each row, in microseconds."""
     times, missing = array("q"), False
     for run in runs:
         missing = missing or run.append_time_ms is None
@@ -189,7 +189,7 @@ def _split_fast(payloads: Any, ends: Any, data: Any, flags: Any) -> Split | None
 
 
 def _head_sizes(payloads: Any, ends: Any, flags: Any) -> Any:
-    """How many bytes stand before each body; None if they do not fit."""
+    """Return the bytes before each body; None if they do not fit."""
     flagged = pc.cast(pc.bit_wise_and(flags, HAS_ATTRIBUTES), pa.bool_())
     with_block = payloads.filter(flagged)
     lengths = pc.binary_length(with_block)
@@ -217,7 +217,7 @@ def _split_slowly(payloads: Any, flags: Sequence[int]) -> Split:
     """One by one: what is malformed keeps its whole payload as body."""
     bodies: list[bytes] = []
     which: list[int] = []
-    told: list[Told] = [_NOTHING, _MALFORMED]
+    blocks: list[BlockContent] = [_NOTHING, _MALFORMED]
     known: dict[str | None, int] = {None: 0}
     for payload, flag in zip(payloads.to_pylist(), flags, strict=True):
         try:
@@ -229,11 +229,11 @@ def _split_slowly(payloads: Any, flags: Sequence[int]) -> Split:
         bodies.append(body)
         number = known.get(text)
         if number is None:
-            number = known[text] = len(told)
-            told.append(_read_all([text or ""])[0])
+            number = known[text] = len(blocks)
+            blocks.append(_read_all([text or ""])[0])
         which.append(number)
-    return Split(pa.array(bodies, pa.binary()), told, pa.array(which, pa.int32()))
+    return Split(pa.array(bodies, pa.binary()), blocks, pa.array(which, pa.int32()))
 
 
-def _read_all(texts: Sequence[str]) -> list[Told]:
+def _read_all(texts: Sequence[str]) -> list[BlockContent]:
     return [parse_attributes(text) if text else _NOTHING for text in texts]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from pytubemq.model.offset import messages_between
-from pytubemq.spark.source.plan.plan import BrokerKind, Hole
+from pytubemq.spark.source.planning.plan import BrokerKind, Hole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pytubemq.client.partition_state import Known
     from pytubemq.spark.source.options import SourceOptions
-    from pytubemq.spark.source.plan.plan import Ends, OffsetRange
-    from pytubemq.spark.source.read.reports import ReportTo, Told
+    from pytubemq.spark.source.planning.plan import Ends, OffsetRange
+    from pytubemq.spark.source.read.task_reports import ReportTo, TaskReport
 
 
 class RangePartition(InputPartition):
@@ -63,7 +63,7 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
 
 def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task as they are in the topic, without repeats if asked: the raw columns that are read."""
-    from pytubemq.spark.source.plan.loss import lose
+    from pytubemq.spark.source.planning.loss import lose
     from pytubemq.spark.source.read_schema import raw_columns
 
     columns = raw_columns(options)
@@ -72,14 +72,14 @@ def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[p
         lose(Hole(gone.partition, gone.start, gone.end, there), options)
 
     read = _once if options.dedup else _fetched
-    told: list[Told] = []
+    reports: list[TaskReport] = []
     for wanted in partition.ranges:
         begun_s = time.monotonic()
         yield from read(options, partition, wanted, columns, on_loss)
         rows = messages_between(wanted.start, wanted.end)
-        told.append((str(wanted.partition), rows, time.monotonic() - begun_s))
+        reports.append((str(wanted.partition), rows, time.monotonic() - begun_s))
     if partition.report_to is not None:
-        partition.report_to.send(told)
+        partition.report_to.send(reports)
 
 
 def _once(

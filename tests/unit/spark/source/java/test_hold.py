@@ -22,7 +22,7 @@ from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java import ends as ends_module
 from pytubemq.spark.source.java.ends import EndsWatch, refuse_time
-from pytubemq.spark.source.plan.plan import Ends
+from pytubemq.spark.source.planning.plan import Ends
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C

@@ -19,7 +19,7 @@ from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.java.guarantee import java_guarantee
 from pytubemq.spark.source.java.ranges import java_batches
 from pytubemq.spark.source.java.reading import Piece
-from pytubemq.spark.source.plan.plan import Ends, OffsetRange
+from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.rpc.methods import Method

@@ -13,9 +13,9 @@ FAST, OTHER, SLOW = "1:demo:0", "1:demo:1", "2:demo:0"
 def speeds(slow_rows: int = 1_000) -> Speeds:
     """Two of 100,000 rows a second, one of `slow_rows`."""
     made = Speeds()
-    made.tell(FAST, 100_000, 1.0)
-    made.tell(OTHER, 100_000, 1.0)
-    made.tell(SLOW, slow_rows * 10, 10.0)
+    made.add(FAST, 100_000, 1.0)
+    made.add(OTHER, 100_000, 1.0)
+    made.add(SLOW, slow_rows * 10, 10.0)
     return made
 
 
@@ -37,7 +37,7 @@ def test_without_others_that_have_rows_nobody_is_slow() -> None:
 
 def test_few_rows_read_in_no_time_say_nothing_about_speed() -> None:
     made = speeds()
-    made.tell(SLOW, 5, HELD_S / 2)
+    made.add(SLOW, 5, HELD_S / 2)
     rows = {FAST: 400_000, OTHER: 100_000, SLOW: 400_000}
     assert made.damped(rows) == rows
 
@@ -46,7 +46,7 @@ def test_a_partition_that_has_become_faster_is_no_longer_slow() -> None:
     made = speeds()
     rows = {FAST: 400_000, OTHER: 100_000, SLOW: 400_000}
     for _ in range(10):
-        made.tell(SLOW, 100_000, 1.0)
+        made.add(SLOW, 100_000, 1.0)
     assert made.damped(rows) == rows
 
 
@@ -66,7 +66,7 @@ def test_no_batch_becomes_larger_and_none_stands_still(
 ) -> None:
     made = Speeds()
     for partition, count, took_s in told:
-        made.tell(partition, count, took_s)
+        made.add(partition, count, took_s)
     damped = made.damped(rows)
     assert damped.keys() == rows.keys()
     assert all(min(1, rows[key]) <= damped[key] <= rows[key] for key in rows)

@@ -9,9 +9,9 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.options import NoSuchTime
-from pytubemq.spark.source.plan.plan import Ends
-from pytubemq.spark.source.planning.ending import Ending
+from pytubemq.spark.source.planning.plan import Ends
 from pytubemq.spark.source.planning.resolve import check_named, check_order, resolve, resolve_start
+from pytubemq.spark.source.planning.stream_end import Ending
 from pytubemq.spark.source.positions import AtGroup, AtOffset, AtTime, Edge, Positions
 
 if TYPE_CHECKING:

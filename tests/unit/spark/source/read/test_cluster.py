@@ -16,8 +16,8 @@ from pytubemq.errors import ConfigError, NotFoundError, TransportError
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.planning import survey as survey_module
+from pytubemq.spark.source.planning.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.planning.survey import Survey
 from pytubemq.spark.source.read import cluster as cluster_module
 from pytubemq.spark.source.read.cluster import Cluster

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.spark.source.plan.plan import OffsetRange
+from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.dedup import deduplicated, identities
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pytubemq.errors import Code, CorruptError, OffsetMovedError, TransportError
 from pytubemq.model.ids import Partition
 from pytubemq.net.client.masters import parse_masters
 from pytubemq.net.iothread import IoThread
-from pytubemq.spark.source.plan.plan import Ends, OffsetRange
+from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 from pytubemq.spark.source.read import cluster as clusters
 from pytubemq.spark.source.read import fetch
 from pytubemq.spark.source.read.cluster import Cluster

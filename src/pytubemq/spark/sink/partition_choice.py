@@ -1,4 +1,4 @@
-"""Which partition of a topic a row goes to.
+"""The choice of a topic's partition for each row.
 
 The invariant: in idempotent mode it follows from the identity, the row and the list of partitions alone, not from what
 works at the moment, so that a repeat goes where the first one went.
@@ -20,7 +20,7 @@ STRIPE_ROWS: Final = 4096
 
 
 def for_key(key: bytes, partitions: Sequence[Partition]) -> Partition:
-    """As producers place keys: CRC-32 over all partitions, in order."""
+    """Return the partition of a key, as producers choose it: CRC-32 over all partitions, in order."""
     return partitions[crc32(key) % len(partitions)]
 
 
@@ -33,10 +33,10 @@ class Stripes:
         self._first = crc32(f"{identity.query}\0{identity.part}".encode()) + identity.batch
 
     def place(self, row: int) -> Partition:
-        """Of the row with that number in its task."""
+        """Return the partition of the row with that number in its task."""
         return self._partitions[(self._first + row // STRIPE_ROWS) % len(self._partitions)]
 
-    def divided(self, first: int, count: int) -> Iterator[tuple[Partition, range]]:
+    def divide(self, first: int, count: int) -> Iterator[tuple[Partition, range]]:
         """So many rows from number `first` on, by where they go; rows are counted from 0."""
         at = 0
         while at < count:

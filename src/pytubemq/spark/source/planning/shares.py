@@ -1,4 +1,4 @@
-"""How the rows that a batch may have are shared among its partitions: decisions, without I/O.
+"""The shares of partitions in the rows that a batch may have: decisions, without I/O.
 
 The invariant: shares are in proportion to what each partition has to read, and none of them is so small that a
 partition with few rows waits for one that never runs out of them.
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FLOOR: Final = 0.1
-"""Of an even share: what a partition gets at least, if it has so much."""
+"""The part of an even share that a partition gets at least, if it has so many rows."""
 
 
 def within_rows(rows: Mapping[str, int], most: int) -> dict[str, int]:

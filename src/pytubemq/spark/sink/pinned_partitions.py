@@ -1,4 +1,4 @@
-"""Which partitions a stream's batches are divided over: kept beside its checkpoint, so that a replay uses the same.
+"""The partitions over which a stream's batches are divided, kept beside its checkpoint so that a replay uses the same.
 
 A topic may get partitions while a query runs, or while it is down with a batch half written. The invariant: a batch
 that may have been tried is divided over the partitions that its first try saw, as long as they are all there; the next
@@ -37,7 +37,7 @@ def partitions_of(batch: int, pins: Pins) -> tuple[Partition, ...]:
 
 
 def next_pins(known: Pins, current: tuple[Partition, ...], committed: int) -> Pins:
-    """What holds from now on.
+    """Return the lists that hold from now on.
 
     Args:
         known: what was kept; () for a new query.

@@ -1,4 +1,4 @@
-"""When a batch of a stream is begun, and how many rows a task may get so that it does not fetch for too long.
+"""The start of a stream's batch, and the rows that a task may get so that it does not fetch for too long.
 
 The invariant: decisions only; time comes in. Nothing here makes a batch larger than what is asked for.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 FIRST_TASK_ROWS: Final = 50_000
-"""Of one partition in the first batches, before it is known how fast they are read; also the least later."""
+"""Rows of one partition in the first batches, until its speed is known; also the least later."""
 _MOST_GROWTH: Final = 4.0
 
 
-class TaskPace:
-    """How many rows of one partition a batch may have, by what the batches before took.
+class TaskRowLimit:
+    """The rows of one partition that a batch may have, by how long earlier batches took.
 
     Spark does not tell a source what a task took, so the time of the whole batch stands for it: a task took no longer.
     """
@@ -25,7 +25,7 @@ class TaskPace:
 
     @property
     def most_rows(self) -> int:
-        """Of one partition in the next batch."""
+        """The most rows of one partition in the next batch."""
         return self._rows
 
     def begin(self, now_s: float, most_rows: int) -> None:
@@ -45,7 +45,7 @@ class TaskPace:
             self._rows = int(self._rows * min(_MOST_GROWTH, self._fetch_s / took_s))
 
 
-class Patience:
+class TriggerDelay:
     """Holds rows back until there are enough of them, but not for longer than a given time."""
 
     def __init__(self, min_rows: int, max_delay_s: float, now_s: float) -> None:
@@ -53,8 +53,8 @@ class Patience:
         self._max_delay_s = max_delay_s
         self._since_s = now_s
 
-    def holds(self, rows: int, now_s: float) -> bool:
-        """Whether no batch is to be begun yet, with so many rows there."""
+    def should_wait(self, rows: int, now_s: float) -> bool:
+        """True if a batch with so many rows is not begun yet."""
         if rows < self._min_rows and now_s - self._since_s < self._max_delay_s:
             return True
         if rows:

@@ -8,16 +8,16 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
-from pytubemq.spark.source.read.reports import MOST_REPORTED, Reports, ReportTo, Told
+from pytubemq.spark.source.read.task_reports import MOST_REPORTED, Reports, ReportTo, TaskReport
 from tests.waiting import until_seen
 
 MASTERS = (Address("127.0.0.1", 8715),)
 
 
-def all_told(reports: Reports, count: int) -> list[Told]:
+def all_told(reports: Reports, count: int) -> list[TaskReport]:
     """What was told, once so much of it is there."""
     until_seen(lambda: len(reports) >= count)
-    return reports.taken()
+    return reports.take()
 
 
 def test_what_a_task_tells_arrives_in_as_many_datagrams_as_it_needs() -> None:
@@ -25,7 +25,7 @@ def test_what_a_task_tells_arrives_in_as_many_datagrams_as_it_needs() -> None:
     told = [("1:demo:" + str(number), number, 0.5) for number in range(MOST_REPORTED + 1)]
     reports.to.send(told)
     assert sorted(all_told(reports, len(told))) == sorted(told)
-    assert reports.taken() == []
+    assert reports.take() == []
     reports.close()
 
 

@@ -1,4 +1,4 @@
-"""Where a stream stops advancing.
+"""The offsets at which a stream stops advancing.
 
 The invariant: an end that is known stays; only a time to which no message has come yet is asked for again.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.model.ids import Partition
-    from pytubemq.spark.source.plan.plan import Ends, Offsets
+    from pytubemq.spark.source.planning.plan import Ends, Offsets
     from pytubemq.spark.source.planning.resolve import Finder
 
 
@@ -47,6 +47,6 @@ class Ending:
         return self._known
 
     def _was_nowhere(self, partition: Partition) -> bool:
-        """Whether a partition found later has its end before its first message: the end was set by what was there."""
+        """True if a partition found later has its end before its first message: the end was set by what was there."""
         place = self._positions.of(partition)
         return place is Edge.LATEST or not isinstance(place, (AtOffset, AtTime, Edge))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.spark.source.plan.shares import FLOOR, within_bytes, within_rows
+from pytubemq.spark.source.planning.shares import FLOOR, within_bytes, within_rows
 
 counts = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 10**12), min_size=1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
-from pytubemq.spark.sink.pinned import next_pins, partitions_of, pinned
+from pytubemq.spark.sink.pinned_partitions import next_pins, partitions_of, pinned
 
 if TYPE_CHECKING:
     from pathlib import Path

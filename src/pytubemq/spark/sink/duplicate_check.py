@@ -1,4 +1,4 @@
-"""Whether what a Broker takes for a repeat is one.
+"""The check that a message refused by a Broker as a duplicate is the row that was sent.
 
 A Broker knows a repeat by its number alone. Where a batch was replayed with other rows, or with the same rows in
 another order, a number stands for another row, which would be lost without a word. The invariant: a repeat whose place
@@ -49,15 +49,15 @@ class SingleRepeats:
         self._found: list[_Repeat] = []
         self._size_bytes = 0
 
-    def add(self, receipt: Receipt, payload: bytes, flag: int, row: int, *, untold: bool) -> None:
+    def add(self, receipt: Receipt, payload: bytes, flag: int, row: int, *, unmarked: bool) -> None:
         """Look at a message's receipt; compares what was gathered when that has become much.
 
-        `untold`: the Broker may have answered in a form that does not tell a repeat.
+        `unmarked`: the Broker may have responded in a form that does not mark a duplicate.
 
         Raises:
             ConfigError: another message stands where one of them should.
         """
-        if receipt.offset is None or not (receipt.repeated or untold):
+        if receipt.offset is None or not (receipt.repeated or unmarked):
             return
         self._found.append(_Repeat(receipt.partition, receipt.offset, row, payload, flag))
         self._size_bytes += len(payload)
@@ -84,7 +84,7 @@ class SingleRepeats:
 
 
 def check_repeats(
-    tube: Tube, receipts: Receipts, encoded: EncodedBatches, rows: Sequence[int], where: str, *, untold: bool = False
+    tube: Tube, receipts: Receipts, encoded: EncodedBatches, rows: Sequence[int], where: str, *, unmarked: bool = False
 ) -> None:
     """Compare the repeated ones of messages that were sent together with what stands in their partition.
 
@@ -94,12 +94,12 @@ def check_repeats(
         encoded: the messages.
         rows: the number of each one's row.
         where: names the task in errors.
-        untold: of the first one the Broker may have answered in a form that does not tell a repeat.
+        unmarked: of the first one the Broker may have responded in a form that does not mark a duplicate.
 
     Raises:
         ConfigError: another message stands there.
     """
-    if not receipts.repeated and not untold:
+    if not receipts.repeated and not unmarked:
         return
     sent: list[tuple[bytes, int]] = []
     for batch in encoded.batches:
@@ -108,7 +108,7 @@ def check_repeats(
     at = 0
     while at < len(receipts):
         receipt = receipts[at]
-        if receipt.offset is None or not (receipt.repeated or (untold and not at)):
+        if receipt.offset is None or not (receipt.repeated or (unmarked and not at)):
             at += 1
             continue
         stop = at + 1

@@ -12,8 +12,8 @@ import pytest
 from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.options import OnDataLoss, parse_options
-from pytubemq.spark.source.plan.loss import lose
-from pytubemq.spark.source.plan.plan import Ends, Hole
+from pytubemq.spark.source.planning.loss import lose
+from pytubemq.spark.source.planning.plan import Ends, Hole
 
 if TYPE_CHECKING:
     from pathlib import Path

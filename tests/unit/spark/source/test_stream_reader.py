@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan.plan import BrokerKind, Ends, OffsetRange
+from pytubemq.spark.source.planning.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.read.task import RangePartition
 from pytubemq.spark.source.stream import TubeMqStreamReader
 from tests.waiting import until_seen

@@ -10,21 +10,21 @@ from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
 from pytubemq.spark.source.options import Topics
-from pytubemq.spark.source.plan.plan import (
+from pytubemq.spark.source.planning.plan import (
     Ends,
     Hole,
     OffsetRange,
     Planned,
     advance,
-    begun,
     capped,
     check_checkpoint,
     data_loss,
     newest,
     plan,
+    resume_offsets,
     split,
-    taken_back,
     together,
+    truncations,
 )
 
 P0, P1 = Partition(1, "demo", 0), Partition(1, "demo", 1)
@@ -36,7 +36,7 @@ def test_ends_become_offsets_with_sorted_keys() -> None:
 
 
 def test_a_partition_found_later_begins_at_its_first_message() -> None:
-    assert begun({"1:demo:0": 56}, ENDS) == {"1:demo:0": 56, "1:demo:1": 28}
+    assert resume_offsets({"1:demo:0": 56}, ENDS) == {"1:demo:0": 56, "1:demo:1": 28}
 
 
 def test_an_end_holds_a_target_back_and_what_has_none_goes_on() -> None:
@@ -228,7 +228,7 @@ def test_a_checkpoint_of_another_source_is_refused(strange: dict[str, int]) -> N
 
 
 def test_rows_that_a_log_took_back_are_a_hole_behind_its_end() -> None:
-    assert taken_back({"1:demo:0": 2800, "1:demo:1": 308, "7:demo:0": 28}, ENDS) == [Hole(P1, 280, 308, ENDS[P1])]
+    assert truncations({"1:demo:0": 2800, "1:demo:1": 308, "7:demo:0": 28}, ENDS) == [Hole(P1, 280, 308, ENDS[P1])]
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What becomes of rows that are gone: the query fails, or the hole is logged, or it is also written down.
+"""The handling of rows that are gone: the query fails, or the hole is logged, or it is also written to a file.
 
 The invariant: a hole's file has a name that follows from the hole alone, so a batch that is planned or read again
 writes the same file again, and what is written is counted once.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.options import OnDataLoss
-from pytubemq.spark.source.plan.plan import Hole, data_loss
+from pytubemq.spark.source.planning.plan import Hole, data_loss
 
 if TYPE_CHECKING:
     from pytubemq.spark.source.options import SourceOptions
@@ -43,7 +43,7 @@ def lose(hole: Hole, options: SourceOptions) -> None:
         write_hole(hole, options.loss_directory)
 
 
-def told(hole: Hole) -> dict[str, Any]:
+def hole_json(hole: Hole) -> dict[str, Any]:
     """A hole as its file says it."""
     return {
         "topic": hole.partition.topic,
@@ -73,7 +73,7 @@ def write_hole(hole: Hole, directory: str) -> None:
         files.create_dir(root, recursive=True)
         # a name that readers of the directory skip until it is whole
         with files.open_output_stream(f"{root}/.{name}.part") as out:
-            out.write((json.dumps(told(hole)) + "\n").encode())
+            out.write((json.dumps(hole_json(hole)) + "\n").encode())
         files.move(f"{root}/.{name}.part", f"{root}/{name}")
     except (OSError, ValueError) as error:
         place = directory.rpartition("@")[2]  # a URI may have a secret before it

@@ -1,4 +1,4 @@
-"""How tasks tell the driver what their partitions took: Spark has no way for that, so it is a datagram.
+"""Reports of tasks to the driver about their partitions: Spark has no way for that, so each is a datagram.
 
 The invariant: a report is help, never a condition. A task neither waits for it nor fails over it, one that is lost is
 missing, and the driver takes only what is signed with its query's own secret.
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_REPORTED: Final = 40
-"""Ranges told in one datagram."""
+"""Ranges reported in one datagram."""
 MAX_REPORT_BYTES: Final = 8192
 MAX_KEPT: Final = 10_000
-"""Ranges told and not yet asked for; the oldest are forgotten."""
+"""Ranges reported and not yet asked for; the oldest are forgotten."""
 CLOSE_S: Final = 1.0
-"""How long an end is waited for."""
+"""Seconds to wait for an end."""
 _SECRET_BYTES: Final = 16
 _SIGNED_BYTES: Final = 32
 
-Told = tuple[str, int, float]
+TaskReport = tuple[str, int, float]
 """A partition, how many rows of it a task has read, and how many seconds that took."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTo:
-    """Where a task reports to; it goes to the executors with the task."""
+    """The address to which a task reports; it goes to the executors with the task."""
 
     address: Address
     secret: bytes = field(repr=False)
 
-    def send(self, told: Sequence[Told]) -> None:
-        """Tell the driver, without waiting and without an error if it does not hear."""
+    def send(self, reported: Sequence[TaskReport]) -> None:
+        """Send reports to the driver, without waiting and without an error if it does not get them."""
         with contextlib.suppress(OSError), datagrams_to(self.address) as sender:
-            for first in range(0, len(told), MOST_REPORTED):
-                body = json.dumps(told[first : first + MOST_REPORTED]).encode()
+            for first in range(0, len(reported), MOST_REPORTED):
+                body = json.dumps(reported[first : first + MOST_REPORTED]).encode()
                 sender.send(_signature(self.secret, body) + body)
 
 
 class Reports:
-    """What tasks have told, on the driver. Hears them on a UDP port of the address that reaches the Masters: where
+    """The reports of tasks, on the driver. It listens on a UDP port of the address that reaches the Masters: where
     the Masters are on this machine, no other machine can send to it.
     """
 
@@ -71,25 +71,25 @@ class Reports:
             ) from error
         host, port = self._socket.getsockname()[:2]
         self.to = ReportTo(Address(host, port), secrets.token_bytes(_SECRET_BYTES))
-        self._told: deque[Told] = deque(maxlen=MAX_KEPT)
+        self._reported: deque[TaskReport] = deque(maxlen=MAX_KEPT)
         self._closed = False
         self._thread = threading.Thread(target=self._hear, name="tubemq-task-reports", daemon=True)
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many ranges were told since the last question."""
-        return len(self._told)
+        """Count the ranges reported since they were last taken."""
+        return len(self._reported)
 
-    def taken(self) -> list[Told]:
-        """What was told since the last question."""
-        told: list[Told] = []
+    def take(self) -> list[TaskReport]:
+        """Take the reports that came since the last call."""
+        reported: list[TaskReport] = []
         with contextlib.suppress(IndexError):
             while True:
-                told.append(self._told.popleft())
-        return told
+                reported.append(self._reported.popleft())
+        return reported
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._closed = True
         with contextlib.suppress(OSError), datagrams_to(self.to.address) as sender:
             sender.send(b"")  # closing a socket does not wake who waits for it
@@ -99,11 +99,11 @@ class Reports:
         with self._socket:
             while not self._closed:
                 with contextlib.suppress(OSError):
-                    self._told.extend(_read(self._socket.recv(MAX_REPORT_BYTES), self.to.secret))
+                    self._reported.extend(_read(self._socket.recv(MAX_REPORT_BYTES), self.to.secret))
 
 
-def _read(report: bytes, secret: bytes) -> list[Told]:
-    """What it says; nothing if it is not signed."""
+def _read(report: bytes, secret: bytes) -> list[TaskReport]:
+    """Read a report; nothing if it is not signed."""
     signature, body = report[:_SIGNED_BYTES], report[_SIGNED_BYTES:]
     if not hmac.compare_digest(signature, _signature(secret, body)):
         return []

@@ -1,4 +1,4 @@
-"""What a batch reads: decisions over offsets, without I/O.
+"""The plan of a batch: decisions over offsets, without I/O.
 
 The invariant: a batch is two offset dictionaries, `{"brokerId:topic:partition": offset}` with sorted keys, and nothing
 else. Spark compares them as text and keeps them in its checkpoint, so the same batch planned again is the same rows.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import ConfigError, FormatError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
-from pytubemq.spark.source.plan.shares import within_bytes, within_rows
+from pytubemq.spark.source.planning.shares import within_bytes, within_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -28,7 +28,7 @@ ROWS_TOGETHER: Final = 5_000
 
 
 class BrokerKind(StrEnum):
-    """Which way a partition is read."""
+    """The protocols by which a partition is read."""
 
     OURS = "ours"
     """By offsets, without a group."""
@@ -43,11 +43,11 @@ class Ends:
     min_offset: int
     max_offset: int
     size_bytes: int | None = None
-    """What lies between them takes on the Broker's disk, where it tells."""
+    """Bytes between the two offsets on the Broker's disk, where it reports them."""
 
     @property
     def row_bytes(self) -> float | None:
-        """What a message takes on average."""
+        """The average size of a message."""
         rows = messages_between(self.min_offset, self.max_offset)
         return None if self.size_bytes is None or not rows else self.size_bytes / rows
 
@@ -69,29 +69,29 @@ class Hole:
     start: int
     end: int
     there: Ends
-    """What it has."""
+    """The offsets that the Broker has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a batch reads, and what is missing of it."""
+    """The ranges that a batch reads, and the holes in it."""
 
     ranges: tuple[OffsetRange, ...]
     holes: tuple[Hole, ...]
 
 
 def newest(ends: Mapping[Partition, Ends]) -> Offsets:
-    """Where every partition ends now."""
+    """Return the end offset of every partition."""
     return in_order({str(partition): there.max_offset for partition, there in ends.items()})
 
 
 def in_order(offsets: Mapping[str, int]) -> Offsets:
-    """The same offsets with sorted keys; another order of keys would be news to Spark."""
+    """Return the offsets with sorted keys; another order of keys would be news to Spark."""
     return dict(sorted(offsets.items()))
 
 
-def begun(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Offsets:
-    """Where reading goes on in every partition: one that `start` does not know is read from its first message."""
+def resume_offsets(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Offsets:
+    """Return where every partition is read on from: the first message for one that `start` does not have."""
     return in_order({str(partition): there.min_offset for partition, there in ends.items()} | dict(start))
 
 
@@ -101,7 +101,7 @@ def capped(target: Mapping[str, int], end: Mapping[str, int]) -> Offsets:
 
 
 def backlog(start: Mapping[str, int], target: Mapping[str, int]) -> dict[str, int]:
-    """How many rows each partition has up to the target; one that `start` does not know begins at 0."""
+    """Count the rows of each partition up to the target; one that `start` does not have begins at 0."""
     return {key: messages_between(start.get(key, 0), end) for key, end in target.items()}
 
 
@@ -134,16 +134,16 @@ def advance(
         rows = within_rows(rows, max_rows)
     if max_bytes is not None and row_bytes is not None:
         rows = within_bytes(rows, max_bytes, row_bytes)
-    return moved_on(start, rows)
+    return offsets_after(start, rows)
 
 
-def moved_on(start: Mapping[str, int], rows: Mapping[str, int]) -> Offsets:
-    """Where a batch ends that begins at `start` and has so many rows of each partition."""
+def offsets_after(start: Mapping[str, int], rows: Mapping[str, int]) -> Offsets:
+    """Return the end of a batch that begins at `start` and has so many rows of each partition."""
     return in_order(dict(start) | {key: start.get(key, 0) + count * OFFSET_UNIT for key, count in rows.items()})
 
 
 def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Planned:
-    """What to read for the batch [start, end), and what of it the Brokers do not have."""
+    """Plan the batch [start, end): the ranges to read, and the holes that the Brokers no longer have."""
     ranges: list[OffsetRange] = []
     holes: list[Hole] = []
     for key in sorted(end):
@@ -165,7 +165,7 @@ def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partiti
     return Planned(tuple(ranges), tuple(holes))
 
 
-def taken_back(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list[Hole]:
+def truncations(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list[Hole]:
     """Rows that were read, or are said to be, and that their Broker does not have behind its end: its log is an older
     one, or another's.
     """
@@ -179,7 +179,7 @@ def taken_back(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list
 def split(
     ranges: Collection[OffsetRange], *, max_rows: int | None, min_tasks: int | None, whole: Collection[Partition] = ()
 ) -> list[OffsetRange]:
-    """The same rows in more ranges.
+    """Divide the rows over more ranges.
 
     Args:
         ranges: what is to be read.

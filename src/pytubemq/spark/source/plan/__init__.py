@@ -1,1 +1,0 @@
-"""Values of a batch's plan: ranges of partitions, and how rows are shared among them."""
