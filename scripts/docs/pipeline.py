@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.guarantees import SINKS, SOURCES, Case
+from pytubemq.pipelines.analysis.guarantees import SOURCES
 from pytubemq.pipelines.file.faults import MEANINGS, Severity, severity_of
-from pytubemq.pipelines.file.keys import SECTIONS, Key, Kind, child
+from pytubemq.pipelines.file.key import Key, Kind
+from pytubemq.pipelines.file.keys import child, sections
+from pytubemq.pipelines.file.sink_table import sink_kinds
 from scripts.docs.markdown import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytubemq.pipelines.analysis.guarantees import Promise
-    from pytubemq.pipelines.file.keys import Section
+    from pytubemq.pipelines.file.key import Section
+    from pytubemq.pipelines.file.sink_kind import Promise
 
 _KINDS: Final = {
     Kind.COUNT: "number, as `200_000`",
@@ -30,14 +32,13 @@ _TITLES: Final = {"": "The file"}
 
 def file_tables() -> dict[str, str]:
     """Return the parts of docs/reference/pipeline-file.md: the keys of each section, and the codes of faults."""
-    return {"keys": "\n".join(_section(one) for one in SECTIONS.values()), "codes": _codes()}
+    return {"keys": "\n".join(_section(one) for one in sections().values()), "codes": _codes()}
 
 
 def guarantee_tables() -> dict[str, str]:
     """Return the part of docs/reference/pipeline-guarantees.md: what sinks promise, then what reading promises."""
     sinks = [
-        (f"`{sink.value}`", "" if case is Case.ALWAYS else case.value, *_promise(promise))
-        for (sink, case), promise in SINKS.items()
+        (f"`{kind.name}`", case, *_promise(promise)) for kind in sink_kinds() for case, promise in kind.promises.items()
     ]
     sources = [(kind.value, *_promise(promise)) for kind, promise in SOURCES.items()]
     return {

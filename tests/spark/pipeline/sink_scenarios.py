@@ -11,7 +11,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from pytubemq.errors import TubeError
 from pytubemq.pipelines import read
-from pytubemq.pipelines.file.model import OnSchemaChange, Sink, SinkFormat
+from pytubemq.pipelines.file.model import OnSchemaChange, Sink
 from pytubemq.pipelines.run.engine import run
 from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
 from pytubemq.pipelines.sinks.jdbc.database import Database
@@ -28,7 +28,7 @@ def sink_of(values: dict[str, Any]) -> Sink:
     """A sink from plain values."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return replace(
-        Sink("out", SinkFormat(given.pop("format"))),
+        Sink("out"(given.pop("format"))),
         **{**given, "on_schema_change": OnSchemaChange(given.get("on_schema_change", "fail"))},
     )
 

@@ -119,7 +119,7 @@ def serve(scratch: Path, tasks: int) -> None:
     """Carry out what comes on standard input, until its end."""
     from pyspark.sql import SparkSession
 
-    from pytubemq.pipelines.file.model import Pipeline, SinkFormat, Source, SparkSettings
+    from pytubemq.pipelines.file.model import Pipeline, Source, SparkSettings
     from pytubemq.pipelines.run.session import settings
 
     conf = {
@@ -133,7 +133,7 @@ def serve(scratch: Path, tasks: int) -> None:
         "sinks", Source(), spark=SparkSettings(master=f"local[{tasks},4]", conf=conf, jars=tuple(all_jars()))
     )
     builder: Any = SparkSession.builder
-    for key, value in settings(pipeline, [SinkFormat.DELTA]).items():
+    for key, value in settings(pipeline, ["delta"]).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq.sync
-from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.report.record import recorded
 from pytubemq.pipelines.run.engine import run
@@ -75,7 +75,7 @@ def test_what_is_counted_at_a_sink_is_what_was_written_and_meets_what_was_read(
         Source(master=topic.master, topics=(topic.name,), start="earliest"),
         decode=Decode("json", schema="id INT, at TIMESTAMP, timestamp BIGINT, topic INT"),
         steps=(Step("drawn", sql="SELECT * FROM input WHERE rand() < 0.5"),),
-        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
+        sinks=(Sink("lake", "parquet", path=str(tmp_path / "lake")),),
         audit=Audit("at"),
         state=str(tmp_path / "state"),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.operate.reset import forget, progress
 from pytubemq.pipelines.plan.look import look
 from pytubemq.pipelines.preflight.identity import check_source
@@ -30,7 +30,7 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     def pipeline(lake: str) -> Pipeline:
-        sink = Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / lake), layout="log")
+        sink = Sink("lake", "parquet", path=str(tmp_path / lake), layout="log")
         source = Source(master=topic.master, topics=(topic.name,), start="earliest")
         return Pipeline("numbers", source, sinks=(sink,), state=str(tmp_path / "state"))
 

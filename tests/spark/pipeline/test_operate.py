@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytubemq.sync
-from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.backfill import backfill_of, ranges
 from pytubemq.pipelines.operate.dead_letters import Choice, dead_letters_of
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
@@ -55,7 +55,7 @@ def pipeline_of(topic: Topic, place: Path) -> Pipeline:
         source=Source(master=topic.master, topics=(topic.name,), start="earliest", limit=Limit(rows=300)),
         decode=Decode(format="json", schema="id BIGINT"),
         steps=(Step("seen", sql="SELECT *, true AS seen FROM input"),),
-        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(place / "lake")),),
+        sinks=(Sink("lake", "parquet", path=str(place / "lake")),),
         dead_letter=DeadLetter(path=str(place / "dead")),
         state=str(place / "state"),
     )
@@ -119,7 +119,7 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
         ).result()
         for body in (long, b'{"id": 1}'):
             producer.submit(body).result()
-    in_topic = replace(pipeline_of(topic, tmp_path), dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic=new_topic().name))
+    in_topic = replace(pipeline_of(topic, tmp_path), dead_letter=DeadLetter("tubemq", topic=new_topic().name))
     result = run(in_topic, spark=spark, once=True)
     assert result.totals.rows_out == {"dead_letter": 2, "lake": 1}
     letters = dead_letters_of(in_topic)
@@ -140,7 +140,7 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
 
     url = f"jdbc:derby:{tmp_path / 'derby'};create=true"
     in_database = replace(
-        pipeline_of(topic, tmp_path / "again"), dead_letter=DeadLetter(SinkFormat.JDBC, url=url, table="letters")
+        pipeline_of(topic, tmp_path / "again"), dead_letter=DeadLetter("jdbc", url=url, table="letters")
     )
     for _ in range(2):  # the second run meets the table that the first one made
         run(in_database, spark=spark, once=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.make import make_sink
 from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import is_deterministic
@@ -42,7 +42,7 @@ def test_the_clock_and_chance_make_other_rows(spark: SparkSession) -> None:
 
 
 def test_a_topic_takes_no_rows_of_the_clock_by_number(spark: SparkSession) -> None:
-    writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master="127.0.0.1:1", topic="t"))
+    writer = make_sink(Sink("out", "tubemq", master="127.0.0.1:1", topic="t"))
     rows = spark.range(3).selectExpr("id", "current_timestamp() AS x")
     with pytest.raises(ConfigError, match="by the clock"):
         writer.write(rows, 0, SinkContext(spark, "p-1"))

@@ -20,7 +20,6 @@ from pytubemq.pipelines.file.model import (
     OnError,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     Step,
     Table,
@@ -52,7 +51,7 @@ def numbers(topic: Topic, tmp_path: Path) -> Pipeline:
         name="numbers",
         source=Source(master=topic.master, topics=(topic.name,), start="earliest"),
         steps=(Step("typed", sql="SELECT CAST(CAST(body AS STRING) AS INT) AS n, msgType AS kind FROM input"),),
-        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
+        sinks=(Sink("lake", "parquet", path=str(tmp_path / "lake")),),
         state=str(tmp_path / "state"),
     )
 
@@ -124,7 +123,7 @@ def test_what_a_topic_cannot_take_is_refused_before_any_sink_has_a_batch(
     tmp_path: Path,
 ) -> None:
     pipeline = numbers(topic, tmp_path)
-    out = Sink("out", SinkFormat.TUBEMQ, topic=new_topic().name if into is not None else None)
+    out = Sink("out", "tubemq", topic=new_topic().name if into is not None else None)
     steps = (Step("typed", sql=query), Step("more", sql="SELECT * FROM input"))
     with pytest.raises(ConfigError, match=refusal):
         run(replace(pipeline, steps=steps, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
@@ -140,7 +139,7 @@ def test_a_first_batch_that_could_not_be_made_leaves_no_columns_behind(
     wrong = Step("typed", sql="SELECT CAST(concat('x', CAST(body AS STRING)) AS INT) AS number FROM input")
     with pytest.raises(TubeError, match="sink lake could not write batch 0"):
         run(replace(pipeline, steps=(wrong,)), spark=spark, once=True)
-    out = Sink("out", SinkFormat.TUBEMQ, topic=new_topic().name, guarantee=Guarantee.EXACTLY_ONCE)
+    out = Sink("out", "tubemq", topic=new_topic().name, guarantee=Guarantee.EXACTLY_ONCE)
     result = run(replace(pipeline, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
     assert result.totals.rows_out == {"lake": 3, "out": 3}
 
@@ -151,7 +150,7 @@ def orders(topic: Topic, tmp_path: Path, **changes: Any) -> Pipeline:
         name="orders",
         source=Source(master=topic.master, topics=(topic.name,), start="earliest"),
         decode=Decode("json", schema="id INT, item STRING, at TIMESTAMP"),
-        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
+        sinks=(Sink("lake", "parquet", path=str(tmp_path / "lake")),),
         state=str(tmp_path / "state"),
     )
     return replace(pipeline, **changes)
@@ -212,7 +211,7 @@ def test_too_many_rejected_records_end_the_run_before_anything_of_the_batch_is_w
     send(topic, '{"id": 1}', '{"id": 2}', "broken", "broken too")
     pipeline = orders(topic, tmp_path, trigger=Trigger(TriggerKind.ONCE), **changes)
     if pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL:
-        log = Sink("log", SinkFormat.PARQUET, path=str(tmp_path / "log"), layout="log")
+        log = Sink("log", "parquet", path=str(tmp_path / "log"), layout="log")
         with pytest.raises(TubeError, match=r"2 records that|a record cannot be decoded \(decode.json"):
             run(replace(pipeline, sinks=(log,), state=str(tmp_path / "log-state")), spark=spark)
         assert not list((tmp_path / "log-state").glob("checkpoint-log-log/commits/0"))
@@ -242,9 +241,9 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
             ),
         ),
         sinks=(
-            Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake"), input="input"),
-            Sink("minutes", SinkFormat.PARQUET, path=str(tmp_path / "minutes")),
-            Sink("told", SinkFormat.TUBEMQ, topic=out.name, guarantee=Guarantee.EXACTLY_ONCE),
+            Sink("lake", "parquet", path=str(tmp_path / "lake"), input="input"),
+            Sink("minutes", "parquet", path=str(tmp_path / "minutes")),
+            Sink("told", "tubemq", topic=out.name, guarantee=Guarantee.EXACTLY_ONCE),
         ),
     )
     send(topic, *(order(number, at=f"2026-11-22 01:0{number % 3}:10") for number in range(9)), "broken")
@@ -309,8 +308,8 @@ def test_steps_join_tables_and_python_functions_and_each_sink_takes_its_own(
             Step("dear", python="my_steps:dear"),
         ),
         sinks=(
-            Sink("all", SinkFormat.PARQUET, path=str(tmp_path / "all"), input="priced"),
-            Sink("dear", SinkFormat.PARQUET, path=str(tmp_path / "dear")),
+            Sink("all", "parquet", path=str(tmp_path / "all"), input="priced"),
+            Sink("dear", "parquet", path=str(tmp_path / "dear")),
         ),
     )
     send(topic, order(1), order(2, "rice"), order(3, "salt"))
@@ -328,8 +327,8 @@ def test_a_sink_that_fails_leaves_the_others_done_and_the_next_run_redoes_it_alo
         topic,
         tmp_path,
         sinks=(
-            Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),
-            Sink("second", SinkFormat.PARQUET, path=str(second), options={"compression": "none"}),
+            Sink("lake", "parquet", path=str(tmp_path / "lake")),
+            Sink("second", "parquet", path=str(second), options={"compression": "none"}),
         ),
         trigger=Trigger(TriggerKind.ONCE),
     )
@@ -352,7 +351,7 @@ def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
 ) -> None:
     send(topic, order(1))
     source = Source(master=topic.master, topics=(topic.name,), start="earliest", commit_group="orders")
-    lake, log = (Sink(name, SinkFormat.PARQUET, path=str(tmp_path / name)) for name in ("lake", "log"))
+    lake, log = (Sink(name, "parquet", path=str(tmp_path / name)) for name in ("lake", "log"))
     pipeline = orders(topic, tmp_path, source=source, sinks=(lake, replace(log, layout="log")))
     done: set[str] = set()
 
@@ -372,9 +371,7 @@ def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
 def test_the_file_log_of_spark_takes_rows_exactly_once_and_its_rejects_are_counted_beside_it(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
-    pipeline = orders(
-        topic, tmp_path, sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake"), layout="log"),)
-    )
+    pipeline = orders(topic, tmp_path, sinks=(Sink("lake", "parquet", path=str(tmp_path / "lake"), layout="log"),))
     send(topic, order(1), order(2), "broken")
     result = run(pipeline, spark=spark, once=True)
     assert result.totals.rows_out == {"dead_letter": 1, "lake": 2}

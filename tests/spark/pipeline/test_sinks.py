@@ -13,7 +13,7 @@ import pytest
 
 from pytubemq.decode import make_decoder
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.make import make_sink
 from pytubemq.pipelines.sinks.port import SinkContext
 from tests.spark.kafka import KafkaNode
@@ -358,7 +358,7 @@ def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSessi
 def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
-    writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic=topic.name))
+    writer = make_sink(Sink("out", "tubemq", master=topic.master, topic=topic.name))
     rows = spark.createDataFrame(
         [(n, str(n), f"k{n}", 77, AT, AT.replace(tzinfo=None)) for n in range(200)],
         "n INT, t STRING, key STRING, partition INT, at TIMESTAMP, local TIMESTAMP_NTZ",
@@ -394,22 +394,22 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
 
 
 def test_a_topic_that_is_not_there_is_refused_by_the_check(spark: SparkSession, topic: Topic) -> None:
-    writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic="no_such_topic"))
+    writer = make_sink(Sink("out", "tubemq", master=topic.master, topic="no_such_topic"))
     with pytest.raises(ConfigError, match=r"sink out: .*no_such_topic"):
         writer.check(spark, None)
 
 
 def test_the_console_prints_the_first_rows(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     rows = spark.createDataFrame([(n, AT) for n in range(5)], "n INT, `a``b` TIMESTAMP")
-    writer = make_sink(Sink("out", SinkFormat.CONSOLE, options={"rows": "1"}))
+    writer = make_sink(Sink("out", "console", options={"rows": "1"}))
     assert writer.write(rows, 7, SinkContext(spark, "p")) == 5
     assert capsys.readouterr().out == '{"n":0,"a`b":"2026-11-22T01:02:03.123456Z"}\n... and 4 more rows of batch 7\n'
 
 
 def test_without_its_jars_a_sink_says_which_package_to_add(spark: SparkSession) -> None:
     for sink in (
-        Sink("out", SinkFormat.DELTA, path="/tmp/x"),
-        Sink("out", SinkFormat.KAFKA, topic="x", options={"kafka.bootstrap.servers": "x:1"}),
+        Sink("out", "delta", path="/tmp/x"),
+        Sink("out", "kafka", topic="x", options={"kafka.bootstrap.servers": "x:1"}),
     ):
         with pytest.raises(ConfigError, match=r"sink out: the Spark session has no .*\n.*packages: \["):
             make_sink(sink).check(spark, None)

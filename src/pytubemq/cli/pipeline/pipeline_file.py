@@ -45,13 +45,13 @@ def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str
         return pipeline.source.master or masters(options, None)
 
     sinks = tuple(
-        replace(sink, master=elsewhere()) if sink.format.value == TUBEMQ and not sink.master else sink
+        replace(sink, master=elsewhere()) if sink.format == TUBEMQ and not sink.master else sink
         for sink in pipeline.sinks
     )
     if any(step.python for step in pipeline.steps):
         on_path(file)
     letters = pipeline.dead_letter
-    if letters is not None and letters.format.value == TUBEMQ and not letters.master:
+    if letters is not None and letters.format == TUBEMQ and not letters.master:
         letters = replace(letters, master=elsewhere())
     return replace(pipeline, sinks=sinks, dead_letter=letters, state=state_location(pipeline, file))
 

@@ -10,14 +10,13 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.model import SinkFormat
+from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.pipelines.file.model import DeadLetter, Sink
 
-_SHARED = frozenset({SinkFormat.KAFKA, SinkFormat.TUBEMQ, SinkFormat.CONSOLE})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
 
@@ -36,7 +35,7 @@ def target_of(
     """
     if sink.path:
         return ("path", _path(text_of(sink.path), local))
-    if sink.format in _SHARED:
+    if sink_kind(sink.format).is_shared:
         return None
     return ("table", text_of(sink.url or ""), text_of(sink.table).lower()) if sink.table else None
 

@@ -197,7 +197,7 @@ class _DryRun:
             check_promise(writer.spec, self._kind)
             promised = {writer.guarantee, promise_of(writer.spec, source=self._kind).guarantee}
             weaker = Guarantee.AT_LEAST_ONCE if Guarantee.AT_LEAST_ONCE in promised else Guarantee.EXACTLY_ONCE
-            return f"{writer.spec.format.value} can be written, {weaker.value.replace('_', ' ')}"
+            return f"{writer.spec.format} can be written, {weaker.value.replace('_', ' ')}"
 
         return check
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
@@ -15,15 +16,17 @@ from pytubemq.model import units
 from pytubemq.pipelines.file import model
 from pytubemq.pipelines.file.document import Entry, Items, Scalar, Table, kind_of, plain
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.keys import ROOT, Kind, child
+from pytubemq.pipelines.file.key import Kind
+from pytubemq.pipelines.file.keys import ROOT, child, sections
 from pytubemq.pipelines.file.secrets import references, resolve, with_variables
+from pytubemq.pipelines.file.sink_table import sink_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytubemq.pipelines.file.document import Mark, Node
     from pytubemq.pipelines.file.faults import Fault
-    from pytubemq.pipelines.file.keys import Key, Section
+    from pytubemq.pipelines.file.key import Key, Section
     from pytubemq.pipelines.file.places import Places
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -40,6 +43,7 @@ _NUMBERS: Final[Mapping[Kind, tuple[Callable[[str], int | float | None], str]]] 
     Kind.DURATION: (units.duration_s, "a time, as 10s, 500ms or 2m"),
     Kind.RATIO: (units.ratio, "a share from 0 to 1, as 0.01 or 1%"),
 }
+_SINK_FIELDS: Final = frozenset(field.name for field in fields(model.Sink))
 
 
 class _Unfit(Exception):
@@ -119,11 +123,9 @@ class Builder:
         elif section.made is model.Trigger and given.get("kind") is model.TriggerKind.INTERVAL:
             self._tell(FaultCode.MISSING_KEY, path, "needs the key interval", "as 10 seconds or 10s")
         if section.made is model.DeadLetter and "format" not in given:
-            given["format"] = (
-                model.SinkFormat.TUBEMQ if "topic" in given
-                else model.SinkFormat.JDBC if "url" in given
-                else model.SinkFormat.PARQUET
-            )  # fmt: skip
+            given |= _chosen_format(given)
+        if section.made is model.Sink:
+            given = _with_more(given)
         if section.made is model.Case:
             given.setdefault("name", f"test {int(path[path.index('[') + 1 : -1]) + 1}")
         return given
@@ -331,10 +333,23 @@ def _takes(key: Key) -> str:
 
 def _elsewhere(name: str) -> str:
     """Where a key that is known in another section belongs."""
-    from pytubemq.pipelines.file.keys import SECTIONS
-
-    homes = [section.path.removesuffix("[]") or "the top" for section in SECTIONS.values() if section.key(name.lower())]
+    there = [section.path for section in sections().values() if section.key(name.lower())]
+    homes = [path.removesuffix("[]") or "the top" for path in there]
     return f"it belongs in {' or '.join(homes[:3])}" if homes else ""
+
+
+def _chosen_format(given: Mapping[str, Any]) -> dict[str, str]:
+    """The format of dead letters by the keys that are given; nothing if none of them tells it."""
+    for kind in reversed(sink_kinds()):
+        if kind.dead_letters is not None and kind.dead_letters.chosen_by in given:
+            return {"format": kind.name}
+    return {}
+
+
+def _with_more(given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a sink, with those that the model has no field for in `more`."""
+    more = {name: value for name, value in given.items() if name not in _SINK_FIELDS}
+    return {name: value for name, value in given.items() if name not in more} | ({"more": more} if more else {})
 
 
 def _lower(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.file.keys import ROOT, Kind, child
+from pytubemq.pipelines.file.key import Kind
+from pytubemq.pipelines.file.keys import ROOT, child
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.keys import Key, Section
+    from pytubemq.pipelines.file.key import Key, Section
 
 _TEXT: Final = {"type": ["string", "number", "boolean"]}
 _ROW: Final = {"type": ["object", "string"]}

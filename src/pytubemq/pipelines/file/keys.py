@@ -1,101 +1,20 @@
 """Every key of a pipeline file, written once: what it takes, its default and what it means.
 
 The invariant: the loader, the faults for unknown keys, the JSON schema and the reference page are all made from these
-tables and from nothing else.
+tables, and from those of the kinds of sinks, and from nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.file import model
+from pytubemq.pipelines.file.key import Key, Kind, Section
+from pytubemq.pipelines.file.sink_table import SINKS, sink_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class Kind(StrEnum):
-    """What a key takes, in the words of the reference page."""
-
-    TEXT = "text"
-    NAME = "name"
-    SQL = "Spark SQL"
-    FUNCTION = "module:function"
-    COUNT = "number"
-    SIZE = "size"
-    DURATION = "duration"
-    INTERVAL = "interval"
-    RATIO = "share"
-    FLAG = "true or false"
-    CHOICE = "one of"
-    TEXTS = "list of text"
-    OPTIONS = "mapping of text"
-    POSITIONS = "text or mapping"
-    SECTION = "section"
-    SECTIONS = "list of sections"
-    ROWS = "list of rows"
-    EXPECTED = "mapping of lists of rows"
-
-
-_LATE: Final = frozenset(
-    {"master", "path", "url", "table", "topic", "options", "conf", "packages", "jars", "state", "sql"}
-)
-"""Fields in which references stay until they are used: places, and what may hold a secret."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of a section."""
-
-    name: str
-    kind: Kind
-    doc: str
-    field: str = ""
-    """Of the model's class; the key's own name if empty."""
-    default: str = ""
-    """As the reference page shows it; the value itself stands in the model."""
-    choices: tuple[str, ...] = ()
-    enum: type[StrEnum] | None = None
-    """Of the model, for a choice that it has a type for."""
-    required: bool = False
-
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """The words of a choice."""
-        if self.choices or self.enum is None:
-            return self.choices
-        return tuple(member.value for member in self.enum)
-
-    @property
-    def into(self) -> str:
-        """The field of the model that it fills."""
-        return self.field or self.name
-
-    @property
-    def at_once(self) -> bool:
-        """Whether a reference is looked up when the file is read."""
-        return self.into not in _LATE
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A group of keys, and the class that they make."""
-
-    path: str
-    made: type
-    doc: str
-    keys: tuple[Key, ...]
-    short: str = ""
-    """The key that a bare text stands for: `trigger: 10s`."""
-
-    def key(self, name: str) -> Key | None:
-        """By its name."""
-        return next((key for key in self.keys if key.name == name), None)
-
-
-_DEAD_LETTER_SINKS: Final = tuple(sink.value for sink in model.SinkFormat if sink.value not in {"kafka", "iceberg"})
+    from collections.abc import Iterable, Mapping
 
 ROOT: Final = Section(
     "",
@@ -215,55 +134,6 @@ WATERMARK: Final = Section(
     ),
 )
 
-SINK: Final = Section(
-    "sinks[]",
-    model.Sink,
-    "The kind of sink.",
-    (
-        Key("name", Kind.NAME, "What it is called in progress, reports and tests.", required=True),
-        Key("format", Kind.CHOICE, "What writes.", enum=model.SinkFormat, required=True),
-        Key("input", Kind.NAME, "The step whose rows it takes, or `input`.", default="the last step"),
-        Key("path", Kind.TEXT, "Of parquet and delta: directory or URI."),
-        Key("table", Kind.TEXT, "Of iceberg, delta and jdbc."),
-        Key("url", Kind.TEXT, "Of jdbc."),
-        Key("topic", Kind.TEXT, "Of tubemq and kafka, unless rows have a column `topic`. Rows without a column "
-            "`body` (kafka: `value`) go as JSON."),
-        Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
-        Key("partition_by", Kind.TEXTS, "Of parquet, delta and iceberg: columns that name directories."),
-        Key("keys", Kind.TEXTS, "Of jdbc and delta: columns that name a row, which is then replaced; of kafka: those "
-            "of the message's key."),
-        Key("layout", Kind.CHOICE, "Of parquet: `batches`, a directory for each batch; `log`, Spark's file sink, for "
-            "readers that are Spark.", choices=("batches", "log"), default="batches"),
-        Key("idempotency_key", Kind.TEXT, "Of tubemq: a column that tells a row sent twice."),
-        Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
-            enum=model.Guarantee),
-        Key("on_schema_change", Kind.CHOICE, "When rows have other columns than the table.", default="fail",
-            enum=model.OnSchemaChange),
-        Key("options", Kind.OPTIONS, "Handed to the writer."),
-    ),
-)  # fmt: skip
-
-DEAD_LETTER: Final = Section(
-    "dead_letter",
-    model.DeadLetter,
-    "Where records go that cannot be decoded, and how many are too many.",
-    (
-        Key("format", Kind.CHOICE, "What writes.", choices=_DEAD_LETTER_SINKS, enum=model.SinkFormat,
-            default="tubemq with `topic`, jdbc with `url`, else parquet"),
-        Key("path", Kind.TEXT, "Of parquet and delta; of tubemq, where those go that are too long for a message.",
-            default="of parquet and tubemq `<state>/dead_letter`"),
-        Key("topic", Kind.TEXT, "Of tubemq."),
-        Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
-        Key("table", Kind.TEXT, "Of jdbc and delta."),
-        Key("url", Kind.TEXT, "Of jdbc."),
-        Key("max_ratio", Kind.RATIO, "Share of a batch's records; above it the run fails before anything of the batch "
-            "is written, but for sinks that read the source for themselves: behind steps that keep state, or of layout "
-            "log.", default="none"),
-        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life; likewise.", default="none"),
-        Key("options", Kind.OPTIONS, "Handed to the writer."),
-    ),
-)  # fmt: skip
-
 TRIGGER: Final = Section(
     "trigger",
     model.Trigger,
@@ -313,16 +183,86 @@ CASE: Final = Section(
     ),
 )  # fmt: skip
 
-SECTIONS: Final[Mapping[str, Section]] = {
-    section.path: section
-    for section in (
-        ROOT, SOURCE, LIMIT, DECODE, TABLE, STEP, WATERMARK, SINK, DEAD_LETTER, TRIGGER, AUDIT, SPARK, CASE,
-    )
-}  # fmt: skip
-"""By path, in the order of the reference page."""
+
+def sections() -> Mapping[str, Section]:
+    """Return all sections by path, in the order of the reference page."""
+    listed = (
+        ROOT, SOURCE, LIMIT, DECODE, TABLE, STEP, WATERMARK, _sink(), _dead_letter(), TRIGGER, AUDIT, SPARK, CASE,
+    )  # fmt: skip
+    return {section.path: section for section in listed}
 
 
 def child(section: Section, key: Key) -> Section:
-    """The section that a key of kind section or sections holds."""
+    """Return the section that a key of kind section or sections holds."""
     path = f"{section.path}.{key.name}" if section.path else key.name
-    return SECTIONS[f"{path}[]" if key.kind is Kind.SECTIONS else path]
+    return sections()[f"{path}[]" if key.kind is Kind.SECTIONS else path]
+
+
+def _sink() -> Section:
+    """Return the section of a sink: the keys of every sink, and those of each kind."""
+    keys = (
+        Key("name", Kind.NAME, "What it is called in progress, reports and tests.", required=True),
+        Key("format", Kind.CHOICE, "What writes.", choices=tuple(SINKS), required=True),
+        Key("input", Kind.NAME, "The step whose rows it takes, or `input`.", default="the last step"),
+        *_merged((kind.name, key) for kind in sink_kinds() for key in kind.keys),
+        Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
+            enum=model.Guarantee),
+        Key("options", Kind.OPTIONS, "Handed to the writer."),
+    )  # fmt: skip
+    return Section("sinks[]", model.Sink, "Where rows go.", _in_order(keys, model.Sink))
+
+
+def _dead_letter() -> Section:
+    """Return the section of dead letters: the keys that always count, and those of each kind of sink."""
+    kinds = [(kind.name, kind.dead_letters) for kind in sink_kinds() if kind.dead_letters is not None]
+    chosen = [f"{name} with `{letters.chosen_by}`" for name, letters in reversed(kinds) if letters.chosen_by]
+    keys = (
+        Key("format", Kind.CHOICE, "What writes.", choices=tuple(name for name, _ in kinds),
+            default=f"{', '.join(chosen)}, else {model.DeadLetter().format}"),
+        *_merged((name, key) for name, letters in kinds for key in letters.keys),
+        Key("max_ratio", Kind.RATIO, "Share of a batch's records; above it the run fails before anything of the batch "
+            "is written, but for sinks that read the source for themselves: behind steps that keep state, or of layout "
+            "log.", default="none"),
+        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life; likewise.", default="none"),
+        Key("options", Kind.OPTIONS, "Handed to the writer."),
+    )  # fmt: skip
+    doc = "Where records go that cannot be decoded, and how many are too many."
+    return Section("dead_letter", model.DeadLetter, doc, _in_order(keys, model.DeadLetter))
+
+
+def _in_order(keys: tuple[Key, ...], made: type) -> tuple[Key, ...]:
+    """Return keys in the order of a class's fields; those that are none of them stand where `more` does."""
+    order = {field.name: index for index, field in enumerate(fields(made))}
+    return tuple(sorted(keys, key=lambda key: order[key.into if key.into in order else "more"]))
+
+
+def _merged(keys: Iterable[tuple[str, Key]]) -> tuple[Key, ...]:
+    """Return each key once that kinds of sinks take, with what it is to each of them."""
+    found: dict[str, list[tuple[str, Key]]] = {}
+    for kind, key in keys:
+        found.setdefault(key.name, []).append((kind, key))
+    return tuple(replace(of_kinds[0][1], doc=_doc(of_kinds), default=_default(of_kinds)) for of_kinds in found.values())
+
+
+def _doc(of_kinds: list[tuple[str, Key]]) -> str:
+    """Return what a key means: "Of parquet and delta: directory or URI; of tubemq: ..."."""
+    said = _by_text((kind, key.doc) for kind, key in of_kinds)
+    text = "; ".join(f"of {kinds}: {text}" if text else f"of {kinds}" for text, kinds in said.items())
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _default(of_kinds: list[tuple[str, Key]]) -> str:
+    said = _by_text((kind, key.default) for kind, key in of_kinds)
+    if len(said) == 1:
+        return of_kinds[0][1].default
+    return "; ".join(f"of {kinds} {text}" for text, kinds in said.items() if text)
+
+
+def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the kinds of which the same is said, by what is said."""
+    found: dict[str, list[str]] = {}
+    for kind, text in said:
+        found.setdefault(text, []).append(kind)
+    return {
+        text: " and ".join(part for part in (", ".join(kinds[:-1]), kinds[-1]) if part) for text, kinds in found.items()
+    }

@@ -56,18 +56,6 @@ class TriggerKind(StrEnum):
     """All that is there at the start, in one batch, then the run ends."""
 
 
-class SinkFormat(StrEnum):
-    """The sinks that the runner knows."""
-
-    PARQUET = "parquet"
-    DELTA = "delta"
-    ICEBERG = "iceberg"
-    JDBC = "jdbc"
-    KAFKA = "kafka"
-    TUBEMQ = "tubemq"
-    CONSOLE = "console"
-
-
 @dataclass(frozen=True, slots=True)
 class Limit:
     """Bounds of one micro-batch; None is no bound. They map to the source's options of the same meaning."""
@@ -158,7 +146,8 @@ class Sink:
     """The kind of sink."""
 
     name: str
-    format: SinkFormat
+    format: str
+    """A word of the table of sinks."""
     input: str | None = None
     """The step whose rows it takes; the last one if None."""
     path: str | None = None
@@ -173,18 +162,25 @@ class Sink:
     layout: str | None = None
     """Of Parquet: `log` (Spark's file log) or `batches` (a directory for each batch)."""
     idempotency_key: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that no other kind of sink has."""
     guarantee: Guarantee | None = None
     """What the user asks for; refused if the sink cannot promise it."""
     on_schema_change: OnSchemaChange = OnSchemaChange.FAIL
     options: Mapping[str, str] = field(default_factory=dict)
     """Handed on to the writer; values may be references to secrets."""
 
+    def value(self, key: str) -> Any:
+        """Return the value of a key; None if it is not given."""
+        return self.more[key] if key in self.more else getattr(self, key, None)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """Where rejected records go, and how many are too many."""
 
-    format: SinkFormat = SinkFormat.PARQUET
+    format: str = "parquet"
+    """A word of the table of sinks."""
     path: str | None = None
     topic: str | None = None
     master: str | None = None

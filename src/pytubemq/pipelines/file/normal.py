@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.pipelines.file.secrets import redacted
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytubemq.pipelines.file.model import Pipeline
+
+MORE: Final = "more"
+"""The field of a sink for keys that no other kind has: they stand beside its other keys."""
 
 
 class Difference(NamedTuple):
@@ -42,10 +45,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 def _section(value: Any, name: str = "") -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = {}
+        kept: dict[str, Any] = {}
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
-            if item != _default(field):
+            if field.name == MORE:
+                kept |= _section(item)
+            elif item != _default(field):
                 kept[field.name] = _section(item, field.name)
         return kept
     if isinstance(value, StrEnum):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytubemq.pipelines.file.model import SinkFormat
+from pytubemq.pipelines.file.sink_table import sink_kind
 
 FORMATS: Final = ("json", "csv", "inlong-msg")
-SINKS: Final = tuple(sink.value for sink in SinkFormat)
 
 _HEAD: Final = """\
 # What goes from a topic to a table. All keys: docs/reference/pipeline-file.md
@@ -57,83 +56,6 @@ steps:
       WHERE amount > 0
 """
 
-_SINK: Final = {
-    "parquet": """
-sinks:
-  - name: lake
-    format: parquet
-    path: tables/{name}                    # a directory, or hdfs://...; in s3a://... take delta
-    partition_by: [day]
-    guarantee: exactly_once
-""",
-    "delta": """
-sinks:
-  - name: lake
-    format: delta
-    path: tables/{name}
-    partition_by: [day]
-    guarantee: exactly_once
-    on_schema_change: add-columns          # or fail, ignore, widen
-
-spark:
-  packages: ["io.delta:delta-spark_4.2_2.13:4.4.0"]
-""",
-    "iceberg": """
-sinks:
-  - name: lake
-    format: iceberg
-    table: local.db.{name}
-    partition_by: [day]
-    guarantee: exactly_once
-
-spark:
-  packages: ["org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"]
-  conf:
-    # spark.sql.catalog.local itself stays unset: Iceberg has no catalog that Spark 4.2 can load
-    spark.sql.catalog.local.type: hadoop
-    spark.sql.catalog.local.warehouse: tables  # a directory, or hdfs://...
-""",
-    "jdbc": """
-sinks:
-  - name: lake
-    format: jdbc
-    url: jdbc:postgresql://127.0.0.1/{name}
-    table: {name}
-    keys: [id]                             # a row replaces the one of its keys; left out, rows are added
-    guarantee: exactly_once
-    options:
-      user: "${{env:PGUSER:-postgres}}"
-      password: "${{env:PGPASSWORD:-}}"      # secrets by reference: they are in no file and no report
-
-spark:
-  packages: ["org.postgresql:postgresql:42.7.7"]
-""",
-    "kafka": """
-sinks:
-  - name: lake
-    format: kafka
-    topic: {name}                          # rows go as JSON, unless they have a column `value`
-    guarantee: at_least_once               # what Spark's Kafka sink gives
-    options:
-      kafka.bootstrap.servers: 127.0.0.1:9092
-
-spark:
-  packages: ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
-""",
-    "tubemq": """
-sinks:
-  - name: lake
-    format: tubemq
-    topic: {name}_paid                     # rows go as JSON, unless they have a column `body`
-    guarantee: exactly_once
-""",
-    "console": """
-sinks:
-  - name: lake
-    format: console
-""",
-}
-
 _DEAD_LETTER: Final = """
 dead_letter:
   path: tables/{name}_rejected             # or  topic: ...
@@ -155,13 +77,13 @@ def template(*, name: str, file: str, topic: str, message: str = "json", sink: s
         file: what the file will be called, for its comments.
         topic: what it reads.
         message: one of `FORMATS`.
-        sink: one of `SINKS`.
+        sink: a word of the table of sinks.
     """
     parts = [
         _HEAD.format(file=file, name=name, topic=topic),
         _DECODE[message],
         _STEPS,
-        _SINK[sink].format(name=name),
+        sink_kind(sink).template.format(name=name),
         _DEAD_LETTER.format(name=name),
         _tests(message),
     ]

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.units import duration_text, size_text
-from pytubemq.pipelines.file.keys import ROOT, Key, Kind, child
+from pytubemq.pipelines.file.key import Key, Kind
+from pytubemq.pipelines.file.keys import ROOT, child
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.keys import Section
+    from pytubemq.pipelines.file.key import Section
 
 
 def as_written(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
-from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, SinkFormat, Trigger, TriggerKind
+from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
+from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.operate.backfills import backfill_title
 from pytubemq.pipelines.operate.dead_letters import dead_letter_beside
 from pytubemq.pipelines.preflight.apart import refuse_state
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.model.ids import Partition
-    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.file.model import Pipeline, Sink
     from pytubemq.pipelines.state.files import Files
 
 APART: Final = "a backfill"
@@ -138,10 +139,10 @@ def ranges(backfill: Backfill) -> list[dict[str, Any]]:
 
 def effects(pipeline: Pipeline) -> list[str]:
     """What writing rows again does to each sink, and rejecting records again to the dead letters."""
-    found = [f"{sink.name}: {_effect(sink.format, keyed=bool(sink.keys))}" for sink in pipeline.sinks]
+    found = [f"{sink.name}: {_again(sink)}" for sink in pipeline.sinks]
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
-        again = _effect((pipeline.dead_letter or DeadLetter()).format, keyed=False)
+        again = _again((pipeline.dead_letter or DeadLetter()).as_sink())
         found.append(f"{DEAD_LETTER}, of what is rejected again: {again}")
     return found
 
@@ -190,11 +191,6 @@ def _check_places(start: str | Mapping[str, Any], end: str | Mapping[str, Any]) 
         raise ConfigError(f"--to {end} is before --from {start}", hint="there is nothing between them: change one")
 
 
-def _effect(kind: SinkFormat, *, keyed: bool) -> str:
-    if keyed:
-        return "rows of the same keys are replaced"
-    if kind is SinkFormat.CONSOLE:
-        return "rows are printed"
-    if kind in (SinkFormat.TUBEMQ, SinkFormat.KAFKA):
-        return "rows are sent again"
-    return "rows are added; existing ones stay, so rows may be duplicated"
+def _again(sink: Sink) -> str:
+    kind = sink_kind(sink.format)
+    return "rows of the same keys are replaced" if sink.keys and kind.has_upsert else kind.again

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.file.model import DeadLetter, SinkFormat
+from pytubemq.pipelines.file.model import DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.report.plain import plain, plain_rows
 
 if TYPE_CHECKING:
@@ -230,16 +231,16 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     """
     said = pipeline.dead_letter or DeadLetter()
     location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
-    if said.format is SinkFormat.TUBEMQ and said.topic is not None:
+    if said.format == "tubemq" and said.topic is not None:
         from pytubemq.pipelines.operate.dead_letter_topic import LettersOfTopic, topic_of
 
         master = said.master or pipeline.source.master
         topic = topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
         return LettersOfTopic(topic, DeadLetterFiles(location))
-    if said.format is not SinkFormat.PARQUET:
+    if said.format != "parquet":
         where = said.table or said.path or said.url
         raise ConfigError(
-            f"the dead letters of {pipeline.name} go to {said.format.value} ({where}), which is not read here",
+            f"the dead letters of {pipeline.name} go to {said.format} ({where}), which is not read here",
             hint="read them with that system's own tools",
         )
     files = DeadLetterFiles(location)
@@ -251,7 +252,8 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
 def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
     """Where the pipeline's own dead letters lie, for a run over it with a state of its own."""
     said = pipeline.dead_letter or DeadLetter()
-    if said.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ) and said.path is None:
+    kind = sink_kind(said.format).dead_letters
+    if kind is not None and kind.beside_state and said.path is None:
         return replace(said, path=f"{pipeline.state}/{DEFAULT}")
     return said
 

@@ -6,22 +6,23 @@ The invariant: the same file, cluster and state give the same plan, to the byte.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
-from pytubemq.pipelines.file.model import Guarantee, OnError, Sink, SinkFormat, TriggerKind
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.normal import as_dict, differences
 from pytubemq.pipelines.file.secrets import redacted
+from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.file.written import as_written
 from pytubemq.pipelines.state.fed_queries import MAIN, REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Step
+    from pytubemq.pipelines.file.model import Pipeline, Sink, Step
     from pytubemq.pipelines.plan.look import Looked, PartitionLook
 
 EXACTLY: Final = "exactly once"
@@ -153,7 +154,7 @@ def plan(
     letters = None
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
-        as_sink = _letters(pipeline.dead_letter, pipeline.state)
+        as_sink = _letters(pipeline.dead_letter or DeadLetter(), pipeline.state)
         promise = promise_of(as_sink, source=kind, drops_repeats=as_sink.name not in repeating)
         letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
     return Plan(
@@ -239,18 +240,14 @@ def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> 
     place = sink.path or " ".join(part for part in (sink.url, sink.table) if part) or sink.topic or "the terminal"
     key = "url" if sink.url else "path"
     words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
-    return PlannedSink(sink.name, sink.format.value, name, redacted(key, place), words, why, needs)
+    return PlannedSink(sink.name, sink.format, name, redacted(key, place), words, why, needs)
 
 
-def _letters(letters: DeadLetter | None, state: str | None) -> Sink:
-    if letters is None:
-        return Sink("dead_letter", SinkFormat.PARQUET, path=f"{state or '<state>'}/dead_letter")
-    path = letters.path
-    if letters.format is SinkFormat.PARQUET and path is None:
-        path = f"{state or '<state>'}/dead_letter"
-    return Sink(
-        "dead_letter", letters.format, path=path, topic=letters.topic, table=letters.table, url=letters.url,
-    )  # fmt: skip
+def _letters(letters: DeadLetter, state: str | None) -> Sink:
+    kind = sink_kind(letters.format).dead_letters
+    if letters.path is None and letters.topic is None and kind is not None and kind.beside_state:
+        letters = replace(letters, path=f"{state or '<state>'}/dead_letter")
+    return letters.as_sink()
 
 
 def _trigger(pipeline: Pipeline) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.topic_loops import AGAIN, one_cluster, option_of, read_again, remedy
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.pipelines.file.secrets import resolve
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def check_loop(pipeline: Pipeline, sink: Sink, *, came_from: bool = False) -> No
     Raises:
         ConfigError: naming the topic.
     """
-    if sink.format is not SinkFormat.TUBEMQ:
+    if sink.format != "tubemq":
         return
     topic = sink.topic or option_of(sink.options, TOPIC)
     if topic is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.preflight.loops import check_loop, keeps_topic
 from pytubemq.pipelines.sinks.repeats import check_repeats
@@ -27,7 +26,7 @@ def check_output(pipeline: Pipeline, sink: Sink, rows: DataFrame | None, source:
     Raises:
         ConfigError: they would come back as new ones, or are others when a batch is done again.
     """
-    if sink.format is not SinkFormat.TUBEMQ:
+    if sink.format != "tubemq":
         return
     came_from = False
     if rows is not None and source is not None and pipeline.source.format == "tubemq":

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import TransportError, TubeError
 from pytubemq.net.client.masters import parse_masters
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.spark.source.read.cluster import Cluster
 
@@ -47,8 +46,8 @@ def _clusters(pipeline: Pipeline) -> list[tuple[Address, ...]]:
     """Each once; those whose addresses are none are left to who refuses them."""
     source, letters = pipeline.source, pipeline.dead_letter
     named = [source.master] if source.format == "tubemq" else []
-    named += [sink.master or source.master for sink in pipeline.sinks if sink.format is SinkFormat.TUBEMQ]
-    if letters is not None and letters.format is SinkFormat.TUBEMQ:
+    named += [sink.master or source.master for sink in pipeline.sinks if sink.format == "tubemq"]
+    if letters is not None and letters.format == "tubemq":
         named.append(letters.master or source.master)
     found: dict[tuple[Address, ...], None] = {}
     for text in filter(None, named):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.net.client.masters import parse_masters
 from pytubemq.pipelines.analysis.missing import MissingTopicError
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.frames.source import source_options
 from pytubemq.spark.source.options import parse_options
@@ -72,11 +71,11 @@ def topics_named(pipeline: Pipeline, *, source: bool = True) -> list[Named]:
             found += _read(pipeline)
     else_at = pipeline.source.master
     for index, sink in enumerate(pipeline.sinks):
-        if sink.format is SinkFormat.TUBEMQ and sink.topic:
+        if sink.format == "tubemq" and sink.topic:
             key = f"sinks.{sink.name}.topic"
             found += _written(f"sinks[{index}].topic", key, sink.master or else_at, sink.topic)
     letters = pipeline.dead_letter
-    if letters is not None and letters.format is SinkFormat.TUBEMQ and letters.topic:
+    if letters is not None and letters.format == "tubemq" and letters.topic:
         key = "dead_letter.topic"
         found += _written(key, key, letters.master or else_at, letters.topic)
     return found

@@ -14,7 +14,7 @@ from pytubemq.pipelines.file import model
 from pytubemq.pipelines.file.written import as_written
 from pytubemq.pipelines.report.redact import redacted
 
-_READ_BACK: Final = (model.SinkFormat.PARQUET.value, model.SinkFormat.TUBEMQ.value)
+_READ_BACK: Final = ("parquet", "tubemq")
 """Formats of dead letters that `pytubemq pipeline dlq` reads."""
 
 
@@ -65,7 +65,7 @@ def on_error(spec: Mapping[str, Any]) -> str:
 def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
     """Where the dead letters lie."""
     letters = _section(spec, "dead_letter")
-    kind = str(letters.get("format", model.SinkFormat.PARQUET.value))
+    kind = str(letters.get("format", "parquet"))
     place = next((letters[name] for name in ("topic", "table", "path", "url") if letters.get(name)), None)
     shown = f"{state}/dead_letter" if place is None else str(redacted(place))
     return f"{kind}: {shown}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.analysis.topic_loops import AGAIN, read_again, remedy
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.model import SinkFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     written = [
         (f"sinks[{index}].topic", "rows", sink.topic, sink.master)
         for index, sink in enumerate(pipeline.sinks)
-        if sink.format is SinkFormat.TUBEMQ
+        if sink.format == "tubemq"
     ]
     if pipeline.dead_letter is not None:
         written.append(("dead_letter.topic", "records", pipeline.dead_letter.topic, pipeline.dead_letter.master))

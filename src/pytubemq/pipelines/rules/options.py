@@ -1,4 +1,4 @@
-"""Options that other parts of this package take: those of the source, of the decoders and of sinks.
+"""Options that other parts of this package take: those of the source and of the decoders.
 
 The invariant: what is refused here is what those parts refuse when the pipeline runs, as their own tables are asked.
 """
@@ -8,21 +8,20 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.edges import is_time, read_edge
-from pytubemq.pipelines.analysis.sink_values import wrong_values
+from pytubemq.pipelines.analysis.refused_options import names, refused_options
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.spark.source.option_table import OPTIONS as SOURCE_OPTIONS
 from pytubemq.spark.source.options import parse_options as parse_source_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytubemq.pipelines.file.faults import Fault
-    from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
+    from pytubemq.pipelines.file.model import Pipeline, Source
     from pytubemq.pipelines.file.places import Places
 
 _ANYWHERE: Final = "127.0.0.1:8715"
@@ -33,7 +32,6 @@ _KEY_OF_SOURCE_OPTION: Final = {
     "maxfetchtimepertask": "limit.fetch", "filters": "filters", "commitgroup": "commit_group",
     "failondataloss": "on_data_loss", "columns": "columns", "dedup": "dedup",
 }  # fmt: skip
-_MOST_FAULTS: Final = 20
 
 
 def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -42,12 +40,6 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     yield from _schemas(pipeline, places)
     if pipeline.source.format == "tubemq":
         yield from _source(pipeline.source, places)
-    for index, sink in enumerate(pipeline.sinks):
-        yield from _wrong(sink, f"sinks[{index}]", places)
-        if sink.format is SinkFormat.TUBEMQ:
-            yield from _sink(sink, f"sinks[{index}]", places)
-    if pipeline.dead_letter is not None:
-        yield from _wrong(pipeline.dead_letter, "dead_letter", places)
 
 
 def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -59,10 +51,10 @@ def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     def ask(options: Mapping[str, str]) -> None:
         choose(decode.format, options, inner=decode.inner, has_schema=decode.schema is not None)
 
-    for error, option in _asked(ask, decode.options):
+    for error, option in refused_options(ask, decode.options):
         if option is not None:
             path = f"decode.options.{option}"
-        elif "decode.inner" in error.message or "inside" in error.message or _names(error.message, decode.inner):
+        elif "decode.inner" in error.message or "inside" in error.message or names(error.message, decode.inner):
             path = "decode.inner"
         else:
             path = "decode.format"
@@ -104,7 +96,7 @@ def _source(source: Source, places: Places) -> Iterator[Fault]:
     def ask(options: Mapping[str, str]) -> None:
         parse_source_options(base | dict(options))
 
-    for error, option in _asked(ask, passed):
+    for error, option in refused_options(ask, passed):
         path = f"source.options.{option}" if option is not None else _source_key(error)
         yield places.fault(FaultCode.SOURCE_OPTION, path, error.message, error.hint, at_key=option is not None)
 
@@ -142,54 +134,3 @@ def _source_key(error: ConfigError) -> str:
     words = re.findall(r"\w+", error.message.lower())
     key = next((_KEY_OF_SOURCE_OPTION[word] for word in words if word in _KEY_OF_SOURCE_OPTION), None)
     return "source" if key is None else f"source.{key}"
-
-
-def _wrong(sink: Sink | DeadLetter, path: str, places: Places) -> Iterator[Fault]:
-    """Options and names that the format does not take."""
-    for wrong in wrong_values(sink):
-        code = FaultCode.SINK_OPTION if wrong.key.startswith("options.") else FaultCode.BAD_VALUE
-        yield places.fault(code, f"{path}.{wrong.key}", wrong.message, wrong.hint, at_key=wrong.at_key)
-
-
-def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
-    from pytubemq.spark.sink.option_table import OPTIONS as SINK_OPTIONS  # few files need it
-    from pytubemq.spark.sink.options import parse_options as parse_sink_options
-
-    known = {option.name.lower() for option in SINK_OPTIONS}
-    told = {wrong.key for wrong in wrong_values(sink)}
-    passed: dict[str, str] = {}
-    for name, value in sink.options.items():
-        lower = name.lower()
-        if f"options.{name}" in told or (lower == "idempotent" and value.lower() == "true"):
-            continue  # told above; or as it is without it, the runner adds what goes with it
-        elif lower not in known or "${" not in value:
-            passed[name] = value
-
-    def ask(options: Mapping[str, str]) -> None:
-        parse_sink_options({"master": _ANYWHERE, **options}, streaming=False)
-
-    for error, option in _asked(ask, passed):
-        here = f"{path}.options.{option}" if option is not None else path
-        yield places.fault(FaultCode.SINK_OPTION, here, error.message, error.hint, at_key=option is not None)
-
-
-def _asked(
-    ask: Callable[[Mapping[str, str]], Any], options: Mapping[str, str]
-) -> Iterator[tuple[ConfigError, str | None]]:  # fmt: skip
-    """Each refusal with the option that it names: that one is left out, and the rest is asked again."""
-    left = dict(options)
-    for _ in range(_MOST_FAULTS):
-        try:
-            ask(left)
-        except ConfigError as error:
-            option = next((name for name in left if _names(error.message, name)), None)
-            yield error, option
-            if option is None:
-                return
-            del left[option]
-        else:
-            return
-
-
-def _names(message: str, name: str | None) -> bool:
-    return name is not None and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", message, re.IGNORECASE) is not None

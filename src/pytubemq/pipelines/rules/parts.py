@@ -9,7 +9,7 @@ from pytubemq.errors import MessageError
 from pytubemq.model.names import check_topic
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.keys import DECODE
-from pytubemq.pipelines.file.model import Guarantee, OnError, SinkFormat
+from pytubemq.pipelines.file.model import Guarantee, OnError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,20 +105,7 @@ def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     elif decode.on_error is not OnError.DEAD_LETTER:
         text = f"gets no record with decode.on_error: {decode.on_error.value}"
         yield places.fault(FaultCode.NOTHING_REJECTED, "dead_letter", text, "delete one of them", at_key=True)
-    needed = {
-        SinkFormat.PARQUET: ("path",), SinkFormat.DELTA: ("path",), SinkFormat.TUBEMQ: ("topic",),
-        SinkFormat.JDBC: ("url", "table"),
-    }.get(letters.format, ())  # fmt: skip
-    for key in needed:
-        if getattr(letters, key) is None and not (key == "path" and letters.table):
-            if letters.format is SinkFormat.PARQUET:
-                continue  # beside the state
-            yield places.fault(
-                FaultCode.SINK_LACKS_KEY, "dead_letter", f"of format {letters.format} needs the key {key}"
-            )
     yield from _limits(pipeline, places)
-    if letters.topic is not None:
-        yield from _topic(letters.topic, "dead_letter.topic", places)
 
 
 def _limits(pipeline: Pipeline, places: Places) -> Iterator[Fault]:

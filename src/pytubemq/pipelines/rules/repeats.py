@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.numbered_sinks import by_number
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """A warning for each step before such a sink: a query's words may mislead, the run asks Spark."""
     by_name = {step.name.lower(): index for index, step in enumerate(pipeline.steps)}
     told: set[int] = set()
-    numbered = [sink for sink in pipeline.sinks if by_number(sink)]
+    numbered = [sink for sink in pipeline.sinks if sink_kind(sink.format).by_number(sink)]
     if not numbered:
         return
     from pytubemq.pipelines.plan.planned import keeps_state  # few files need it, and it this package's values

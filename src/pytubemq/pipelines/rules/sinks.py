@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.analysis.sink_targets import target_of
+from pytubemq.pipelines.analysis.sink_values import wrong_dead_letters, wrong_values
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.model import Guarantee, OnError, OnSchemaChange, SinkFormat
-from pytubemq.pipelines.sinks.jdbc.options import REFUSED
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee, OnError
+from pytubemq.pipelines.file.sink_table import sink_kind, sink_kinds
 from pytubemq.pipelines.sinks.object_stores import WHY, object_store
 
 if TYPE_CHECKING:
@@ -16,70 +17,37 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.file.model import Pipeline, Sink
     from pytubemq.pipelines.file.places import Places
-
-TAKES: Final[dict[SinkFormat, tuple[str, ...]]] = {
-    SinkFormat.PARQUET: ("path", "partition_by", "layout", "on_schema_change"),
-    SinkFormat.DELTA: ("path", "table", "partition_by", "keys", "on_schema_change"),
-    SinkFormat.ICEBERG: ("table", "partition_by", "on_schema_change"),
-    SinkFormat.JDBC: ("url", "table", "keys", "on_schema_change"),
-    SinkFormat.KAFKA: ("topic", "keys"),
-    SinkFormat.TUBEMQ: ("topic", "master", "idempotency_key"),
-    SinkFormat.CONSOLE: (),
-}
-"""Beside name, format, input, guarantee and options."""
-NEEDS: Final[dict[SinkFormat, tuple[tuple[str, ...], ...]]] = {
-    SinkFormat.PARQUET: (("path",),),
-    SinkFormat.DELTA: (("path", "table"),),
-    SinkFormat.ICEBERG: (("table",),),
-    SinkFormat.JDBC: (("url",), ("table",)),
-}
-"""One of each group must be there."""
-_SPECIAL: Final = (
-    "path", "table", "url", "topic", "master", "partition_by", "keys", "layout", "idempotency_key", "on_schema_change",
-)  # fmt: skip
+    from pytubemq.pipelines.file.sink_kind import Wrong
 
 
 def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """Faults of the sinks."""
     for index, sink in enumerate(pipeline.sinks):
         path = f"sinks[{index}]"
-        yield from _keys(sink, path, places)
+        yield from _told(wrong_values(sink), path, places)
+        yield from _foreign_keys(sink, path, places)
         yield from _promise(sink, path, places)
         yield from _writes(sink, index, pipeline, places)
+    if pipeline.dead_letter is not None:
+        yield from _told(wrong_dead_letters(pipeline.dead_letter), "dead_letter", places)
     yield from _object_stores(pipeline, places)
     yield from _letters(pipeline, places)
 
 
-def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
-    for group in NEEDS.get(sink.format, ()):
-        if not any(getattr(sink, key) for key in group):
-            text = f"of format {sink.format} needs the key {' or '.join(group)}"
-            yield places.fault(FaultCode.SINK_LACKS_KEY, path, text)
-    for key in _SPECIAL:
-        if f"{path}.{key}" in places.by_path and key not in TAKES[sink.format]:
-            takers = [kind.value for kind, keys in TAKES.items() if key in keys]
+def _told(found: Iterator[Wrong], path: str, places: Places) -> Iterator[Fault]:
+    for wrong in found:
+        at = f"{path}.{wrong.key}" if wrong.key else path
+        yield places.fault(wrong.code, at, wrong.message, wrong.hint, at_key=wrong.at_key)
+
+
+def _foreign_keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
+    """Keys of other kinds of sinks."""
+    own = sink_kind(sink.format)
+    for name in {key.name: None for kind in sink_kinds() for key in kind.keys}:
+        if f"{path}.{name}" in places.by_path and own.key(name) is None:
+            takers = [kind.name for kind in sink_kinds() if kind.key(name) is not None]
             text, hint = f"is nothing to a sink of format {sink.format}", f"it is a key of {', '.join(takers)}"
-            yield places.fault(FaultCode.SINK_TAKES_NO_KEY, f"{path}.{key}", text, hint, at_key=True)
-    if sink.format is SinkFormat.DELTA and sink.path and sink.table:
-        yield places.fault(FaultCode.CONTRADICTION, f"{path}.table", "stands beside path", "keep one", at_key=True)
-    if sink.layout == "log" and sink.on_schema_change is not OnSchemaChange.FAIL:
-        text = "is nothing to layout log: Spark's file sink looks at no columns that are there"
-        hint = "leave it out, or take layout batches"
-        yield places.fault(FaultCode.CONTRADICTION, f"{path}.on_schema_change", text, hint, at_key=True)
-    if sink.format is SinkFormat.PARQUET and sink.layout != "log" and "batch" in map(str.lower, sink.partition_by):
-        text, hint = "names batch, the column that the directories of batches give to readers", "rename it in a step"
-        yield places.fault(FaultCode.BAD_VALUE, f"{path}.partition_by", text, hint)
-    if sink.format is SinkFormat.KAFKA and "kafka.bootstrap.servers" not in sink.options:
-        text = "of format kafka needs options.kafka.bootstrap.servers"
-        yield places.fault(FaultCode.SINK_LACKS_KEY, path, text, 'as {kafka.bootstrap.servers: "host:9092"}')
-    if sink.format is SinkFormat.JDBC and sink.url and "${" not in sink.url and not sink.url.startswith("jdbc:"):
-        yield places.fault(
-            FaultCode.BAD_VALUE, f"{path}.url", "does not begin with jdbc:", "as jdbc:postgresql://host/db"
-        )
-    refused = [why for start, why in REFUSED.items() if (sink.url or "").startswith(start)]
-    if sink.format is SinkFormat.JDBC and refused:
-        text = f"names a database that is not supported: {refused[0]}"
-        yield places.fault(FaultCode.BAD_VALUE, f"{path}.url", text, "take another database")
+            yield places.fault(FaultCode.SINK_TAKES_NO_KEY, f"{path}.{name}", text, hint, at_key=True)
 
 
 def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -104,23 +72,16 @@ def _letters(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
 
 
 def _object_stores(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
-    """Parquet in batches where no directory can be renamed in one step."""
-    for index, sink in enumerate(pipeline.sinks):
-        if sink.format is SinkFormat.PARQUET and sink.layout != "log" and object_store(sink.path):
-            text = f"neither exactly nor at least once can be had in {object_store(sink.path)}: {WHY}"
-            hint = "take format delta or iceberg, or layout: log for readers that are Spark"
-            yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, f"sinks[{index}].path", text, hint)
-    letters, decode = pipeline.dead_letter, pipeline.decode
-    if decode is None or decode.on_error is not OnError.DEAD_LETTER:
+    """Dead letters beside a state that lies where no directory can be renamed in one step."""
+    decode, letters = pipeline.decode, pipeline.dead_letter or DeadLetter()
+    kind = sink_kind(letters.format).dead_letters
+    if decode is None or decode.on_error is not OnError.DEAD_LETTER or letters.path is not None:
         return
-    if letters is not None and letters.format not in {SinkFormat.PARQUET, SinkFormat.TUBEMQ}:
-        return  # of a topic, those that are too long lie in files
-    key = "state" if letters is None or letters.path is None else "dead_letter.path"
-    store = object_store(pipeline.state if key == "state" else letters.path if letters else None)
-    if store is not None:
+    store = object_store(pipeline.state)
+    if store is not None and kind is not None and kind.beside_state:
         text = f"dead letters would lie in {store}: {WHY}"
         hint = "give dead_letter format: delta, or a path that is in none"
-        yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, key, text, hint)
+        yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, "state", text, hint)
 
 
 def _promise(sink: Sink, path: str, places: Places) -> Iterator[Fault]:

@@ -11,8 +11,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.pipelines.file.model import SinkFormat, SparkSettings
+from pytubemq.pipelines.file.model import SparkSettings
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,11 +40,6 @@ COLLECTOR: Final = ("spark.driver.defaultJavaOptions", "-XX:+UseParallelGC")
 """Of a session on this machine alone: it takes an eighth less processor time to write rows than the JVM's own choice
 (docs/design/spark-speed.md)."""
 _JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-DELTA: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for each look at a table, else
-}
 
 
 def present_session() -> SparkSession | None:
@@ -84,7 +80,7 @@ def _setting(session: SparkSession, key: str) -> str | None:
     return value if value is not None else session.sparkContext.getConf().get(key)
 
 
-def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = None) -> SparkSession:
+def open_session(pipeline: Pipeline, *, formats: Iterable[str] | None = None) -> SparkSession:
     """The session that is there, if there is one, else a new one as the pipeline's `spark` says.
 
     Raises:
@@ -139,7 +135,7 @@ def _submitted_settings() -> dict[str, str]:
     return given
 
 
-def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bool = False) -> dict[str, str]:
+def settings(pipeline: Pipeline, formats: Iterable[str], *, submitted: bool = False) -> dict[str, str]:
     """The settings of a session for this pipeline; under spark-submit its own master and packages stay.
 
     Raises:
@@ -157,8 +153,8 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
         wanted["spark.jars.packages"] = ",".join(resolve(one) for one in pipeline.spark.packages)
     if pipeline.spark.jars:
         wanted["spark.jars"] = ",".join(resolve(one) for one in pipeline.spark.jars)
-    if SinkFormat.DELTA in formats:
-        wanted |= DELTA
+    for name in formats:
+        wanted |= sink_kind(name).settings
     wanted |= {key: resolve(value) for key, value in pipeline.spark.conf.items()}
     check_settings(wanted)
     return wanted

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.sink_values import wrong_values
-from pytubemq.pipelines.file.model import Guarantee, SinkFormat
+from pytubemq.pipelines.analysis.sink_values import wrong_dead_letters, wrong_values
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Sink
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.sink_table import SINKS, sink_kind
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.model import DeadLetter, Sink
+    from collections.abc import Iterator
+
+    from pytubemq.pipelines.file.sink_kind import Wrong
     from pytubemq.pipelines.sinks.port import SinkWriter
+
+_Spec = TypeVar("_Spec", Sink, DeadLetter)
 
 
 def make_sink(spec: Sink) -> SinkWriter:
-    """The writer of a sink.
+    """Make the writer of a sink.
 
     Raises:
         ConfigError: the sink lacks something, has what its format does not take, or cannot keep the guarantee that it
             is asked for.
     """
-    _refuse_wrong(spec)
-    writer = _make(spec)
+    _refuse(spec.name, wrong_values(_resolved(spec)))
+    writer = _writer(spec, "writer")
     if spec.guarantee is Guarantee.EXACTLY_ONCE and writer.guarantee is not Guarantee.EXACTLY_ONCE:
         raise ConfigError(
-            f"sink {spec.name}: {spec.format.value} gives each row at least once, not exactly once",
+            f"sink {spec.name}: {spec.format} gives each row at least once, not exactly once",
             hint="leave `guarantee` out, or take another sink",
         )
     return writer
 
 
 def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
-    """The writer of the dead letters.
+    """Make the writer of the dead letters.
 
     Args:
         dead_letter: what the file says of them.
@@ -42,52 +48,29 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
     Raises:
         ConfigError: something lacks, or is nothing that the format takes.
     """
+    kind = sink_kind(dead_letter.format).dead_letters
+    if kind is not None and kind.beside_state and dead_letter.path is None:
+        dead_letter = replace(dead_letter, path=beside)
     spec = dead_letter.as_sink()
-    _refuse_wrong(spec)
-    if spec.path is None and spec.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ):
-        spec = replace(spec, path=beside)
-    if spec.format is SinkFormat.TUBEMQ:
-        from pytubemq.pipelines.sinks.tubemq.dead_letters import TopicLetters
-
-        return TopicLetters(spec)
-    if spec.format is SinkFormat.JDBC:
-        from pytubemq.pipelines.sinks.jdbc.dead_letters import DatabaseLetters
-
-        return DatabaseLetters(spec)
-    return make_sink(spec)
+    _refuse(spec.name, wrong_dead_letters(_resolved(dead_letter)))
+    return _writer(spec, "dead_letters" if kind is not None and kind.own_writer else "writer")
 
 
-def _refuse_wrong(spec: Sink) -> None:
-    wrong = next(wrong_values(spec, text_of=resolve), None)
-    if wrong is not None:
-        raise ConfigError(f"sink {spec.name}: {wrong.key}: {wrong.message}", hint=wrong.hint)
+def _refuse(name: str, wrong: Iterator[Wrong]) -> None:
+    first = next(wrong, None)
+    if first is not None:
+        raise ConfigError(f"sink {name}: {f'{first.key}: ' if first.key else ''}{first.message}", hint=first.hint)
 
 
-def _make(spec: Sink) -> SinkWriter:
-    if spec.format is SinkFormat.PARQUET:
-        from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
+def _resolved(spec: _Spec) -> _Spec:
+    """Return a sink without the references of its texts."""
+    texts: dict[str, Any] = {}
+    for name in ("path", "table", "url", "topic", "master"):
+        if text := getattr(spec, name):
+            texts[name] = resolve(text)
+    return replace(spec, options={name: resolve(text) for name, text in spec.options.items()}, **texts)
 
-        return ParquetBatches(spec)
-    if spec.format is SinkFormat.DELTA:
-        from pytubemq.pipelines.sinks.delta.writer import DeltaSink
 
-        return DeltaSink(spec)
-    if spec.format is SinkFormat.ICEBERG:
-        from pytubemq.pipelines.sinks.iceberg.writer import IcebergSink
-
-        return IcebergSink(spec)
-    if spec.format is SinkFormat.JDBC:
-        from pytubemq.pipelines.sinks.jdbc.writer import JdbcSink
-
-        return JdbcSink(spec)
-    if spec.format is SinkFormat.KAFKA:
-        from pytubemq.pipelines.sinks.kafka.writer import KafkaSink
-
-        return KafkaSink(spec)
-    if spec.format is SinkFormat.TUBEMQ:
-        from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
-
-        return TubeMqSink(spec)
-    from pytubemq.pipelines.sinks.console.writer import ConsoleSink
-
-    return ConsoleSink(spec)
+def _writer(spec: Sink, module: str) -> SinkWriter:
+    made: SinkWriter = import_module(f"{SINKS[spec.format]}.{module}").make_writer(spec)
+    return made

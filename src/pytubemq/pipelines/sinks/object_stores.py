@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.sink_kind import Wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCHEMES: Final = frozenset({
     "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "obs", "cosn", "cos", "swift", "o3fs",
@@ -14,3 +20,11 @@ def object_store(path: str | None) -> str | None:
     """The scheme of a path in an object store; None for any other path, and for one that begins with a reference."""
     scheme, found, _ = (path or "").partition(":/")
     return scheme.lower() if found and scheme.lower() in SCHEMES else None
+
+
+def wrong_path(path: str | None) -> Iterator[Wrong]:
+    """Yield why batches cannot be renamed at a path, where that is so."""
+    if store := object_store(path):
+        text = f"neither exactly nor at least once can be had in {store}: {WHY}"
+        hint = "take format delta, a path that is in none, or layout: log for readers that are Spark"
+        yield Wrong("path", text, hint, code=FaultCode.GUARANTEE_IMPOSSIBLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.numbered_sinks import by_number
+from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.sinks.rows import is_deterministic
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def check_repeats(sink: Sink, rows: DataFrame, *, whole: bool) -> None:
     Raises:
         ConfigError: they are.
     """
-    if by_number(sink) and not is_deterministic(rows, keeps_time=whole):
+    if sink_kind(sink.format).by_number(sink) and not is_deterministic(rows, keeps_time=whole):
         raise rows_differ(sink)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pytubemq.cli.pipeline.commands.report import put_promises
 from pytubemq.net.iothread import IoThread
 from pytubemq.pipelines.events import Started, as_json
-from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.report.record import RunRecord, recorded
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.testing.mock_broker import MockBroker
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from tests.unit.cli.conftest import Ran
 
-OUT = Sink("out", SinkFormat.TUBEMQ, topic="demo")
-LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake")
+OUT = Sink("out", "tubemq", topic="demo")
+LAKE = Sink("lake", "parquet", path="/lake")
 PIPELINE = Pipeline("p", Source(format="rate"), sinks=(OUT, LAKE))
 FACTS: dict[str, Any] = {"run_id": "1", "pipeline_id": "p-1", "java": False}
 WORDS = {"exactly_once": "exactly once", "at_least_once": "at least once"}

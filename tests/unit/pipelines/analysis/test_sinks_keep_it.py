@@ -8,22 +8,23 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.guarantees import promise_of
-from pytubemq.pipelines.file.model import Guarantee, Sink, SinkFormat
+from pytubemq.pipelines.file import sink_table
+from pytubemq.pipelines.file.model import Guarantee, Sink
 from pytubemq.pipelines.sinks.make import make_sink
 
 SINKS = [
-    Sink("s", SinkFormat.PARQUET, path="/x"),
-    Sink("s", SinkFormat.PARQUET, path="/x", layout="log"),
-    Sink("s", SinkFormat.DELTA, path="/x"),
-    Sink("s", SinkFormat.DELTA, path="/x", keys=("id",)),
-    Sink("s", SinkFormat.ICEBERG, table="c.d.t"),
-    Sink("s", SinkFormat.JDBC, url="jdbc:postgresql://h/d", table="t"),
-    Sink("s", SinkFormat.JDBC, url="jdbc:postgresql://h/d", table="t", keys=("id",)),
-    Sink("s", SinkFormat.KAFKA, topic="t", options={"kafka.bootstrap.servers": "h:9092"}),
-    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715"),
-    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715", idempotency_key="id"),
-    Sink("s", SinkFormat.TUBEMQ, topic="t", master="h:8715", options={"idempotent": "false"}),
-    Sink("s", SinkFormat.CONSOLE),
+    Sink("s", "parquet", path="/x"),
+    Sink("s", "parquet", path="/x", layout="log"),
+    Sink("s", "delta", path="/x"),
+    Sink("s", "delta", path="/x", keys=("id",)),
+    Sink("s", "iceberg", table="c.d.t"),
+    Sink("s", "jdbc", url="jdbc:postgresql://h/d", table="t"),
+    Sink("s", "jdbc", url="jdbc:postgresql://h/d", table="t", keys=("id",)),
+    Sink("s", "kafka", topic="t", options={"kafka.bootstrap.servers": "h:9092"}),
+    Sink("s", "tubemq", topic="t", master="h:8715"),
+    Sink("s", "tubemq", topic="t", master="h:8715", idempotency_key="id"),
+    Sink("s", "tubemq", topic="t", master="h:8715", options={"idempotent": "false"}),
+    Sink("s", "console"),
 ]
 
 
@@ -44,4 +45,4 @@ def test_what_is_not_promised_cannot_be_asked_for(sink: Sink) -> None:
 
 
 def test_every_format_is_looked_at() -> None:
-    assert {sink.format for sink in SINKS} == set(SinkFormat)
+    assert {sink.format for sink in SINKS} == set(sink_table.SINKS)

@@ -18,7 +18,6 @@ from pytubemq.pipelines.file.model import (
     OnError,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     Step,
 )
@@ -32,7 +31,7 @@ WINDOWED = Pipeline(
     "p",
     Source(topics=("t",)),
     steps=(Step("counts", sql="SELECT at, count(*) AS n FROM input GROUP BY at"),),
-    sinks=(Sink("out", SinkFormat.TUBEMQ, topic="t2", master="h:8715"),),
+    sinks=(Sink("out", "tubemq", topic="t2", master="h:8715"),),
 )
 
 

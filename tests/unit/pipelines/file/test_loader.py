@@ -24,7 +24,6 @@ from pytubemq.pipelines.file.model import (
     OnError,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     SparkSettings,
     Step,
@@ -32,6 +31,7 @@ from pytubemq.pipelines.file.model import (
     TriggerKind,
     Watermark,
 )
+from pytubemq.pipelines.file.sink_table import SINKS
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -63,10 +63,8 @@ VALUES = Pipeline(
     ),
     decode=Decode("json", "id BIGINT, amount DECIMAL(12,2)", None, OnError.DROP, {"ignoreErrors": "true"}),
     steps=(Step("paid", "SELECT * FROM input", watermark=Watermark("at", "10 minutes")),),
-    sinks=(
-        Sink("lake", SinkFormat.PARQUET, path="/out/orders", partition_by=("day",), guarantee=Guarantee.EXACTLY_ONCE),
-    ),
-    dead_letter=DeadLetter(SinkFormat.JDBC, url="jdbc:derby:x", table="t", max_ratio=0.01),
+    sinks=(Sink("lake", "parquet", path="/out/orders", partition_by=("day",), guarantee=Guarantee.EXACTLY_ONCE),),
+    dead_letter=DeadLetter("jdbc", url="jdbc:derby:x", table="t", max_ratio=0.01),
     trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
     audit=Audit("at"),
     state="/state",
@@ -161,7 +159,7 @@ def test_parquet_in_batches_is_refused_where_a_directory_is_not_renamed_in_one_s
         return [(fault.key, fault.hint or "") for fault in found if fault.code is FaultCode.GUARANTEE_IMPOSSIBLE]
 
     here = ORDERS.replace("${var:out}/orders", path)
-    assert [key for key, hint in refused(here) if "delta or iceberg" in hint] == ["sinks.lake.path"]
+    assert [key for key, hint in refused(here) if "format delta" in hint] == ["sinks.lake.path"]
     assert not refused(here.replace("partition_by: day", "layout: log").replace("exactly_once", "at_least_once"))
     assert not refused(here.replace("format: parquet", "format: delta"))
     letters = ORDERS.replace("on_error: drop", "on_error: dead_letter").replace("${var:out}", "/o")
@@ -298,7 +296,7 @@ def test_lint_loads_neither_spark_nor_arrow(tmp_path: Path) -> None:
 def test_the_json_schema_names_every_key_and_nothing_else() -> None:
     schema = json_schema()
     assert schema["required"] == ["name", "source", "sinks"]
-    assert schema["properties"]["sinks"]["items"]["properties"]["format"]["enum"] == [f.value for f in SinkFormat]
+    assert schema["properties"]["sinks"]["items"]["properties"]["format"]["enum"] == list(SINKS)
     assert schema["properties"]["source"]["additionalProperties"] is False
 
 

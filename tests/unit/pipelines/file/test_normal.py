@@ -10,7 +10,7 @@ import pytest
 
 from pytubemq.model import units
 from pytubemq.pipelines import read
-from pytubemq.pipelines.file.model import Limit, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.file.model import Limit, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.file.normal import as_dict, differences
 from pytubemq.pipelines.file.written import as_written
 from pytubemq.pipelines.report.configuration import as_yaml
@@ -19,7 +19,7 @@ PIPELINE = Pipeline(
     "p",
     Source(topics=("t",), limit=Limit(rows=5)),
     steps=(Step("a", "SELECT 1"), Step("b", "SELECT 2")),
-    sinks=(Sink("lake", SinkFormat.JDBC, url="jdbc:x://u:pw@h/d", table="t", options={"password": "x", "user": "u"}),),
+    sinks=(Sink("lake", "jdbc", url="jdbc:x://u:pw@h/d", table="t", options={"password": "x", "user": "u"}),),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, SparkSettings, Table
+from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source, SparkSettings, Table
 from pytubemq.pipelines.file.paths import beside
 
 
@@ -12,9 +12,9 @@ def test_relative_paths_are_those_beside_the_file() -> None:
         Source(format="parquet", path="in"),
         tables=(Table("t", "csv", path="s3a://b/t"), Table("u", "csv", path="${env:HERE}/u")),
         sinks=(
-            Sink("a", SinkFormat.PARQUET, path="out/a"),
-            Sink("b", SinkFormat.PARQUET, path="/out/b"),
-            Sink("c", SinkFormat.CONSOLE),
+            Sink("a", "parquet", path="out/a"),
+            Sink("b", "parquet", path="/out/b"),
+            Sink("c", "console"),
         ),
         dead_letter=DeadLetter(path="letters"),
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.pipelines import load
-from pytubemq.pipelines.file.keys import SECTIONS, Kind
+from pytubemq.pipelines.file.key import Kind
+from pytubemq.pipelines.file.keys import sections
 from pytubemq.pipelines.frames.source import open_source, source_options
 from pytubemq.pipelines.frames.steps import apply_steps, make_tables
 from pytubemq.pipelines.run.session import settings
@@ -113,7 +114,7 @@ def test_names_columns_and_formats_are_looked_up_when_the_file_is_read(tmp_path:
     assert (mark.column, mark.delay, pipeline.audit.time) == ("at", "10 minutes", "at")
     keyed, lake, upserted = pipeline.sinks
     assert (keyed.idempotency_key, lake.partition_by, lake.input, upserted.keys) == ("id", ("day",), "s", ("id",))
-    assert (lake.format.value, pipeline.trigger.kind.value) == ("parquet", "available_now")
+    assert (lake.format, pipeline.trigger.kind.value) == ("parquet", "available_now")
 
 
 def test_places_and_what_may_be_secret_are_looked_up_where_they_are_used(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_no_key_of_text_is_left_out() -> None:
     """A key that is new belongs in one of the files above; then its name goes in here."""
     texts = {
         f"{section.path}.{key.name}"
-        for section in SECTIONS.values()
+        for section in sections().values()
         for key in section.keys
         if key.kind in {Kind.TEXT, Kind.TEXTS, Kind.OPTIONS} and not key.at_once
     }

@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file import secrets
-from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.file.secrets import (
     MOST_GIVEN_OUT,
     holds_plain_secret,
@@ -135,7 +135,7 @@ def test_defaults_are_hidden_where_they_are_secrets(monkeypatch: pytest.MonkeyPa
     assert resolve("${env:NOT_THERE:-orders}") == "orders"
     given = {"password": "${env:NOT_THERE:-hunter-2}", "user": "${env:NOT_THERE:-someone}"}
     assert resolve_all(given) == {"password": "hunter-2", "user": "someone"}
-    sink = Sink("db", SinkFormat.JDBC, url="jdbc:x://me:${env:NOT_THERE:-hunter-3}@${env:H:-host}/d", table="t")
+    sink = Sink("db", "jdbc", url="jdbc:x://me:${env:NOT_THERE:-hunter-3}@${env:H:-host}/d", table="t")
     hide_secrets(Pipeline("p", Source(topics=("t",)), sinks=(sink,)))
     assert without_secrets("orders someone hunter-2 hunter-3 host") == "orders someone *** *** host"
     monkeypatch.setenv("SET", "the-same")

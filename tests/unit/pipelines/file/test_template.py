@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.pipelines import load_checked
-from pytubemq.pipelines.file.template import FORMATS, SINKS, template
+from pytubemq.pipelines.file.sink_table import SINKS
+from pytubemq.pipelines.file.template import FORMATS, template
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,4 +25,4 @@ def test_a_template_has_no_fault_and_a_test(tmp_path: Path, message: str, sink: 
     assert len(pipeline.tests) == 1
     assert "SELECT *" not in (pipeline.steps[0].sql or ""), "what a format adds is not for every sink"
     assert not any("iceberg.spark." in value for value in pipeline.spark.conf.values()), "Spark 4.2 cannot load these"
-    assert (pipeline.decode and pipeline.decode.format, pipeline.sinks[0].format.value) == (message, sink)
+    assert (pipeline.decode and pipeline.decode.format, pipeline.sinks[0].format) == (message, sink)

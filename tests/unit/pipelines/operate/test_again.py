@@ -20,7 +20,6 @@ from pytubemq.pipelines.file.model import (
     OnError,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     Step,
     TriggerKind,
@@ -41,7 +40,7 @@ PIPELINE = Pipeline(
     "orders",
     Source(topics=("t",), commit_group="g"),
     steps=(Step("paid", sql="SELECT 1"),),
-    sinks=(Sink("lake", SinkFormat.PARQUET), Sink("db", SinkFormat.JDBC, keys=("id",)), Sink("out", SinkFormat.TUBEMQ)),
+    sinks=(Sink("lake", "parquet"), Sink("db", "jdbc", keys=("id",)), Sink("out", "tubemq")),
     state="/state",
 )
 
@@ -122,7 +121,7 @@ def test_what_a_backfill_rejects_joins_the_pipeline_s_own_dead_letters() -> None
     limits = DeadLetter(max_rows=5)
     found = backfill_of(replace(PIPELINE, dead_letter=limits), "earliest", "latest").pipeline.dead_letter
     assert found == replace(limits, path="/state/dead_letter")
-    topic = DeadLetter(SinkFormat.TUBEMQ, topic="bad")
+    topic = DeadLetter("tubemq", topic="bad")
     found = backfill_of(replace(PIPELINE, dead_letter=topic), "earliest", "latest").pipeline.dead_letter
     assert found == replace(topic, path="/state/dead_letter"), "where those lie that are too long for a message"
 
@@ -153,7 +152,7 @@ def test_an_id_that_is_no_name_is_refused(id: str) -> None:
 
 
 def test_spark_s_own_file_sink_gets_no_backfill() -> None:
-    log = Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log")
+    log = Sink("lake", "parquet", path="/lake", layout="log")
     pipeline = replace(PIPELINE, sinks=(*PIPELINE.sinks, log))
     with pytest.raises(ConfigError, match="sink lake of pipeline orders has layout log, into which a backfill"):
         backfill_of(pipeline, "earliest", "latest")
@@ -162,7 +161,7 @@ def test_spark_s_own_file_sink_gets_no_backfill() -> None:
 WINDOWED = replace(
     PIPELINE,
     steps=(*PIPELINE.steps, Step("by_day", sql="SELECT day, count(*) AS n FROM paid GROUP BY day")),
-    sinks=(Sink("lake", SinkFormat.PARQUET, input="paid"), Sink("days", SinkFormat.JDBC, input="by_day")),
+    sinks=(Sink("lake", "parquet", input="paid"), Sink("days", "jdbc", input="by_day")),
 )
 
 

@@ -15,7 +15,7 @@ import pytest
 import pytubemq.sync
 from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate import dead_letters
 from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
@@ -162,7 +162,7 @@ def test_a_redrive_is_a_run_of_its_own_over_the_messages_as_they_were(place: Pat
 
 def test_nothing_is_redriven_into_spark_s_own_file_sink(place: Path, tmp_path: Path) -> None:
     pipeline, letters = pipeline_of(tmp_path, place), DeadLetterFiles(str(place))
-    log = replace(pipeline, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log"),))
+    log = replace(pipeline, sinks=(Sink("lake", "parquet", path="/lake", layout="log"),))
     with pytest.raises(ConfigError, match="sink lake"):
         stage_redrive(log, letters.take(Choice()))
     begun = stage_redrive(pipeline, letters.take(Choice()))
@@ -174,7 +174,7 @@ def test_nothing_is_redriven_into_a_state_and_what_was_refused_is_not_begun(plac
     pipeline, letters = pipeline_of(tmp_path, place), DeadLetterFiles(str(place))
     counted = Step("counted", sql="SELECT id, count(*) AS n FROM input GROUP BY id")
     begun = stage_redrive(pipeline, letters.take(Choice()))
-    windowed = replace(pipeline, steps=(counted,), sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake"),))
+    windowed = replace(pipeline, steps=(counted,), sinks=(Sink("lake", "parquet", path="/lake"),))
     with pytest.raises(ConfigError, match=r"step counted of pipeline .* keeps state, which a redrive"):
         begun.pipeline(windowed, "message")
     (begun.place / "message" / "state" / "checkpoint-step-x").mkdir(parents=True)
@@ -215,10 +215,10 @@ def test_what_cannot_be_read_here_is_named(tmp_path: Path) -> None:
     base = pipeline_of(tmp_path, tmp_path / "none")
     with pytest.raises(NotFoundError, match="no dead letters in"):
         dead_letters_of(base)
-    other = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.JDBC, table="dlq"), state=base.state)
+    other = Pipeline("o", base.source, dead_letter=DeadLetter("jdbc", table="dlq"), state=base.state)
     with pytest.raises(ConfigError, match="jdbc"):
         dead_letters_of(other)
-    topic = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"), state=base.state)
+    topic = Pipeline("o", base.source, dead_letter=DeadLetter("tubemq", topic="dlq"), state=base.state)
     with pytest.raises(ConfigError, match="no Master"):
         dead_letters_of(topic)
     nothing = DeadLetterFiles(str(tmp_path / "none"))
@@ -227,7 +227,7 @@ def test_what_cannot_be_read_here_is_named(tmp_path: Path) -> None:
 
 
 def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> None:
-    pipeline = replace(pipeline_of(tmp_path, tmp_path), dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"))
+    pipeline = replace(pipeline_of(tmp_path, tmp_path), dead_letter=DeadLetter("tubemq", topic="dlq"))
     with ThreadedCluster() as cluster, pytubemq.sync.connect(cluster.master) as tube:
         cluster.create_topic("dlq", partitions=2)
         pipeline = replace(pipeline, source=replace(pipeline.source, master=cluster.master))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.tap import needs_spark, tap
 from pytubemq.pipelines.report.plain import plain_rows
 from pytubemq.spark.source.batch import TubeMqReader
@@ -24,7 +24,7 @@ PIPELINE = Pipeline(
     "orders",
     Source(master="127.0.0.1:1", topics=("t",), columns=("offset",)),
     decode=Decode("json", schema="id INT"),
-    sinks=(Sink("lake", SinkFormat.PARQUET), Sink("all", SinkFormat.CONSOLE, input="INPUT")),
+    sinks=(Sink("lake", "parquet"), Sink("all", "console", input="INPUT")),
 )
 
 

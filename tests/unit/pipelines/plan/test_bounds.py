@@ -11,7 +11,6 @@ from pytubemq.pipelines.file.model import (
     OnError,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     SparkSettings,
     Trigger,
@@ -65,8 +64,8 @@ def test_what_rejected_records_do_to_the_run_is_said(
 
 
 def test_what_several_sinks_promise_alike_is_said_once_and_where_spark_runs() -> None:
-    lake = Sink("lake", SinkFormat.PARQUET, path="/lake")
-    other = Sink("other", SinkFormat.DELTA, path="/other")
+    lake = Sink("lake", "parquet", path="/lake")
+    other = Sink("other", "delta", path="/other")
     settings = SparkSettings(master="spark://h:7077")
     told = words(plan(Pipeline("p", Source(topics=("t",)), JSON, sinks=(lake, other), spark=settings)))
     assert sum("a batch is written aside" in line for line in told) == 1

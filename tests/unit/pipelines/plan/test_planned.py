@@ -16,7 +16,6 @@ from pytubemq.pipelines.file.model import (
     Limit,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     Step,
     Trigger,
@@ -38,11 +37,11 @@ ORDERS = Pipeline(
         Step("per_day", "SELECT day, count(*) AS orders FROM paid GROUP BY day"),
     ),
     sinks=(
-        Sink("lake", SinkFormat.PARQUET, "paid", path="/tables/orders", guarantee=Guarantee.EXACTLY_ONCE),
-        Sink("board", SinkFormat.JDBC, url="jdbc:postgresql://u:secret@h/d", table="days", keys=("day",)),
-        Sink("out", SinkFormat.KAFKA, "paid", topic="orders", options={"kafka.bootstrap.servers": "h:9092"}),
+        Sink("lake", "parquet", "paid", path="/tables/orders", guarantee=Guarantee.EXACTLY_ONCE),
+        Sink("board", "jdbc", url="jdbc:postgresql://u:secret@h/d", table="days", keys=("day",)),
+        Sink("out", "kafka", "paid", topic="orders", options={"kafka.bootstrap.servers": "h:9092"}),
     ),
-    dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="rejected"),
+    dead_letter=DeadLetter("tubemq", topic="rejected"),
     state="/state/orders",
 )
 LOOKED = Looked(
@@ -58,7 +57,7 @@ BEFORE = as_dict(
 FILES = Pipeline(
     "feed",
     Source(format="parquet", path="/in"),
-    sinks=(Sink("topic", SinkFormat.TUBEMQ, topic="demo"),),
+    sinks=(Sink("topic", "tubemq", topic="demo"),),
     trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
     state="/state/feed",
 )
@@ -127,7 +126,7 @@ def test_without_main_progress_is_what_all_other_queries_have_passed() -> None:
         "checkpoint-step-per_day-update/commits/3": b"",
         "checkpoint-step-per_day-update/offsets/3": b'v1\n{}\n{"1:demo:0": 84}',
     }
-    pipeline = replace(ORDERS, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log"),))
+    pipeline = replace(ORDERS, sinks=(Sink("lake", "parquet", path="/lake", layout="log"),))
     assert progress(_Files(held), queries_beside(pipeline)) == {"1:demo:0": 56, "1:demo:1": 28}
     main = {"checkpoint/commits/0": b"", "checkpoint/offsets/0": b'v1\n{}\n{"1:demo:0": 112}'}
     assert progress(_Files(held | main), queries_beside(pipeline)) == {"1:demo:0": 112}

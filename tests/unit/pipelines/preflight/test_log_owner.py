@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.preflight.log_owner import OWNER, SPARKS_LOG, LogOwner, refuse_log
 from pytubemq.pipelines.state.directory import StateDirectory
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHECKPOINT = "checkpoint-log-lake"
-LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log")
+LAKE = Sink("lake", "parquet", path="/lake", layout="log")
 
 
 class InMemory:
@@ -78,4 +78,4 @@ def test_a_claim_that_a_kill_cut_short_is_made_again(state: StateDirectory) -> N
 def test_a_run_beside_the_pipeline_s_own_is_refused_for_it_alone() -> None:
     with pytest.raises(ConfigError, match="sink lake of pipeline p has layout log, into which a redrive"):
         refuse_log(Pipeline("p", Source(), sinks=(LAKE,)), "a redrive")
-    refuse_log(Pipeline("p", Source(), sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake"),)), "a redrive")
+    refuse_log(Pipeline("p", Source(), sinks=(Sink("lake", "parquet", path="/lake"),)), "a redrive")

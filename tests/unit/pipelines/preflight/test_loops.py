@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.preflight.loops import check_loop
 
 PATTERN = Source(master="h:8715", topic_pattern="orders.*")
 
 
 def to(topic: str | None, master: str | None = None, **options: str) -> Sink:
-    return Sink("out", SinkFormat.TUBEMQ, topic=topic, master=master, options=options)
+    return Sink("out", "tubemq", topic=topic, master=master, options=options)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def to(topic: str | None, master: str | None = None, **options: str) -> Sink:
         (Source(master="h", topics=("${env:READ}",)), to("orders_x"), "topic orders_x is the topic that is read"),
         (
             Source(master="h", options={"Topic": "a, b"}),
-            Sink("out", SinkFormat.TUBEMQ, options={"topic": "b"}),
+            Sink("out", "tubemq", options={"topic": "b"}),
             "topic b is the topic that is read",
         ),
         (PATTERN, to("orders_copy"), "topic orders_copy matches source.topic_pattern"),
@@ -46,7 +46,7 @@ def test_another_topic_another_cluster_and_another_source_are_none() -> None:
     for source, sink in (
         (PATTERN, to("paid_orders")),
         (PATTERN, to("orders_copy", "k:8715")),
-        (PATTERN, Sink("out", SinkFormat.KAFKA, topic="orders_copy")),
+        (PATTERN, Sink("out", "kafka", topic="orders_copy")),
         (Source(format="parquet", path="/in"), to("orders_copy", "h:8715")),
     ):
         check_loop(Pipeline("p", source), sink)

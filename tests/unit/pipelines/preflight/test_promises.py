@@ -13,7 +13,7 @@ from pytubemq.errors import ConfigError, TransportError
 from pytubemq.net.iothread import IoThread
 from pytubemq.pipelines.analysis.guarantees import SourceKind
 from pytubemq.pipelines.check import dry
-from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, Source
 from pytubemq.pipelines.file.places import Places
 from pytubemq.pipelines.preflight import identity, promises
 from pytubemq.pipelines.preflight.promises import check_promise
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake", guarantee=Guarantee.EXACTLY_ONCE)
+LAKE = Sink("lake", "parquet", path="/lake", guarantee=Guarantee.EXACTLY_ONCE)
 PIPELINE = Pipeline("p", Source(topics=("t",), master="h:8715"), sinks=(LAKE,))
 SPARK: Any = None
 
@@ -52,7 +52,7 @@ def test_a_cluster_that_does_not_say_what_its_brokers_are_is_no_promise(monkeypa
     monkeypatch.setattr(promises, "finds_java", away)
     with pytest.raises(TransportError):
         promises.check_promises(PIPELINE)
-    promises.check_promises(Pipeline("p", PIPELINE.source, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake"),)))
+    promises.check_promises(Pipeline("p", PIPELINE.source, sinks=(Sink("lake", "parquet", path="/lake"),)))
 
 
 @pytest.mark.parametrize("kind", [SourceKind.OURS, SourceKind.JAVA_FLUSHED, SourceKind.SPARK])
@@ -69,7 +69,7 @@ def test_a_dry_run_refuses_it_too_and_tells_the_weaker_of_source_and_sink(monkey
 
         def check(self, spark: object, schema: object) -> None: ...
 
-    told = Sink("told", SinkFormat.PARQUET, path="/told")
+    told = Sink("told", "parquet", path="/told")
     monkeypatch.setattr(dry, "make_sink", Writer)
     run = dry._DryRun(SPARK, Pipeline("p", PIPELINE.source, sinks=(LAKE, told)), Places("p.yaml"), 1)
     run._kind = SourceKind.JAVA
@@ -91,7 +91,7 @@ def java(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockBroker]:
 
 
 def test_a_topic_on_java_brokers_takes_no_promise_by_number(java: MockBroker) -> None:
-    sink = Sink("out", SinkFormat.TUBEMQ, topic="demo", master=java.masters)
+    sink = Sink("out", "tubemq", topic="demo", master=java.masters)
     writer = make_sink(sink)
     promised = [writer.guarantee]
     writer.check(SPARK, None)
@@ -102,11 +102,11 @@ def test_a_topic_on_java_brokers_takes_no_promise_by_number(java: MockBroker) ->
 
 
 def test_brokers_that_do_not_say_what_they_are_make_no_promise_by_number(java: MockBroker) -> None:
-    routed = Sink("out", SinkFormat.TUBEMQ, master=java.masters)
+    routed = Sink("out", "tubemq", master=java.masters)
     writer = make_sink(routed)
     writer.check(SPARK, None)  # a Java Master does not tell the topics that rows may name
     assert writer.guarantee is Guarantee.AT_LEAST_ONCE
-    away = DeadLetter(SinkFormat.TUBEMQ, topic="demo", master="127.0.0.1:1")
+    away = DeadLetter("tubemq", topic="demo", master="127.0.0.1:1")
     by_key = replace(routed, name="by_key", topic="demo", idempotency_key="id")
     asked = Pipeline("p", Source(master=java.masters), sinks=(routed, by_key, LAKE), dead_letter=away)
     assert repeating(asked) == {"out", "dead_letter"}

@@ -8,7 +8,7 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import RemoteError, TransportError, UnreachableError
-from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
 from pytubemq.pipelines.preflight.reached import check_reached
 from pytubemq.spark.source.read import cluster
 
@@ -47,9 +47,9 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
 
 
 def test_each_cluster_is_tried_once_and_one_that_is_away_is_refused(connections: Connections) -> None:
-    copied = Sink("copied", SinkFormat.TUBEMQ, topic="copy", master="b:2")
-    sinks = (copied, Sink("lake", SinkFormat.PARQUET))
-    letters = DeadLetter(format=SinkFormat.TUBEMQ, topic="bad", master="c:3,d:4")
+    copied = Sink("copied", "tubemq", topic="copy", master="b:2")
+    sinks = (copied, Sink("lake", "parquet"))
+    letters = DeadLetter(format="tubemq", topic="bad", master="c:3,d:4")
     pipeline = Pipeline("p", Source(master="a:1"), sinks=sinks, dead_letter=letters)
     check_reached(pipeline)
     assert (connections.asked, connections.open) == (["a:1", "b:2", "c:3,d:4"], 0)
@@ -61,6 +61,6 @@ def test_each_cluster_is_tried_once_and_one_that_is_away_is_refused(connections:
 
 
 def test_only_clusters_that_are_read_or_written_are_tried(connections: Connections) -> None:
-    check_reached(Pipeline("p", Source(format="rate", master="a:1"), sinks=(Sink("o", SinkFormat.CONSOLE),)))
+    check_reached(Pipeline("p", Source(format="rate", master="a:1"), sinks=(Sink("o", "console"),)))
     check_reached(Pipeline("p", Source(master="not an address:x")))
     assert connections.asked == []

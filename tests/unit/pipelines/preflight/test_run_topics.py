@@ -10,14 +10,14 @@ import pytest
 import pytubemq.sync
 from pytubemq.errors import Code, ExitCode, NotFoundError, RefusedError, TransportError
 from pytubemq.pipelines import load_checked
-from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, SinkFormat, Source
+from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
 from pytubemq.pipelines.preflight.topics import check_topics, missing_topics, topics_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LETTERS = DeadLetter(format=SinkFormat.TUBEMQ, topic="bad")
+LETTERS = DeadLetter(format="tubemq", topic="bad")
 
 
 class Tube:
@@ -51,7 +51,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> dict[str, Tube]:
 
 
 def copying(topic: str, **more: Any) -> Pipeline:
-    sink = Sink("copied", SinkFormat.TUBEMQ, topic="copy", master=more.pop("sink_master", None))
+    sink = Sink("copied", "tubemq", topic="copy", master=more.pop("sink_master", None))
     return Pipeline("p", Source(master="a:1", topics=(topic,)), sinks=(sink,), **more)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.preflight.targets import check_targets
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parquet(name: str, path: str) -> Sink:
-    return Sink(name, SinkFormat.PARQUET, path=path)
+    return Sink(name, "parquet", path=path)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_two_sinks_in_one_place_are_refused(
 
 def test_tables_are_told_apart_by_database_and_topics_are_shared() -> None:
     def table(name: str, url: str, text: str) -> Sink:
-        return Sink(name, SinkFormat.JDBC, url=url, table=text)
+        return Sink(name, "jdbc", url=url, table=text)
 
-    topics = [Sink(name, SinkFormat.TUBEMQ, topic="t") for name in ("x", "y")]
+    topics = [Sink(name, "tubemq", topic="t") for name in ("x", "y")]
     check_targets([table("a", "jdbc:a", "t"), table("b", "jdbc:b", "t"), parquet("c", "/t"), *topics])
     with pytest.raises(ConfigError, match="sink b: T is where the sink a writes"):
         check_targets([table("a", "jdbc:a", "t"), table("b", "jdbc:a", "T")])

@@ -18,7 +18,6 @@ from pytubemq.pipelines.file.model import (
     Guarantee,
     Pipeline,
     Sink,
-    SinkFormat,
     Source,
     SparkSettings,
     Step,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.events import Event
 
-LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log")
+LAKE = Sink("lake", "parquet", path="/lake", layout="log")
 PIPELINE = Pipeline("p", Source(format="rate"), trigger=Trigger(TriggerKind.INTERVAL, "1 second"))
 
 
@@ -229,7 +228,7 @@ def test_a_run_hears_of_it_from_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(engine._Run, "go", go)
     monkeypatch.setenv("HOME_OF_STATE", str(tmp_path))
-    engine.run(Pipeline("p", Source(), sinks=(Sink("out", SinkFormat.CONSOLE),), state="${env:HOME_OF_STATE}/taken"))
+    engine.run(Pipeline("p", Source(), sinks=(Sink("out", "console"),), state="${env:HOME_OF_STATE}/taken"))
     assert (tmp_path / "taken" / "run.json").exists()
     assert told[0].error is not None
     told[0].check_held()  # the lock's, and it is held
@@ -414,18 +413,18 @@ def test_what_a_session_that_is_there_does_otherwise_than_the_pipeline_says_is_n
     assert unheeded(PIPELINE, session) == []
 
 
-CONSOLE = Sink("out", SinkFormat.CONSOLE)
+CONSOLE = Sink("out", "console")
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"sinks": (CONSOLE, Sink("OUT", SinkFormat.PARQUET))}, "sink OUT: out is the name of another sink already"),
-        ({"sinks": (Sink("dead_letter", SinkFormat.CONSOLE),)}, "dead_letter is the name of the rejected records"),
+        ({"sinks": (CONSOLE, Sink("OUT", "parquet"))}, "sink OUT: out is the name of another sink already"),
+        ({"sinks": (Sink("dead_letter", "console"),)}, "dead_letter is the name of the rejected records"),
         ({"steps": (Step("dead_letter", sql="SELECT 1"),)}, "dead_letter is the name of the rejected records"),
         ({"steps": (Step("Input", sql="SELECT 1"),)}, "input is the name of the source's rows already"),
         ({"steps": (Step("a:b", sql="SELECT 1"),)}, "'a:b' cannot be the name of a step"),
-        ({"sinks": (Sink("../x", SinkFormat.CONSOLE),)}, "'../x' cannot be the name of a sink"),
+        ({"sinks": (Sink("../x", "console"),)}, "'../x' cannot be the name of a sink"),
         ({"steps": (Step("a"), Step("b"), Step("A"))}, "step A: a is the name of a step already"),
         ({"tables": (Table("a", "csv"),), "steps": (Step("a"),)}, "step a: a is the name of a table already"),
     ],
@@ -439,7 +438,7 @@ def test_a_name_that_two_things_would_share_is_refused_for_pipelines_made_in_pyt
 
 
 def test_a_sink_may_have_the_name_of_its_step() -> None:
-    check_names(Pipeline("p", Source(), steps=(Step("a"),), sinks=(Sink("a", SinkFormat.CONSOLE), CONSOLE)))
+    check_names(Pipeline("p", Source(), steps=(Step("a"),), sinks=(Sink("a", "console"), CONSOLE)))
 
 
 def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,7 +453,7 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
     monkeypatch.setattr(engine, "check_topics", missing)
     monkeypatch.setattr(engine, "open_session", lambda pipeline: pytest.fail("Spark was started"))
     monkeypatch.setattr(engine, "present_session", lambda: pytest.fail("Spark was asked"))
-    sinks = (Sink("out", SinkFormat.CONSOLE),)
+    sinks = (Sink("out", "console"),)
     told: list[Event] = []
     wrong = Pipeline("p", Source(topics=("ordres",)), sinks=sinks, state=str(tmp_path))
     with pytest.raises(NotFoundError, match="too: True"):
@@ -480,7 +479,7 @@ def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, m
         run._lock.release(RunStatus.STOPPED)
 
     monkeypatch.setattr(engine._Run, "go", go)
-    sink = Sink("lake", SinkFormat.PARQUET, path="/lake")
+    sink = Sink("lake", "parquet", path="/lake")
     letters = DeadLetter(path="/dead")
     asked = Pipeline("p", Source(master="h:1", topics=("t",)), sinks=(sink,), dead_letter=letters, state=str(tmp_path))
     engine.run(asked, once=True)

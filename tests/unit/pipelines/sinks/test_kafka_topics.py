@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.kafka.writer import AUTO_CREATE, KafkaSink
 
 
@@ -78,7 +78,7 @@ def test_a_topic_that_is_not_there_is_refused_where_brokers_say_that_they_make_n
 ) -> None:
     admin = Admin(told)
     monkeypatch.setattr(KafkaSink, "_admin", lambda self, spark: admin)
-    sink = KafkaSink(Sink("s", SinkFormat.KAFKA, topic=topic, options={"kafka.bootstrap.servers": "h:1"}))
+    sink = KafkaSink(Sink("s", "kafka", topic=topic, options={"kafka.bootstrap.servers": "h:1"}))
     if refused:
         with pytest.raises(ConfigError, match="sink s: the topic new is not there, and the brokers make none"):
             sink.check(session(), None)

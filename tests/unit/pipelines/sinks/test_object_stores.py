@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
+from pytubemq.pipelines.sinks.make import make_sink
 
 
 def test_parquet_in_batches_is_refused_in_an_object_store_by_the_place_that_a_reference_gives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LAKE_OF_TEST", "s3a://bucket")
-    with pytest.raises(ConfigError, match="Parquet in s3a loses rows"):
-        ParquetBatches(Sink("lake", SinkFormat.PARQUET, path="${env:LAKE_OF_TEST}/t"))
+    with pytest.raises(ConfigError, match="sink lake: path: neither exactly nor at least once can be had in s3a"):
+        make_sink(Sink("lake", "parquet", path="${env:LAKE_OF_TEST}/t"))
     monkeypatch.setenv("LAKE_OF_TEST", "hdfs://name")
-    assert ParquetBatches(Sink("lake", SinkFormat.PARQUET, path="${env:LAKE_OF_TEST}/t"))
+    assert make_sink(Sink("lake", "parquet", path="${env:LAKE_OF_TEST}/t"))
 
 
 class _Only(HadoopFiles):

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.file.model import OnSchemaChange, Sink, SinkFormat
+from pytubemq.pipelines.file.model import OnSchemaChange, Sink
 from pytubemq.pipelines.frames.source import Opened
 from pytubemq.pipelines.sinks.columns import reconcile
 from pytubemq.pipelines.sinks.delta.writer import rows_taken
@@ -144,7 +144,7 @@ def test_the_driver_is_known_by_the_url_unless_it_is_named() -> None:
 @pytest.mark.parametrize("url", ["jdbc:oracle:thin:@//h:1521/x", "jdbc:sqlserver://h"])
 def test_databases_that_a_batch_cannot_be_moved_in_are_refused_even_with_a_driver(url: str) -> None:
     with pytest.raises(ConfigError, match=r"sink s: .*cannot be moved there in one transaction"):
-        make_sink(Sink("s", SinkFormat.JDBC, url=url, table="t", options={"driver": "a.B"}))
+        make_sink(Sink("s", "jdbc", url=url, table="t", options={"driver": "a.B"}))
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_partition_by_is_what_divides_the_table_that_is_there_or_says_nothing() 
 
 
 def test_a_column_that_a_batch_s_directory_would_hide_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"sink s: readers would see the batch's directory in place of .* Batch"):
-        make_sink(Sink("s", SinkFormat.PARQUET, path="/x", partition_by=("Batch",)))
-    make_sink(Sink("s", SinkFormat.PARQUET, path="/x", partition_by=("Batch",), layout="log"))
+    with pytest.raises(ConfigError, match=r"sink s: partition_by: readers would see .* in place of .* Batch"):
+        make_sink(Sink("s", "parquet", path="/x", partition_by=("Batch",)))
+    make_sink(Sink("s", "parquet", path="/x", partition_by=("Batch",), layout="log"))
 
 
 def test_the_name_of_a_batch_s_directory_is_no_number_and_no_date() -> None:

@@ -11,14 +11,15 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
 from pytubemq.model.names import check_topic
-from pytubemq.pipelines.file.template import FORMATS, SINKS, template
+from pytubemq.pipelines.file.sink_table import SINKS
+from pytubemq.pipelines.file.template import FORMATS, template
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "message", type=click.Choice(FORMATS), default="json", show_default=True,
               help="The format of the messages.")  # fmt: skip
-@click.option("--sink", type=click.Choice(SINKS), default="parquet", show_default=True, help="The kind of sink.")
+@click.option("--sink", type=click.Choice(tuple(SINKS)), default="parquet", show_default=True, help="The kind of sink.")
 @click.option("--topic", metavar="NAME", default="demo", show_default=True, help="The topic to read.")
 @click.option("--spark-pipelines", is_flag=True,
               help="Instead, a directory for Spark's own declarative pipelines that reads the topic.")  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.sink_values import ROWS
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.sinks.console.kind import ROWS
 from pytubemq.pipelines.sinks.json_text import json_of
 
 if TYPE_CHECKING:
@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 FIRST_ROWS: Final = 20
 """Of a batch, where the file says nothing else."""
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return ConsoleSink(spec)
 
 
 class ConsoleSink:

@@ -14,6 +14,7 @@ from pytubemq.pipelines import sql
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
+from pytubemq.pipelines.sinks.delta.kind import PACKAGE
 from pytubemq.pipelines.sinks.delta.table import DeltaTable
 from pytubemq.pipelines.sinks.parts import refuse_other_parts
 from pytubemq.pipelines.sinks.upsert import last_of_each_key
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
-PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 LOOKED_BACK: Final = 1000
 """Commits of the table among which a batch is looked for."""
 _CONF: Final = "spark.databricks.delta."
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return DeltaSink(spec)
 
 
 class DeltaSink:
@@ -40,8 +45,6 @@ class DeltaSink:
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, spec: Sink) -> None:
-        if not (spec.path or spec.table):
-            raise ConfigError(f"sink {spec.name}: delta needs a path or a table", hint="add path: or table:")
         self.spec = spec
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:

@@ -8,17 +8,16 @@ it; a catalog holds connections, or a client with threads of its own, that nothi
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.sinks.iceberg.kind import PACKAGE
 from pytubemq.pipelines.spark_faults import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
-
-PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
 @contextmanager

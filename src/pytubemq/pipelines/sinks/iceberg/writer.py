@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.iceberg.table import IcebergTable
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 PROPERTY: Final = "tubemq-batch"
 """In a snapshot's summary: pipeline, sink and batch id."""
 _TIMES: Final = "spark.sql.parquet.outputTimestampType"
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return IcebergSink(spec)
 
 
 class IcebergSink:
@@ -39,17 +44,13 @@ class IcebergSink:
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, spec: Sink) -> None:
-        if not spec.table:
-            raise ConfigError(
-                f"sink {spec.name}: iceberg needs a table", hint="add table: catalog.database.table, and the catalog"
-            )
         if spec.keys:
             raise ConfigError(
                 f"sink {spec.name}: the runner adds rows to Iceberg tables, it cannot replace them by keys",
                 hint="leave keys out, or take delta or jdbc",
             )
         self.spec = spec
-        self._name = resolve(spec.table)
+        self._name = resolve(spec.table or "")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the catalog can be opened, that Iceberg takes the columns, and that files can be put there."""

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 ATTRIBUTES: Final = "attributes"
 LONGEST_ATTRIBUTES: Final = 30_000
 """Characters of them in a database: Derby takes no longer text."""
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of dead letters."""
+    return DatabaseLetters(spec)
 
 
 class DatabaseLetters:

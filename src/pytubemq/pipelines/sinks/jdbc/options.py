@@ -19,11 +19,6 @@ DRIVERS: Final = {
     "jdbc:mariadb:": "org.mariadb.jdbc.Driver",
     "jdbc:h2:": "org.h2.Driver",
 }
-REFUSED: Final = {
-    "jdbc:oracle:": "Oracle has no BIGINT and ends a transaction when a table is made",
-    "jdbc:sqlserver:": "SQL Server has no CREATE TABLE ... AS SELECT",
-}
-"""Databases that Spark can write to and this sink cannot, and why."""
 QUERY_TIMEOUT: Final = "queryTimeout"
 """Spark's own option, in seconds."""
 QUERY_TIMEOUT_S: Final = 600
@@ -45,14 +40,8 @@ def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str
     """The options with all that they need; what the file says stays as it is.
 
     Raises:
-        ConfigError: the sink does not know the database, or cannot write to it; or a timeout is no number.
+        ConfigError: the driver of the database is not known, or a timeout is no number.
     """
-    beginning = next((start for start in REFUSED if url.startswith(start)), None)
-    if beginning is not None:
-        raise ConfigError(
-            f"sink {sink}: {REFUSED[beginning]}, so a batch cannot be moved there in one transaction",
-            hint="take another database, or write files that it loads",
-        )
     given = {name.lower(): value for name, value in options.items()}
     driver = given.get("driver") or next((name for start, name in DRIVERS.items() if url.startswith(start)), None)
     if driver is None:

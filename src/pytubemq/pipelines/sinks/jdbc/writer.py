@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.jdbc.database import Connection
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 BATCHES: Final = "tubemq_batches"
 STAGE: Final = "tubemq_stage"
@@ -48,19 +48,20 @@ TRIES: Final = 3
 """How often a batch is staged anew when a task that ran twice left rows twice."""
 
 
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return JdbcSink(spec)
+
+
 class JdbcSink:
     """The sink `jdbc`."""
 
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, spec: Sink) -> None:
-        if not spec.url or not spec.table:
-            raise ConfigError(
-                f"sink {spec.name}: jdbc needs a url and a table", hint="add url: jdbc:... and table: NAME"
-            )
         self.spec = spec
-        self._url = resolve(spec.url)
-        self._table = resolve(spec.table)
+        self._url = resolve(spec.url or "")
+        self._table = resolve(spec.table or "")
         given = {key: resolve(value) for key, value in spec.options.items()}
         self._options = jdbc_options(self._url, given, sink=spec.name)
         self._query_timeout_s = query_timeout_s(given, sink=spec.name)

@@ -8,6 +8,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
+from pytubemq.pipelines.sinks.kafka.kind import PACKAGE, SERVERS
 from pytubemq.pipelines.sinks.rows import write_counted
 from pytubemq.pipelines.sql import quoted
 
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
-PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-SERVERS: Final = "kafka.bootstrap.servers"
 REACH_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"
 """What brokers call making a topic when the first message for it comes."""
@@ -35,16 +34,17 @@ OWN: Final = {
 """Columns that Spark's connector takes, and of which types; it skips all others."""
 
 
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return KafkaSink(spec)
+
+
 class KafkaSink:
     """The sink `kafka`: rows that are Kafka's own columns go as they are, others as one JSON object each."""
 
     guarantee = Guarantee.AT_LEAST_ONCE
 
     def __init__(self, spec: Sink) -> None:
-        if SERVERS not in spec.options:
-            raise ConfigError(
-                f"sink {spec.name}: kafka needs the option {SERVERS}", hint=f"add options: {{{SERVERS}: host:9092}}"
-            )
         self.spec = spec
         self._options = {key: resolve(value) for key, value in spec.options.items()}
         if spec.topic:

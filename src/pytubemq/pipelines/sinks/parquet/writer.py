@@ -18,7 +18,7 @@ from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.object_stores import WHY, object_store
+from pytubemq.pipelines.sinks.parquet.kind import BATCH, LOG, hides
 from pytubemq.pipelines.sinks.parts import refuse_parts
 from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 STAGING: Final = "_staging"
 SCHEMA: Final = "_schema.json"
 """The table's columns, as Spark writes a schema in JSON; names that begin with _ are no data to readers."""
-BATCH: Final = "batch"
-"""The column that readers see because directories are named by it; it would hide one of the rows' own."""
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return ParquetBatches(spec)
 
 
 class ParquetBatches:
@@ -45,16 +48,8 @@ class ParquetBatches:
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, spec: Sink) -> None:
-        if not spec.path:
-            raise ConfigError(f"sink {spec.name}: parquet needs a path", hint="add path: /where/the/files/go")
         self.spec = spec
-        self._root = resolve(spec.path).rstrip("/")
-        self._refuse_own(spec.partition_by)
-        if spec.layout != "log" and (store := object_store(self._root)):
-            raise ConfigError(
-                f"sink {spec.name}: Parquet in {store} loses rows: {WHY}",
-                hint="take format delta or iceberg, or layout: log for readers that are Spark",
-            )
+        self._root = resolve(spec.path or "").rstrip("/")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the directory is there or can be made, and that the columns fit those written so far."""
@@ -116,11 +111,9 @@ class ParquetBatches:
 
     def _refuse_own(self, names: Iterable[str]) -> None:
         own = [name for name in names if name.lower() == BATCH]
-        if own and self.spec.layout != "log":
-            raise ConfigError(
-                f"sink {self.spec.name}: readers would see the batch's directory in place of the column {own[0]}",
-                hint="rename the column in a step, or take layout: log",
-            )
+        if own and self.spec.layout != LOG:
+            why, hint = hides(own[0])
+            raise ConfigError(f"sink {self.spec.name}: {why}", hint=hint)
 
     def _table(self, files: HadoopFiles) -> StructType | None:
         from pyspark.sql.types import StructType

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.file.model import SinkFormat
 from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
 from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
@@ -19,10 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 LONGEST_BYTES: Final = 1_000_000
 """Of a dead letter in a topic: each takes messages of 1 MiB, and what tells the message from others needs room, too."""
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of dead letters."""
+    return TopicLetters(spec)
 
 
 class TopicLetters:
@@ -36,7 +40,7 @@ class TopicLetters:
         """`spec.path` is where those lie that are too long."""
         self.spec = spec
         self._topic = TubeMqSink(spec)
-        self._files = ParquetBatches(replace(spec, format=SinkFormat.PARQUET, options={}))
+        self._files = ParquetBatches(replace(spec, format="parquet", options={}))
 
     @property
     def guarantee(self) -> Guarantee:

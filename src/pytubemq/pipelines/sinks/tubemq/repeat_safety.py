@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
-from pytubemq.pipelines.analysis.numbered_sinks import by_number
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, Sink
@@ -43,7 +43,7 @@ def repeating(pipeline: Pipeline) -> frozenset[str]:
         pipeline: its Masters named.
     """
     letters = () if pipeline.dead_letter is None else (pipeline.dead_letter.as_sink(),)
-    asked = [sink for sink in (*pipeline.sinks, *letters) if by_number(sink)]
+    asked = [sink for sink in (*pipeline.sinks, *letters) if sink_kind(sink.format).by_number(sink)]
     return frozenset(sink.name for sink in asked if _repeats(sink, sink.master or pipeline.source.master))
 
 

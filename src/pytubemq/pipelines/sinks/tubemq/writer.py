@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.numbered_sinks import IDEMPOTENT, by_number, is_idempotent
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.repeats import rows_differ
 from pytubemq.pipelines.sinks.rows import is_deterministic, write_counted
+from pytubemq.pipelines.sinks.tubemq.numbering import IDEMPOTENT, is_by_number, is_idempotent
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import stranger
 from pytubemq.pipelines.sql import quoted
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
+    from pytubemq.pipelines.sinks.port import SinkWriter
     from pytubemq.sync import Tube
 
 
@@ -40,6 +41,11 @@ _IN_ORDER: Final = frozenset(
     }
 )  # fmt: skip
 """Spark's names of the parts of a plan that leave rows where they are, one after the other."""
+
+
+def make_writer(spec: Sink) -> SinkWriter:
+    """Make the writer of a sink."""
+    return TubeMqSink(spec)
 
 
 class TubeMqSink:
@@ -59,7 +65,7 @@ class TubeMqSink:
 
         By number it is at least once, too, where `check` has met a Broker that stores repeats, or none that said.
         """
-        return Guarantee.EXACTLY_ONCE if by_number(self.spec) and self._doubt is None else Guarantee.AT_LEAST_ONCE
+        return Guarantee.EXACTLY_ONCE if is_by_number(self.spec) and self._doubt is None else Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
@@ -75,7 +81,7 @@ class TubeMqSink:
             with pytubemq.sync.connect(options.masters, client_name="pipeline") as tube:
                 if options.topic is not None:
                     tube.partitions(options.topic)
-                self._doubt = self._doubt_of(tube, options.topic) if by_number(self.spec) else None
+                self._doubt = self._doubt_of(tube, options.topic) if is_by_number(self.spec) else None
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
         if self._doubt is not None and self._asked_for:

@@ -9,12 +9,12 @@ import pytest
 from py4j.protocol import Py4JError
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Sink, SinkFormat
+from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.iceberg.catalog import iceberg_catalog
 from pytubemq.pipelines.sinks.make import make_sink
 from pytubemq.pipelines.sinks.port import SinkContext
 
-SINK = Sink("out", SinkFormat.ICEBERG, table="lake.db.t")
+SINK = Sink("out", "iceberg", table="lake.db.t")
 
 
 class Properties(dict[str, str]):

@@ -1,0 +1,22 @@
+"""Which sinks into topics tell rows by their number in the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import Sink
+
+IDEMPOTENT: Final = "idempotent"
+"""The option, in lower case."""
+
+
+def is_by_number(sink: Sink) -> bool:
+    """True unless a column tells rows apart, or nothing does."""
+    return sink.idempotency_key is None and is_idempotent(sink)
+
+
+def is_idempotent(sink: Sink) -> bool:
+    """True if a sink tells rows apart at all: it does if its options do not say otherwise, in any case."""
+    given = {name.lower(): value for name, value in sink.options.items()}
+    return given.get(IDEMPOTENT, "true").strip().lower() != "false"
