@@ -4,16 +4,17 @@ import asyncio
 import time
 
 from aiokafka import AIOKafkaConsumer
-from window import Window, report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, Window, report, spec
 
 STALL_S = 30.0
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Read as a new group."""
     wanted, skip = given["messages"], given["messages"] // 10
     got = size = 0
-    window = None
+    window: Window | None = None
     asked_s = last_s = time.perf_counter()
     first_s = 0.0
     consumer = AIOKafkaConsumer(
@@ -36,6 +37,7 @@ async def main(given):
         if window is None and got >= skip:
             window = Window(given.get("pids"))
             window.open(got)
+    assert window is not None, "the first tenth is less than all"
     found = window.close(got)
     await consumer.stop()
     return {**found, "bytes": size, "first_s": round(first_s, 3)}

@@ -6,15 +6,17 @@ import struct
 import time
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from window import percentiles, report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, percentiles, report, spec
 
 STAMP = struct.Struct("<q8s")
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Warm up, measure; the latencies are those of messages sent within the window."""
     run, filler = os.urandom(8), os.urandom(given["size_bytes"] - STAMP.size)
-    latencies, late, begin_ns = [], 0.0, 1 << 62
+    latencies: list[float] = []
+    late, begin_ns = 0.0, 1 << 62
     producer = AIOKafkaProducer(bootstrap_servers=given["server"], acks="all")
     consumer = AIOKafkaConsumer(
         given["topic"], bootstrap_servers=given["server"], group_id=given["group"], auto_offset_reset="latest"
@@ -22,7 +24,7 @@ async def main(given):
     await producer.start()
     await consumer.start()
 
-    async def read():
+    async def read() -> None:
         while True:
             for messages in (await consumer.getmany(timeout_ms=1_000)).values():
                 now_ns = time.perf_counter_ns()

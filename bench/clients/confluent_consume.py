@@ -3,16 +3,17 @@
 import time
 
 from confluent_kafka import Consumer
-from window import Window, report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, Window, report, spec
 
 STALL_S = 30.0
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """Read as a new group."""
     wanted, skip = given["messages"], given["messages"] // 10
     got = size = 0
-    window = None
+    window: Window | None = None
     asked_s = last_s = time.perf_counter()
     first_s = 0.0
     consumer = Consumer({
@@ -35,6 +36,7 @@ def main(given):
         if window is None and got >= skip:
             window = Window(given.get("pids"))
             window.open(got)
+    assert window is not None, "the first tenth is less than all"
     found = window.close(got)
     consumer.close()
     return {**found, "bytes": size, "first_s": round(first_s, 3)}

@@ -3,18 +3,24 @@
 import os
 
 from confluent_kafka import Producer
-from window import report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, report, spec
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """Every message's report is looked at."""
-    failed = []
+    failed: list[object] = []
+
+    def on_delivery(error: object, _message: object) -> None:
+        if error:
+            failed.append(error)
+
     producer = Producer({"bootstrap.servers": given["server"], "acks": "all"})
     body = os.urandom(given["size_bytes"])
     for _ in range(given["messages"]):
         while True:
             try:
-                producer.produce(given["topics"][0], body, on_delivery=lambda error, _: error and failed.append(error))
+                producer.produce(given["topics"][0], body, on_delivery=on_delivery)
                 break
             except BufferError:
                 producer.poll(0.01)

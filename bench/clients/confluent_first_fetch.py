@@ -3,10 +3,11 @@
 import time
 
 from confluent_kafka import Consumer, TopicPartition
-from window import report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, report, spec
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """Without a group: partition 0 from its beginning."""
     consumer = Consumer({
         "bootstrap.servers": given["server"], "group.id": "first", "reconnect.backoff.ms": 10,

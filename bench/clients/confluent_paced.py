@@ -6,13 +6,14 @@ import struct
 import time
 
 from confluent_kafka import Producer
-from window import report, spec  # found beside this file: it runs as a script
+
+from bench.clients.window import Result, Spec, report, spec
 
 STAMP = struct.Struct(">q")
 LOOK_EVERY = 100
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """What is late is sent at once, not left out."""
     filler, period_s, late_s, number = os.urandom(given["size_bytes"] - STAMP.size), 1 / given["rate"], 0.0, 0
     producer = Producer({"bootstrap.servers": given["server"], "acks": "all"})

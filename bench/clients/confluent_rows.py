@@ -1,15 +1,21 @@
 """Puts `messages` different messages into a topic with confluent-kafka, and waits until all are acknowledged."""
 
-from bodies import Bodies  # found beside this file: it runs as a script
 from confluent_kafka import Producer
-from window import report, spec
+
+from bench.clients.bodies import Bodies
+from bench.clients.window import Result, Spec, report, spec
 
 CHUNK = 256
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """Every message's report is looked at."""
-    failed = []
+    failed: list[object] = []
+
+    def on_delivery(error: object, _message: object) -> None:
+        if error:
+            failed.append(error)
+
     producer = Producer({"bootstrap.servers": given["server"], "acks": "all", "linger.ms": 20})
     bodies, left = Bodies(given["size_bytes"]), given["messages"]
     while left:
@@ -18,7 +24,7 @@ def main(given):
         for body in many:
             while True:
                 try:
-                    producer.produce(given["topic"], body, on_delivery=lambda error, _: error and failed.append(error))
+                    producer.produce(given["topic"], body, on_delivery=on_delivery)
                     break
                 except BufferError:
                     producer.poll(0.01)

@@ -5,10 +5,10 @@ import select
 import socket
 import sys
 
-from window import report, spec  # found beside this file: it runs as a script
+from bench.clients.window import Spec, report, spec
 
 
-def main(given):
+def main(given: Spec) -> None:
     """Count a connection as standing while nothing, not even its end, has come over it."""
     host, port = given["address"].rsplit(":", 1)
     sockets = []

@@ -2,14 +2,15 @@
 
 import time
 
-from confluent_kafka.admin import AdminClient, NewTopic
-from window import report, spec  # found beside this file: it runs as a script
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+
+from bench.clients.window import Result, Spec, report, spec
 
 AT_A_TIME = 100
 """Topics in one request; a Broker refuses requests that change too much."""
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """`create` or `delete`."""
     admin = AdminClient({"bootstrap.servers": given["server"]})
     deadline_s = time.monotonic() + given["timeout_s"]
@@ -31,7 +32,7 @@ def main(given):
     raise SystemExit("the topics did not come up")
 
 
-def _serves(topic, partitions):
+def _serves(topic: TopicMetadata, partitions: int) -> bool:
     found = topic.partitions.values()
     return len(found) == partitions and all(one.leader >= 0 for one in found)
 

@@ -8,7 +8,7 @@ import asyncio
 import time
 
 import pytubemq
-from bench.clients.window import Window, report, spec
+from bench.clients.window import Result, Spec, Window, report, spec
 from pytubemq.server.run import run_loop
 
 STALL_S = 30.0
@@ -16,7 +16,7 @@ MOST_CONFIRMS = 10
 """Under way at a time: one for each partition."""
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Read as a new group."""
     wanted, skip = given["messages"], given["messages"] // 10
     got = size = 0
@@ -27,7 +27,7 @@ async def main(given):
         tube.consumer(given["group"], given["topic"], start=pytubemq.Start.EARLIEST) as consumer,
     ):
         first_s = 0.0
-        confirms = set()
+        confirms: set[asyncio.Task[None]] = set()
         async for batch in consumer.batches(max_messages=5_000, idle_timeout_s=STALL_S):
             first_s = first_s or time.perf_counter() - asked_s
             for message in batch:

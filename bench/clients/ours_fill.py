@@ -7,23 +7,24 @@ import asyncio
 import os
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.errors import BufferFullError
 from pytubemq.server.run import run_loop
 
 CHUNK = 500
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Message by message; every receipt is looked at."""
     body = os.urandom(given["size_bytes"])
     async with (
         pytubemq.connect(given["master"]) as tube,
         tube.producer(given["topics"][0], batching=not given.get("single", False)) as producer,
     ):
-        left, before = given["messages"], []
+        left: int = given["messages"]
+        before: list[asyncio.Future[pytubemq.Receipt]] = []
         while left:
-            chunk = []
+            chunk: list[asyncio.Future[pytubemq.Receipt]] = []
             for _ in range(min(CHUNK, left)):
                 while True:
                     try:

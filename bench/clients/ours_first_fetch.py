@@ -4,12 +4,12 @@ import asyncio
 import time
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.errors import TubeError
 from pytubemq.server.run import run_loop
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Say `ready` once everything is known, then try until it works."""
     tube = pytubemq.connect(given["master"], request_timeout_s=2.0)
     async with tube:

@@ -3,7 +3,7 @@
 import random
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.decode.inlong.encode import encode_inlong
 from pytubemq.server.run import run_loop
 
@@ -15,7 +15,7 @@ ATTRIBUTES = {"groupId": "bench", "streamId": "flights", "dt": str(CREATED_MS)}
 WORDS = ("on time", "delayed", "boarding", "landed", "diverted", "cancelled")
 
 
-def record(dice):
+def record(dice: random.Random) -> bytes:
     """Ten fields: numbers, words and times as a log line has them."""
     return (
         f"{dice.randrange(1 << 40)},{dice.randrange(1 << 30)},XY{dice.randrange(9999)},{dice.choice(WORDS)},"
@@ -25,7 +25,7 @@ def record(dice):
     ).encode()
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Every receipt is looked at."""
     dice, each = random.Random(7), given["records_per_message"]
     made = [

@@ -4,18 +4,20 @@ import asyncio
 import os
 import struct
 import time
+from collections.abc import Callable
 
 import pytubemq
-from bench.clients.window import percentiles, report, spec
+from bench.clients.window import Result, Spec, percentiles, report, spec
 from pytubemq.server.run import run_loop
 
 STAMP = struct.Struct("<q8s")
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Warm up, measure; the latencies are those of messages submitted within the window."""
     run, filler = os.urandom(8), os.urandom(given["size_bytes"] - STAMP.size)
-    latencies, late = [], [0]
+    latencies: list[float] = []
+    late = [0.0]
     async with (
         pytubemq.connect(given["master"]) as tube,
         tube.producer(given["topic"]) as producer,
@@ -23,9 +25,9 @@ async def main(given):
     ):
         begin_ns = [1 << 62]
 
-        confirms = set()
+        confirms: set[asyncio.Task[None]] = set()
 
-        async def read():
+        async def read() -> None:
             async for batch in consumer.batches():
                 now_ns = time.perf_counter_ns()
                 for message in batch:
@@ -48,7 +50,7 @@ async def main(given):
     return {"latency_ms": percentiles(latencies), "messages": len(latencies), "late_ms": round(late[0] * 1000, 2)}
 
 
-async def pace(given, begin_ns, late, send):
+async def pace(given: Spec, begin_ns: list[int], late: list[float], send: Callable[[], object]) -> None:
     """Call `send` at the given rate for warm_s and then measure_s; what is late is sent at once, not left out."""
     period_s = 1 / given["rate"]
     warm, total = int(given["rate"] * given["warm_s"]), int(given["rate"] * (given["warm_s"] + given["measure_s"]))
@@ -65,7 +67,7 @@ async def pace(given, begin_ns, late, send):
         send()
 
 
-async def until_read(reading, latencies, wanted):
+async def until_read(reading: asyncio.Task[None], latencies: list[float], wanted: int) -> None:
     """Wait until nearly all has come, at most ten seconds."""
     for _ in range(100):
         if len(latencies) >= wanted or reading.done():

@@ -6,14 +6,14 @@ import struct
 import time
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.server.run import run_loop
 
 STAMP = struct.Struct(">q")
 LOOK_EVERY = 100
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """What is late is sent at once, not left out."""
     filler, period_s, late_s, number = os.urandom(given["size_bytes"] - STAMP.size), 1 / given["rate"], 0.0, 0
     async with pytubemq.connect(given["master"]) as tube, tube.producer(given["topic"]) as producer:

@@ -11,9 +11,10 @@ import itertools
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 
 import pytubemq
-from bench.clients.window import Window, percentiles, report, spec
+from bench.clients.window import Result, Spec, Window, percentiles, report, spec
 from pytubemq.errors import BufferFullError
 from pytubemq.server.run import run_loop
 
@@ -24,22 +25,22 @@ CHUNKS = 8
 class Load:
     """Sends until it is cancelled; `acked` counts what has its receipt."""
 
-    def __init__(self, given, producers):
+    def __init__(self, given: Spec, producers: Sequence[pytubemq.Producer]) -> None:
         self.acked = 0
-        self.latencies = []
+        self.latencies: list[float] = []
         self._body = os.urandom(given["size_bytes"])
         self._window = given.get("window", 1)
         self._chunk = given.get("chunk", 1)
         self._turns = itertools.cycle(producers)
 
-    async def one(self):
+    async def one(self) -> None:
         """Message by message, all futures looked at."""
         size = max(1, self._window // CHUNKS)
         body, turns = self._body, self._turns
-        under_way = deque()
+        under_way: deque[list[asyncio.Future[pytubemq.Receipt]]] = deque()
         while True:
             while len(under_way) < CHUNKS:
-                chunk = []
+                chunk: list[asyncio.Future[pytubemq.Receipt]] = []
                 while len(chunk) < size:
                     producer = next(turns)
                     try:
@@ -52,11 +53,11 @@ class Load:
                 await future
             self.acked += size
 
-    async def many(self):
+    async def many(self) -> None:
         """Lists of bodies."""
         bodies = [self._body] * self._chunk
         most = max(1, self._window // self._chunk)
-        under_way = deque()
+        under_way: deque[asyncio.Future[pytubemq.Receipts]] = deque()
         while True:
             while len(under_way) < most:
                 producer = next(self._turns)
@@ -67,7 +68,7 @@ class Load:
             await under_way.popleft()
             self.acked += self._chunk
 
-    async def sync(self):
+    async def sync(self) -> None:
         """One after the other."""
         for producer in self._turns:
             begun_s = time.perf_counter()
@@ -76,7 +77,7 @@ class Load:
             self.acked += 1
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Warm up, measure, leave."""
     way = given["way"]
     async with pytubemq.connect(given["master"]) as tube, contextlib.AsyncExitStack() as stack:
@@ -100,7 +101,7 @@ async def main(given):
         return {**found, "failed": failed, "latency_ms": percentiles(load.latencies)}
 
 
-async def _within(sending, seconds):
+async def _within(sending: asyncio.Task[None], seconds: float) -> None:
     """Let it send for so long; its error is ours."""
     done, _ = await asyncio.wait({sending}, timeout=seconds)
     for task in done:

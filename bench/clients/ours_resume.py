@@ -6,7 +6,7 @@ import json
 import time
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.errors import BufferFullError, TubeError
 from pytubemq.server.run import run_loop
 
@@ -14,32 +14,33 @@ from pytubemq.server.run import run_loop
 class Progress:
     """When the first acknowledgement and the first confirm came after `watch`."""
 
-    def __init__(self):
-        self.acked = self.confirmed = None
+    def __init__(self) -> None:
+        self.acked: float | None = None
+        self.confirmed: float | None = None
         self.both = asyncio.Event()
         self.watched_s = 0.0
 
-    def watch(self):
+    def watch(self) -> None:
         self.watched_s = time.monotonic()
         self.acked = self.confirmed = None
         self.both.clear()
 
-    def saw_ack(self, future):
+    def saw_ack(self, future: asyncio.Future[pytubemq.Receipt]) -> None:
         if self.acked is None and not future.cancelled() and future.exception() is None:
             self.acked = time.monotonic()
             self._look()
 
-    def saw_confirm(self):
+    def saw_confirm(self) -> None:
         if self.confirmed is None:
             self.confirmed = time.monotonic()
             self._look()
 
-    def _look(self):
+    def _look(self) -> None:
         if self.acked is not None and self.confirmed is not None:
             self.both.set()
 
 
-async def produce(tube, given, progress):
+async def produce(tube: pytubemq.Tube, given: Spec, progress: Progress) -> None:
     body = bytes(given["size_bytes"])
     async with tube.producer(given["topic"], max_buffer_messages=given["window"]) as producer:
         while True:
@@ -51,7 +52,7 @@ async def produce(tube, given, progress):
             await asyncio.sleep(0.001)
 
 
-async def consume(tube, given, progress):
+async def consume(tube: pytubemq.Tube, given: Spec, progress: Progress) -> None:
     async with tube.consumer("resume", given["topic"], start=pytubemq.Start.EARLIEST) as consumer:
         async for batch in consumer.batches():
             with contextlib.suppress(TubeError):  # one that the Broker did not answer in time comes again
@@ -59,7 +60,7 @@ async def consume(tube, given, progress):
                 progress.saw_confirm()
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """For each line of input: wait for both from now on, and tell when they came."""
     progress = Progress()
     async with pytubemq.connect(given["master"]) as tube:

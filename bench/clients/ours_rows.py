@@ -4,17 +4,18 @@ import asyncio
 
 import pytubemq
 from bench.clients.bodies import Bodies
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.server.run import run_loop
 
 CHUNK = 256
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Every receipt is looked at."""
     bodies = Bodies(given["size_bytes"])
     async with pytubemq.connect(given["master"]) as tube, tube.producer(given["topic"]) as producer:
-        left, before = given["messages"], None
+        left: int = given["messages"]
+        before: asyncio.Task[pytubemq.Receipts] | None = None
         while left:
             many = min(CHUNK, left)
             after = asyncio.create_task(producer.send_many(bodies.take(many)))

@@ -4,19 +4,19 @@ import asyncio
 import os
 
 import pytubemq
-from bench.clients.window import report, spec
+from bench.clients.window import Result, Spec, report, spec
 from pytubemq.server.run import run_loop
 
 AT_A_TIME = 100
 """Topics with a producer at the same time."""
 
 
-async def main(given):
+async def main(given: Spec) -> Result:
     """Every receipt is looked at."""
     body, sent = os.urandom(given["size_bytes"]), 0
     async with pytubemq.connect(given["master"]) as tube:
 
-        async def touch(topic):
+        async def touch(topic: str) -> int:
             async with tube.producer(topic) as producer:
                 return len(await asyncio.gather(*(producer.send(body, partition=one) for one in producer.partitions)))
 

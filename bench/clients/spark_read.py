@@ -3,13 +3,21 @@
 Before it the same query runs over a part of the topic, so that the JVM has compiled and the workers are there.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.clients.window import Window, cpu_s, percentiles, report, spec
+from bench.clients.window import Result, Spec, Window, cpu_s, percentiles, report, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
 
 WARM_SHARE = 10
 SETTINGS = {
@@ -29,7 +37,7 @@ UNIT = 28
 """Of our offsets."""
 
 
-def session(given):
+def session(given: Spec) -> SparkSession:
     """A session on two cores whose files are all below `home`."""
     from pyspark.sql import SparkSession
 
@@ -50,11 +58,11 @@ def session(given):
 class Tree(Window):
     """Counts the processor time of this process with all its descendants as the client's: the JVM and its workers."""
 
-    def open(self, count):
+    def open(self, count: int) -> None:
         super().open(count)
         self._tree_s = tree_cpu_s()
 
-    def close(self, count):
+    def close(self, count: int) -> Result:
         tree_s = tree_cpu_s() - self._tree_s
         found = super().close(count)
         cores = found["cores"]
@@ -64,9 +72,9 @@ class Tree(Window):
         return found
 
 
-def tree_cpu_s():
+def tree_cpu_s() -> float:
     """Processor seconds of this process and everything below it that is there now, and of what it has waited for."""
-    parents = {}
+    parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -81,7 +89,7 @@ def tree_cpu_s():
     return total
 
 
-def part(given):
+def part(given: Spec) -> dict[str, str]:
     """Options for the warming up: the first tenth of every partition."""
     rows = given["rows"] // given.get("rows_per_message", 1) // WARM_SHARE // 4
     options = dict(given["options"])
@@ -99,28 +107,28 @@ def part(given):
     return options | {"endingOffsets": f"{{{inner}}}"}
 
 
-def batch(spark, given, options):
+def batch(spark: SparkSession, given: Spec, options: dict[str, str]) -> DataFrame:
     """The whole topic as a table; of what decoding makes only what could be decoded, without the column of errors."""
     rows = spark.read.format(given["format"]).options(**options).load()
     return rows.where("_error IS NULL").drop("_error") if "decode" in options else rows
 
 
-def count(spark, given, options, out):
+def count(spark: SparkSession, given: Spec, options: dict[str, str], out: str) -> int:
     """Count all rows."""
     return batch(spark, given, options).count()
 
 
-def noop(spark, given, options, out):
+def noop(spark: SparkSession, given: Spec, options: dict[str, str], out: str) -> None:
     """Read all columns and forget them."""
     batch(spark, given, options).write.format("noop").mode("overwrite").save()
 
 
-def parquet(spark, given, options, out):
+def parquet(spark: SparkSession, given: Spec, options: dict[str, str], out: str) -> None:
     """Write all columns to Parquet."""
     batch(spark, given, options).write.parquet(out)
 
 
-def available_now(spark, given, options, out):
+def available_now(spark: SparkSession, given: Spec, options: dict[str, str], out: str) -> None:
     """A stream that ends when it has written what was there."""
     stream = spark.readStream.format(given["format"]).options(**options, startingOffsets="earliest").load()
     query = (
@@ -132,7 +140,7 @@ def available_now(spark, given, options, out):
     query.awaitTermination()
 
 
-def latency(spark, given):
+def latency(spark: SparkSession, given: Spec) -> Result:
     """How long after it was sent each message is in the driver's hands, with its micro-batch; two whole periods."""
     from pyspark.sql import functions
 
@@ -141,9 +149,11 @@ def latency(spark, given):
     sent = stream.select(
         functions.conv(functions.hex(functions.substring(body, 1, 8)), 16, 10).cast("long").alias("us")
     )
-    latencies, batches, begun_s = [], [], [0.0]
+    latencies: list[float] = []
+    batches: list[float] = []
+    begun_s = [0.0]
 
-    def take(rows, _batch):
+    def take(rows: DataFrame, _batch: int) -> None:
         stamps = [row.us for row in rows.collect()]
         now_s = time.time()
         begun_s[0] = begun_s[0] or (now_s if stamps else 0.0)
@@ -153,17 +163,22 @@ def latency(spark, given):
 
     query = sent.writeStream.foreachBatch(take).option("checkpointLocation", f"{given['home']}/checkpoint").start()
     while not begun_s[0] or time.time() < begun_s[0] + given["warm_s"] + given["measure_s"]:
-        if query.awaitTermination(0.2):
+        if query.awaitTermination(0.2):  # type: ignore[arg-type]  # it takes parts of a second, too
             break
     query.stop()
     between = [after - before for before, after in pairwise(batches)]
     return {"latency_ms": percentiles(latencies), "batches": len(batches), "batch_ms": percentiles(between)}
 
 
-DOES = {"count": count, "noop": noop, "parquet": parquet, "available_now": available_now}
+DOES: dict[str, Callable[[SparkSession, Spec, dict[str, str], str], int | None]] = {
+    "count": count,
+    "noop": noop,
+    "parquet": parquet,
+    "available_now": available_now,
+}
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """Warm up, then measure."""
     begun_s = time.perf_counter()
     spark = session(given)
@@ -177,12 +192,12 @@ def main(given):
     warm(spark, given, part(given), f"{home}/warm")
     window = Tree(given.get("pids"))
     window.open(0)
-    found = do(spark, given, given["options"], f"{home}/out")
+    rows = do(spark, given, given["options"], f"{home}/out")
     taken = window.close(given["rows"])
-    if found is None and do is not noop:
-        found = spark.read.parquet(f"{home}/out").count()
-    if found is not None and found != given["rows"]:
-        raise SystemExit(f"{found} rows came instead of {given['rows']}")
+    if rows is None and do is not noop:
+        rows = spark.read.parquet(f"{home}/out").count()
+    if rows is not None and rows != given["rows"]:
+        raise SystemExit(f"{rows} rows came instead of {given['rows']}")
     spark.stop()
     return taken | {"session_s": round(session_s, 2)}
 

@@ -1,11 +1,11 @@
 """The Spark source's way from a Broker to Arrow columns, without Spark: speed, and by a profile what takes the time."""
 
 import cProfile
-import pstats
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 import pytubemq.sync
-from bench.clients.window import Window, report, spec
+from bench.clients.window import Result, Spec, Window, report, spec
 from pytubemq.net.client.masters import parse_masters
 from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.cluster import Cluster
@@ -21,26 +21,28 @@ PARTS = {
 UTC = ZoneInfo("UTC")
 
 
-def read(cluster, ranges):
+def read(cluster: Cluster, ranges: Sequence[OffsetRange]) -> int:
     """Every row of these ranges; how many there were."""
     return sum(
         batch.num_rows for wanted in ranges for batch in fetched_batches(cluster, wanted, COLUMNS, time_zone=UTC)
     )
 
 
-def profiled(cluster, ranges):
+def profiled(cluster: Cluster, ranges: Sequence[OffsetRange]) -> dict[str, float]:
     """Shares of the time in percent, by what it was spent on."""
     profile = cProfile.Profile()
     profile.runcall(read, cluster, ranges)
     spent = dict.fromkeys((*PARTS, "rest"), 0.0)
-    for (file, _, function), (_, _, own_s, _, _) in pstats.Stats(profile).stats.items():
-        names = f"{file} {function}"
-        spent[next((part for part, words in PARTS.items() if any(word in names for word in words)), "rest")] += own_s
+    for entry in profile.getstats():
+        code = entry.code
+        names = code if isinstance(code, str) else f"{code.co_filename} {code.co_name}"
+        part = next((part for part, words in PARTS.items() if any(word in names for word in words)), "rest")
+        spent[part] += entry.inlinetime
     whole = sum(spent.values())
     return {part: round(100 * own_s / whole, 1) for part, own_s in spent.items()}
 
 
-def main(given):
+def main(given: Spec) -> Result:
     """One reading that warms up and is profiled, one that is measured."""
     options = given["options"]
     with pytubemq.sync.connect(options["master"]) as tube:

@@ -7,21 +7,30 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def spec():
+Spec = dict[str, Any]
+"""What a client is given, read from JSON."""
+Result = dict[str, Any]
+"""What it tells, written as JSON."""
+
+
+def spec() -> Spec:
     """The object given on the command line."""
-    return json.loads(sys.argv[1])
+    given: Spec = json.loads(sys.argv[1])
+    return given
 
 
-def report(found):
+def report(found: Result) -> None:
     """Print the result, for the one who started this."""
     print(json.dumps(found), flush=True)
 
 
-def cpu_s(pid):
+def cpu_s(pid: int) -> float:
     """Processor seconds of a process so far; 0 when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -31,7 +40,7 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
-def machine_cpu_s():
+def machine_cpu_s() -> float:
     """Processor seconds that all processes of the machine have taken so far."""
     with open("/proc/stat", "rb") as file:
         user, nice, system, _idle, _waiting, *interrupts = map(int, file.readline().split()[1:8])
@@ -44,21 +53,21 @@ class Window:
     Much time of others means that the machine was not quiet, and the figures are of little worth.
     """
 
-    def __init__(self, pids=None):
+    def __init__(self, pids: Mapping[str, int] | None = None) -> None:
         self._pids = {"client": os.getpid(), **(pids or {})}
         self._count = 0
         self._opened_s = 0.0
-        self._cpu_s = {}
+        self._cpu_s: dict[str, float] = {}
         self._machine_s = 0.0
 
-    def open(self, count):
+    def open(self, count: int) -> None:
         """Begin, `count` being done so far."""
         self._count = count
         self._cpu_s = {name: cpu_s(pid) for name, pid in self._pids.items()}
         self._machine_s = machine_cpu_s()
         self._opened_s = time.perf_counter()
 
-    def close(self, count):
+    def close(self, count: int) -> Result:
         """End, `count` being done so far; the rates in between."""
         seconds = time.perf_counter() - self._opened_s
         done = count - self._count
@@ -68,7 +77,7 @@ class Window:
         return {"msgs_per_s": done / seconds, "messages": done, "seconds": round(seconds, 3), "cores": used}
 
 
-def percentiles(seconds):
+def percentiles(seconds: Iterable[float]) -> dict[str, float]:
     """p50, p90, p99 and the longest in milliseconds."""
     ordered = sorted(seconds)
     if not ordered:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-CLIENTS = ROOT / "bench" / "clients"
 CLIENT_MARGIN_S = 90.0
 """What a client may take beyond its measuring: to start, to be given partitions, to leave."""
 MAX_SHOWN_CHARS = 800

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
+from bench.harness import processes
 from bench.harness.decisions import Reach, Row, Target, at_least
-from bench.harness.processes import CLIENTS, RunError, rss_mib, started
+from bench.harness.processes import RunError, rss_mib, started
 from bench.measures.common import KIB, cores, failures, notes, our_producer, rate, runs
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def _accepted(broker_pid: int) -> None:
 async def _idle(ours: Ours, standing: list[int]) -> AsyncIterator[None]:
     """Have them open; counts at the end."""
     spec = {"address": ours.broker_address, "connections": CONNECTIONS}
-    async with started([sys.executable, str(CLIENTS / "idle.py"), json.dumps(spec)]) as process:
+    async with started([*processes.ours("idle"), json.dumps(spec)]) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         async with asyncio.timeout(OPEN_TIMEOUT_S):

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.harness.processes import CLIENTS, RunError, client, run
+from bench.harness.processes import RunError, client, run
 from bench.peers.cache import cached, tool
 from scripts.pip_settings import uv_environment
 from tests.interop.fetch import INSTALL
@@ -113,7 +113,7 @@ class Kafka:
 
     def command(self, name: str) -> list[str]:
         """The command of a client program that runs in the Kafka clients' environment."""
-        return [str(self._python), str(CLIENTS / f"{name}.py")]
+        return [str(self._python), "-m", f"bench.clients.{name}"]
 
     async def _topics(self, do: str, names: Sequence[str], partitions: int) -> None:
         spec = {"do": do, "topics": list(names), "partitions": partitions, "timeout_s": TOPICS_TIMEOUT_S}

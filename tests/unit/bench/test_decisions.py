@@ -9,6 +9,7 @@ import pytest
 
 from bench.harness.decisions import (
     Row,
+    Target,
     alternating,
     at_least,
     at_most,
@@ -35,7 +36,7 @@ def test_nothing_has_no_median() -> None:
 @pytest.mark.parametrize(
     ("ours", "peer"), [(None, 1.0), (1.0, None), (1.0, 0.0), (math.nan, 1.0), (1.0, math.inf), (math.inf, 1.0)]
 )
-def test_a_ratio_of_what_says_nothing_is_none(ours, peer) -> None:
+def test_a_ratio_of_what_says_nothing_is_none(ours: float | None, peer: float | None) -> None:
     assert ratio(ours, peer) is None
 
 
@@ -55,7 +56,7 @@ def test_a_figure_that_must_stay_below_a_bound_is_judged_without_the_peer() -> N
 
 @pytest.mark.parametrize("target", [at_least(0.0), at_most(1e9)])
 @pytest.mark.parametrize("ours", [None, math.nan, math.inf])
-def test_a_missing_figure_meets_no_target(ours, target) -> None:
+def test_a_missing_figure_meets_no_target(ours: float | None, target: Target) -> None:
     assert Row("a", "b", "ms", ours, None, target).met is False
 
 
@@ -104,5 +105,5 @@ def test_a_measure_that_failed_is_a_row_that_says_why_and_is_not_met() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (1_234_567.8, "1,234,568"), (99.96, "100"), (12.345, "12.3"), (0.01234, "0.0123")]
 )
-def test_figures_are_written_with_three_digits_or_whole(value, text) -> None:
+def test_figures_are_written_with_three_digits_or_whole(value: float | None, text: str) -> None:
     assert figure(value) == text

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +16,17 @@ from bench.harness.bench import Bench, Options, Reading
 from bench.harness.processes import RunError
 from bench.measures import NAMES, common
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from bench.harness.decisions import Row
+
+
 FILES = Path(common.__file__).parent
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_a_measure_that_can_be_run(name) -> None:
+def test_every_name_is_a_measure_that_can_be_run(name: str) -> None:
     measure = program.load(name)
     assert measure.name == name
     assert measure.title
@@ -41,35 +48,38 @@ class Broken:
     title = "broken"
     limit_s = 0.2
 
-    def __init__(self, error) -> None:
+    def __init__(self, error: Exception | None) -> None:
         self.error = error
 
-    async def run(self, bench) -> None:
+    async def run(self, bench: Bench) -> None:
         if self.error is None:
             await asyncio.Event().wait()
-        raise self.error
+        else:
+            raise self.error
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [(RunError("java is missing"), "java is missing"), (OSError("no space"), "no space"), (None, "longer than 0.2 s")],
 )
-def test_a_measure_that_fails_or_hangs_is_a_row_that_says_so(monkeypatch, error, said) -> None:
+def test_a_measure_that_fails_or_hangs_is_a_row_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, said: str
+) -> None:
     monkeypatch.setattr(program, "load", lambda name: Broken(error))
-    shown = []
+    shown: list[Row] = []
     rows = asyncio.run(program.compare(["broken"], Options(runs=1), shown.append, find=program.load))
     assert rows == shown
     assert [row.met for row in rows] == [False]
     assert said in rows[0].note
 
 
-def test_sides_are_taken_in_turn_and_every_reading_is_kept(tmp_path):
-    async def run():
+def test_sides_are_taken_in_turn_and_every_reading_is_kept(tmp_path: Path) -> None:
+    async def run() -> tuple[list[str], dict[str, Reading], Path]:
         async with Bench(Options(runs=3, data=tmp_path), lambda text: None) as bench:
-            taken = []
+            taken: list[str] = []
 
-            def side(name):
-                async def take():
+            def side(name: str) -> Callable[[], Awaitable[dict[str, float]]]:
+                async def take() -> dict[str, float]:
                     taken.append(name)
                     return {"msgs_per_s": float(len(taken))}
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bench.harness.processes import RunError, client, ours, rss_mib, run, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.process
 
@@ -40,7 +44,7 @@ def test_a_client_that_fails_is_an_error_with_the_end_of_what_it_said() -> None:
         asyncio.run(client(python("raise SystemExit('the reason')"), {}))
 
 
-def test_a_program_that_takes_too_long_is_killed(tmp_path) -> None:
+def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     where = tmp_path / "pid"
     text = f"import os, pathlib, time; pathlib.Path({str(where)!r}).write_text(str(os.getpid())); time.sleep(600)"
     with pytest.raises(RunError, match="did not end within"):
@@ -48,7 +52,7 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path) -> None:
     assert gone(int(where.read_text()))
 
 
-def test_a_program_ends_with_the_block_that_started_it():
+def test_a_program_ends_with_the_block_that_started_it() -> None:
     async def leave() -> int:
         async with started(python("import time; print('up', flush=True); time.sleep(600)")) as process:
             assert process.stdout is not None

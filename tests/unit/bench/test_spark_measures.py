@@ -15,7 +15,7 @@ FILES = Path(common.__file__).parent
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_a_measure_that_can_be_run(name) -> None:
+def test_every_name_is_a_measure_that_can_be_run(name: str) -> None:
     measure = main.load(name)
     assert measure.name == name
     assert measure.title

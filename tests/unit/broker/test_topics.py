@@ -12,6 +12,7 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.limits import ATTRIBUTE_ALLOWANCE_BYTES, MIB
 from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
 from pytubemq.model.topic import TopicConfig
+from pytubemq.wire.text.configuration import BrokerTopicConf, parse_broker_topic_conf
 
 DEFAULT = "3:true:true:1000:10000: :delete,168h:1:0:3:10:20000"
 
@@ -58,8 +59,12 @@ def test_what_is_said_in_words_of_a_newer_version_is_refused_and_no_guess_is_mad
 
 def test_of_many_topics_only_the_one_that_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    parse = topics.parse_broker_topic_conf
-    monkeypatch.setattr(topics, "parse_broker_topic_conf", lambda text: (parsed.append(text), parse(text))[1])
+
+    def parse(text: str) -> BrokerTopicConf:
+        parsed.append(text)
+        return parse_broker_topic_conf(text)
+
+    monkeypatch.setattr(topics, "parse_broker_topic_conf", parse)
     reader = TopicReader()
     texts = [f"t{number}: : : : : : : : :0: : : : : " for number in range(100)]
     before = reader.topics(config(*texts))

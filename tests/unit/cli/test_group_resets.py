@@ -68,7 +68,7 @@ def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api
 def test_the_history_of_a_group_that_is_none_is_an_error_and_of_one_never_moved_is_empty(
     tube: Tube, api: FakeApi
 ) -> None:
-    nothing = {"resets": [], "unreachable": [], "unsupported": []}
+    nothing: dict[str, list[str]] = {"resets": [], "unreachable": [], "unsupported": []}
     api.answers["/api/v1/groups/nope/resets"] = api.answers["/api/v1/groups/readers/resets"] = (200, nothing)
     api.answers["/api/v1/groups/nope"] = (404, {"code": 404, "message": "no group nope", "try": "look at group list"})
     found = tube("group", "history", "nope", "--http", api.url)

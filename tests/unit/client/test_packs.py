@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq import Message, Partition, Producer, Receipts, Start, connect
+from pytubemq import Message, Partition, Producer, Receipt, Receipts, Start, connect
 from pytubemq.errors import (
     BufferFullError,
     ClosedError,
@@ -133,7 +133,7 @@ async def test_what_may_be_there_stays_with_its_partition_and_number(fault: str)
             else:
                 mock.script(PACKS, *[_work_and_say_nothing(mock)] * 2)
             home = Partition(1, "demo", 0)
-            receipts = []
+            receipts: list[Receipt] = []
             while not any(receipt.partition == home for receipt in receipts):
                 receipts = await asyncio.gather(*[producer.submit(b"x%d" % n) for n in range(3)])
                 mock_bodies = mock.bodies("demo")
@@ -225,11 +225,12 @@ async def test_many_arrive_in_order_whatever_the_broker_understands(can: Capabil
         connect(mock.masters) as tube,
         tube.producer("demo") as producer,
     ):
-        futures = [producer.submit(b"before", partition=1), producer.submit_many(bodies, partition=1, attrs={"a": "1"})]
-        futures.append(producer.submit(b"after", partition=1))
-        receipts = (await asyncio.gather(*futures))[1]
+        before = producer.submit(b"before", partition=1)
+        many = producer.submit_many(bodies, partition=1, attrs={"a": "1"})
+        after = producer.submit(b"after", partition=1)
+        _, receipts, _ = await asyncio.gather(before, many, after)
         assert mock.bodies("demo", 1) == [b"before", *bodies, b"after"]
-        assert [one.offset for one in receipts] == [28 * n for n in range(1, len(bodies) + 1)]  # type: ignore[union-attr]
+        assert [one.offset for one in receipts] == [28 * n for n in range(1, len(bodies) + 1)]
 
 
 async def test_a_large_pack_is_cut_by_bytes() -> None:

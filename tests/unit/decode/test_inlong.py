@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,7 @@ def test_the_protobuf_form_is_read_as_encoded(records: list[Any], how: tuple[str
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x0f\x00", b"\x0f\x01", b"\x0f\x02", b"\x0f\x03", b"\x0f\x04"]))
 def test_any_bytes_are_read_or_refused(data: bytes, magic: bytes) -> None:
-    for read in (lambda: parse(magic + data + magic, BOUNDS), lambda: parse_protobuf(data, {}, "auto", BOUNDS)):
+    for read in (partial(parse, magic + data + magic, BOUNDS), partial(parse_protobuf, data, {}, "auto", BOUNDS)):
         try:
             found = [record for group in read() for record in group.records]
         except InLongError as error:

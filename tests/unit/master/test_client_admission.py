@@ -126,7 +126,7 @@ def test_all_that_is_remembered_goes_with_the_clients() -> None:
         admission.leave(key)
     assert (len(admission), admission.total_bytes) == (0, 0)
     assert not any((admission._carried, admission._idle_carried, admission._connections))
-    assert not any(map(len, (admission._hosts, admission._idle)))
+    assert (len(admission._hosts), len(admission._idle)) == (0, 0)
 
 
 class CountingKey:

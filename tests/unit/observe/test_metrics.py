@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytubemq.observe.histogram import Histogram
-from pytubemq.observe.metrics import OTHER, Kind, Metric, Reading, Shown, counter, gauge, grouped, times
+from pytubemq.observe.metrics import OTHER, Kind, Metric, Reading, Shown, Source, counter, gauge, grouped, times
 from pytubemq.observe.process import PROCESS_METRICS
 from pytubemq.observe.prometheus import render
 
@@ -25,11 +25,12 @@ def test_each_kind_is_told_as_prometheus_expects_it() -> None:
     histogram = Histogram()
     for taken_s in (0.0001, 0.003, 100.0):
         histogram.add(taken_s)
-    found = parsed(
-        counter("sent_total", "Sent", lambda _: {("a", "1"): 2, ("b", "1"): 3}, ("topic", "x")).reading(None),
-        gauge("open", "Open", lambda _: 7).reading(None),
-        times("took_seconds", "Took", lambda _: histogram).reading(None),
-    )
+    sources: list[Source[None]] = [
+        counter("sent_total", "Sent", lambda _: {("a", "1"): 2, ("b", "1"): 3}, ("topic", "x")),
+        gauge("open", "Open", lambda _: 7),
+        times("took_seconds", "Took", lambda _: histogram),
+    ]
+    found = parsed(*(source.reading(None) for source in sources))
     assert found["pytubemq_sent"] == [
         ("pytubemq_sent_total", {"topic": "a", "x": "1"}, 2),
         ("pytubemq_sent_total", {"topic": "b", "x": "1"}, 3),

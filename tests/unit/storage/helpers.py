@@ -55,7 +55,7 @@ def send(
         staging.append(topic, partition_id, payload, 0, code, producer=mark)
     if confirm is not None:
         staging.confirm("g", topic, partition_id, confirm)
-    return cast("list[Appended]", commit(store, staging))
+    return commit_singles(store, staging)
 
 
 def columns(payloads: Sequence[bytes], *, codes: int | Sequence[int] = -1) -> Columns:
@@ -76,6 +76,11 @@ def send_pack(
     staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)
     [result] = commit(store, staging)
     return cast("AppendedRun", result).spans
+
+
+def commit_singles(store: BrokerStore, staging: Staging, *, now_ms: int = NOW_MS) -> list[Appended]:
+    """A staging of single messages through the journal."""
+    return cast("list[Appended]", commit(store, staging, now_ms=now_ms))
 
 
 def commit(store: BrokerStore, staging: Staging, *, now_ms: int = NOW_MS) -> list[Outcome]:

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from enum import Enum
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,13 +107,17 @@ def frames(cls: type, size: int) -> Iterator[tuple[str, bytes]]:
                 yield f"all in one {attribute}.{name}", head + _part(tag, one)
 
 
+def _in_a_frame(read: Callable[[Frame], object], content: bytes) -> object:
+    return read(Frame(1, content))
+
+
 def cases(size: int) -> Iterator[tuple[str, Callable[[bytes], Any], bytes]]:
     """Name, reader and bytes."""
     messages = {spec.request for spec in METHODS.values()} | {spec.response for spec in METHODS.values()}
     for cls in sorted(messages, key=lambda cls: cls.__name__):
         read = READERS.get(cls)
         for name, body in frames(cls, size):
-            yield f"{cls.__name__}: {name}", lambda body, cls=cls: decode(cls, body), body
+            yield f"{cls.__name__}: {name}", partial(decode, cls), body
             if read is not None:
                 yield f"{cls.__name__}, its own way: {name}", read, body
     for parts, envelope in ((_REQUEST, decode_request), (_RESPONSE, decode_response), (_FAULT, decode_response)):
@@ -123,7 +128,7 @@ def cases(size: int) -> Iterator[tuple[str, Callable[[bytes], Any], bytes]]:
                     whole[1] = b"\x08\x02"
                 whole[at] = body
                 content = b"".join(encode_varint(len(part)) + part for part in whole)
-                yield f"{cls.__name__}: {name}", lambda body, read=envelope: read(Frame(1, body)), content
+                yield f"{cls.__name__}: {name}", partial(_in_a_frame, envelope), content
 
 
 _REQUEST = (rpc.RpcConnHeader, rpc.RequestHeader, rpc.RequestBody)

@@ -31,10 +31,10 @@ def test_the_reference_tells_every_method_with_its_parameters() -> None:
     offered = {}
     for method in BrokerTable().methods:
         own = [param for param in method.params if param.name not in ("modifyUser", "modifyDate", "dataVersionId")]
-        names = [
+        marked = [
             (name, "*" if param.required and name == param.names[-1] else "") for param in own for name in param.names
         ]
-        offered[method.name, *method.aliases] = (method.about, sorted(names), method.modify)
+        offered[method.name, *method.aliases] = (method.about, sorted(marked), method.modify)
     assert told == offered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
 import pytest
@@ -103,7 +103,7 @@ def client(server: Server) -> Callable[..., httpx.AsyncClient]:
     return make
 
 
-Make = "Callable[..., httpx.AsyncClient]"
+Make: TypeAlias = "Callable[..., httpx.AsyncClient]"
 
 
 async def call(client: httpx.AsyncClient, query: str = "", **params: str) -> dict[str, Any]:

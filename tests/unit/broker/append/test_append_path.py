@@ -192,7 +192,8 @@ async def test_a_full_disk_fails_its_batch_and_the_next_one_is_tried() -> None:
     first = Want(b"a")
     await bench.submit(first)
     assert (first.ends, bench.store.abandoned) == ([Code.SERVER_RECEIVE_OVERFLOW], 1)
-    assert bench.path.full is not None
+    refused = bench.path.full
+    assert refused is not None
     second = Want(b"b")
     await bench.submit(second)
     assert second.ends == [[b"b"]]

@@ -43,8 +43,7 @@ def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_writte
     known, second, third = (HoldKey(group, "demo", 0) for group in ("known", "second", "third"))
     store.durable[known] = 0
     positions.commit(known, 28, lambda refusal: None)
-    assert not positions.full, "the confirm under way replaces a position"
-    assert positions.has_room(second)
+    assert (positions.full, positions.has_room(second)) == (False, True), "the confirm under way replaces a position"
     positions.commit(second, 0, lambda refusal: None)
     assert positions.full, "one kept, one to be"
     assert not positions.has_room(third)

@@ -66,7 +66,8 @@ async def test_a_full_disk_is_told_and_the_next_write_brings_all() -> None:
     await history.add([reset(0)])
     disk.fail(Operation.FDATASYNC, errno.ENOSPC, times=1)
     await history.add([reset(1)])
-    assert history.problem == "the history of resets cannot be written: No space left on device"
+    problem = history.problem
+    assert problem == "the history of resets cannot be written: No space left on device"
     assert ResetHistory.open(disk, ROOT).newest() == [reset(0)], "what was there is intact"
     await history.add([reset(2)])
     assert history.problem is None

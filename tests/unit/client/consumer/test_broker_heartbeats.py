@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,13 +65,17 @@ async def test_a_broker_that_refuses_a_heartbeat_is_registered_at_again() -> Non
 
 async def test_a_heartbeat_that_is_refused_for_another_reason_loses_no_registration() -> None:
     async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+
+        def more_heartbeats_than(count: int) -> bool:
+            return len(mock.received(Method.CONSUMER_HEARTBEAT_C2B)) > count
+
         await until(lambda: consumer.assignment == (P0, P1))
         for code in (400, 500, 503):
             before = len(mock.received(Method.CONSUMER_HEARTBEAT_C2B))
             mock.respond(
                 Method.CONSUMER_HEARTBEAT_C2B, HeartBeatResponseB2C(success=False, err_code=code, err_msg="not now")
             )
-            await mock.until(lambda before=before: len(mock.received(Method.CONSUMER_HEARTBEAT_C2B)) > before + 1)
+            await mock.until(partial(more_heartbeats_than, before + 1))
             assert consumer.assignment == (P0, P1)
         assert sorted(registrations(mock)) == [0, 1]
 

@@ -129,7 +129,7 @@ async def test_refused_confirms_are_followed_by_pauses_that_grow_an_event_and_a_
         mock.respond_fn(Method.CONSUMER_COMMIT_C2B, lambda _call, _request: refusal(mock))
         for failures in range(1, 6):
             await confirm_fails(consumer)
-            await until(lambda failures=failures: len(delays) == failures)
+            await until(lambda failures: len(delays) == failures, failures)
         assert delays == [1, 2, 3, 4, 5]
         failed = [event for event in so_far(tube) if isinstance(event, ConfirmFailed)]
         assert [(one.partition, one.messages, one.failures) for one in failed] == [(P0, 1, 1)], "not one each time"

@@ -157,7 +157,13 @@ async def test_when_one_of_two_silent_brokers_responds_it_gets_the_messages() ->
         await until(lambda: senders[1].awaited_since_s is None)
         paused = Silence(one)
         futures.append(producer.submit(b"held", partition=Partition(1, "demo", 0)))
-        await until(lambda: producer._check_overdue(asyncio.get_running_loop().time()) or router._silent == {1, 2})
+        loop = asyncio.get_running_loop()
+
+        def both_are_silent() -> bool:
+            producer._check_overdue(loop.time())
+            return router._silent == {1, 2}
+
+        await until(both_are_silent)
         futures += await feed(
             producer.submit, lambda: producer._filling is not None and producer._filling.broker_id == 2
         )

@@ -278,7 +278,7 @@ async def test_bad_input_is_named() -> None:
         with pytest.raises(MessageError, match="start is -1"):
             tube.reader(P0, start=-1)
         with pytest.raises(ConfigError, match="end is 'tomorrow'"):
-            tube.reader(P0, end="tomorrow")  # type: ignore[arg-type]
+            tube.reader(P0, end="tomorrow")
         with pytest.raises(NotFoundError):
             await tube.reader(Partition(1, "demo", 9)).__aenter__()
         reader = tube.reader(P0)
@@ -357,13 +357,13 @@ async def test_what_another_connection_has_learned_since_is_taken() -> None:
 
 
 @pytest.mark.parametrize("next_offset", [1, 27, 29])
-@pytest.mark.parametrize("max_bytes", [None, 100])
+@pytest.mark.parametrize("limits", [{}, {"max_bytes": 100}])
 async def test_a_response_with_no_message_and_less_than_one_to_pass_is_damage(
-    next_offset: int, max_bytes: int | None
+    next_offset: int, limits: dict[str, int]
 ) -> None:
     async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
         nothing = ReadRangeResponseB2C(success=True, err_code=200, next_offset=next_offset, min_offset=0, max_offset=28)
         mock.respond(Method.READ_RANGE_C2B, nothing)
         async with tube.reader(P0, start=0, end=56) as reader:
             with pytest.raises(CorruptError, match="they are lost to damage"):
-                await anext(reader.batches(max_bytes=max_bytes))
+                await anext(reader.batches(**limits))

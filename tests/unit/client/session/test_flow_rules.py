@@ -219,7 +219,7 @@ async def test_a_broker_that_cannot_hold_a_fetch_is_asked_after_pauses_that_grow
         connect(mock.masters) as tube,
         tube.consumer("g", "demo", start=Start.EARLIEST) as consumer,
     ):
-        tube._cluster.rng = lambda: 0.0  # type: ignore[union-attr,method-assign]
+        tube._cluster.rng = lambda: 0.0  # type: ignore[union-attr]
         loop, times = asyncio.get_running_loop(), []
         mock.respond_fn(Method.GET_MESSAGE_C2B, lambda _call, _request: times.append(loop.time()))
         assert await consumer.next_batch(timeout_s=1.2) is None

@@ -34,6 +34,7 @@ from pytubemq.model.records import (
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.clock import SystemClock
 from pytubemq.storage.metastore.memory import MemoryMetaStore
+from pytubemq.wire.text.configuration import BrokerTopicConf, format_broker_topic_conf, parse_broker_topic_conf
 
 MIB = 1 << 20
 
@@ -173,13 +174,22 @@ def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
 def test_one_more_topic_makes_and_reads_its_own_strings_only(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     read: list[str] = []
-    formatting, parsing = configuration.format_broker_topic_conf, configuration.parse_broker_topic_conf
-    monkeypatch.setattr(configuration, "format_broker_topic_conf", lambda c: made.append(c.topic) or formatting(c))
-    monkeypatch.setattr(configuration, "parse_broker_topic_conf", lambda text: read.append(text) or parsing(text))
+
+    def formatting(conf: BrokerTopicConf) -> str:
+        made.append(conf.topic)
+        return format_broker_topic_conf(conf)
+
+    def parsing(text: str) -> BrokerTopicConf:
+        read.append(text)
+        return parse_broker_topic_conf(text)
+
+    monkeypatch.setattr(configuration, "format_broker_topic_conf", formatting)
+    monkeypatch.setattr(configuration, "parse_broker_topic_conf", parsing)
     many = [place(f"t{number:03d}", num_partitions=2, durability=Durability.MEMORY) for number in range(50)]
     first = conf(*many)
     known = reported_topics(first.defaults, first.topics)
-    made.clear(), read.clear()
+    made.clear()
+    read.clear()
     second = conf(*many, place("z", num_partitions=2, delete_policy="keep"), before=first)
     after = reported_topics(second.defaults, second.topics, known)
     assert (made, len(read)) == (["z"], 1)

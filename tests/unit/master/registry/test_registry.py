@@ -192,7 +192,8 @@ async def test_a_topic_goes_step_by_step_and_comes_back_from_the_first_only() ->
         assert await change(m.registry, "demo", 1, TopicProps(num_partitions=9)) == 406
         assert await deploy(m.registry, "demo", 1) == 402
         assert codes(await topics.restore(target)) == [200]
-        assert m.catalogue.deploys["demo", 1].topic_status is TopicStatus.NORMAL
+        restored = m.catalogue.deploys["demo", 1]
+        assert restored.topic_status is TopicStatus.NORMAL
         assert not m.catalogue.props("demo", 1).accept_publish
         assert codes(await topics.soft_delete(target)) == [200]
         assert codes(await topics.remove(target)) == [200]
@@ -218,7 +219,8 @@ async def test_leave_to_consume_is_asked_for_or_not() -> None:
         topics = m.registry.topics
         guarded = [(TopicSpec("demo", enable_auth_control=True), BY)]
         assert [codes(await topics.put(guarded)) for _ in range(2)] == [[200], [403]]
-        assert m.catalogue.topics["demo"].enable_auth_control
+        before = m.catalogue.topics["demo"]
+        assert before.enable_auth_control
         assert codes(await topics.disable_auth(["demo", "nosuch"], by=BY)) == [200, 200]
         assert not m.catalogue.topics["demo"].enable_auth_control
         assert "nosuch" not in m.catalogue.topics

@@ -25,7 +25,7 @@ from pytubemq.net.client import blocking
 from pytubemq.net.client.blocking import BlockingConnection
 from pytubemq.net.iothread import IoThread
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.framing.frame import encode_frame
+from pytubemq.wire.framing.frame import Frame, encode_frame
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
 from pytubemq.wire.rpc.envelope import decode_response, encode_exception, encode_response, usual_body_at
@@ -81,7 +81,7 @@ def test_answers_come_in_turn_whatever_their_blocks(size: int, block_bytes: int 
 @given(st.binary(max_size=400), st.none() | st.just(int(OURS)))
 def test_a_usual_answer_is_found_as_it_would_be_decoded(body: bytes, capabilities: int | None) -> None:
     content = b"".join(encode_response(1, method=101, body=(body,), capabilities=capabilities, block_bytes=None))[16:]
-    whole = decode_response(blocking.Frame(1, content))
+    whole = decode_response(Frame(1, content))
     at = usual_body_at(content[:128], len(content))
     assert at is not None
     assert content[at:] == whole.body == body

@@ -138,7 +138,7 @@ async def test_a_host_with_many_connections_leaves_places_to_others() -> None:
     await until(lambda: len(begun) == MAX_LONG_REQUESTS // 2)
     for host in ("other", "third", "fourth"):
         tasks.append(asyncio.create_task(long(Connection(host))))
-        await until(lambda host=host: host in begun)
+        await until(lambda host: host in begun, host)
     go_on.set()
     await asyncio.gather(*tasks)
     assert len(begun) == len(tasks)

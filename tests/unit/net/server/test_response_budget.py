@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pytubemq.model.limits import (
     CROWDED_DEBT_S,
     CROWDED_PERIOD_S,
@@ -78,8 +80,7 @@ def test_while_the_budget_is_used_up_those_that_stand_still_go_and_no_more_than_
     standing = [Peer(total, (3 + number) * MIB) for number in range(4)]
     reading = Peer(total, 20 * MIB)
     reading.take(STALLED_LEAST_BYTES, 1.0)
-    assert total.is_used_up
-    assert total.slow_readers(STALLED_PERIOD_S - 0.1) == []
+    assert (total.is_used_up, total.slow_readers(STALLED_PERIOD_S - 0.1)) == (True, [])
     found = total.slow_readers(STALLED_PERIOD_S)
     assert found == standing[::-1], "the ones that hold most come first"
     assert reading not in found, "whoever reads stays, whatever it holds"
@@ -111,17 +112,18 @@ def test_the_worst_is_the_one_that_takes_nothing_and_holds_most() -> None:
 def test_reads_under_way_count_and_the_next_ones_wait_their_turn() -> None:
     total = budget(2 * MAX_FETCH_BYTES)
     order: list[int] = []
-    total.reserve(MAX_FETCH_BYTES)
-    assert not total.is_used_up
-    total.reserve(MAX_FETCH_BYTES)
-    assert total.is_used_up
+    used_up: list[bool] = []
+    for _ in range(2):
+        total.reserve(MAX_FETCH_BYTES)
+        used_up.append(total.is_used_up)
+    assert used_up == [False, True]
 
     def begin(number: int) -> None:
         order.append(number)
         total.reserve(MAX_FETCH_BYTES)
 
     for number in range(3):
-        total.wait(Peer(total), BIG, lambda number=number: begin(number))  # type: ignore[misc]
+        total.wait(Peer(total), BIG, partial(begin, number))
     total.admit()
     assert order == []
     total.release(MAX_FETCH_BYTES)

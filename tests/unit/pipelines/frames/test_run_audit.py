@@ -45,7 +45,7 @@ def test_a_time_that_is_garbage_leaves_the_sums_as_they_are(monkeypatch: pytest.
 
 
 def test_a_sink_s_rows_are_told_by_topic_where_they_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = [{"stream": "a", "minute": 1, "rows": 2}, {"stream": None, "minute": 1, "rows": 3}]
+    groups: list[dict[str, Any]] = [{"stream": "a", "minute": 1, "rows": 2}, {"stream": None, "minute": 1, "rows": 3}]
     lines = audit._bounded(audit._out_lines(groups), {"rows": 0})
     assert lines == [
         {"minute": "1970-01-01T00:01Z", "rows": 3},

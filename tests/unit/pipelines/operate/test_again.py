@@ -103,8 +103,9 @@ def test_a_backfill_that_is_started_again_keeps_the_range_that_it_was_begun_with
     first = backfill_of(pipeline, "-10m", "latest", id="x")
     assert not (tmp_path / "state").exists()  # looking makes nothing
     first.keep()
-    for places in (("-10m", "latest"), (first.pipeline.source.start, "latest")):
-        again = backfill_of(pipeline, *places, id="x")
+    for start in ("-10m", first.pipeline.source.start):
+        assert start is not None
+        again = backfill_of(pipeline, start, "latest", id="x")
         again.keep()
         assert (again.pipeline, again.range) == (first.pipeline, first.range)
     for places in (("-20m", "latest"), ("earliest", "latest"), ("-10m", "-1m")):

@@ -312,7 +312,12 @@ def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itsel
 def test_a_run_that_is_read_again_took_as_long_as_it_told_itself(tmp_path: Path) -> None:
     told = record_of(started(began_s=NOW_S - 11.5), *(batch(number) for number in range(3)))
     told.take(Finished(RunStatus.FINISHED, Totals(), 18.5, NOW_S + 7))
-    facts = {"started": NOW_S - 11.5, "ready": NOW_S, "sinks": ["lake"], "queries": ["main", "step-day"]}
+    facts: dict[str, Any] = {
+        "started": NOW_S - 11.5,
+        "ready": NOW_S,
+        "sinks": ["lake"],
+        "queries": ["main", "step-day"],
+    }
     read = recorded(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7, **facts))))
     told.state, told.spec, told.audit, told.queries = read.state, read.spec, read.audit, read.queries
     assert page(told) == page(read)

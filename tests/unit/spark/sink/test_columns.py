@@ -15,7 +15,8 @@ def options(**more: str) -> SinkOptions:
 
 
 def schema(text: str) -> T.StructType:
-    kinds = {"s": T.StringType(), "b": T.BinaryType(), "i": T.IntegerType(), "l": T.LongType(), "t": T.TimestampType()}
+    kinds: dict[str, T.DataType] = {}
+    kinds |= {"s": T.StringType(), "b": T.BinaryType(), "i": T.IntegerType(), "l": T.LongType(), "t": T.TimestampType()}
     kinds |= {"m": T.MapType(T.StringType(), T.StringType()), "d": T.DoubleType(), "n": T.TimestampNTZType()}
     return T.StructType([T.StructField(name, kinds[kind]) for name, kind in (each.split(":") for each in text.split())])
 

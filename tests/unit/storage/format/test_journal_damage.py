@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -186,12 +187,14 @@ class _KilledError(BaseException):
     pass
 
 
+def _flush_unless_of_the_journal(flush: Callable[[Path], None], path: Path) -> None:
+    if path.name == "journal":
+        raise _KilledError
+    flush(path)
+
+
 @pytest.mark.parametrize("before", [0, 2])
 def test_the_name_of_a_journal_file_is_flushed_before_it_counts(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
-    def die(path: Path) -> None:
-        if path.name == "journal":
-            raise _KilledError
-
     settings = StoreSettings(reserve_bytes=0, journal_segment_bytes=600)
     for seed in range(20):
         disk = FaultyDisk(seed=seed)
@@ -200,8 +203,7 @@ def test_the_name_of_a_journal_file_is_flushed_before_it_counts(monkeypatch: pyt
             for number in range(before):
                 send(store, b"before%d" % number * 20)
         with monkeypatch.context() as patch, suppress(_KilledError):
-            flush = disk.fsync_dir
-            patch.setattr(disk, "fsync_dir", lambda path, flush=flush: (die(path), flush(path)))
+            patch.setattr(disk, "fsync_dir", partial(_flush_unless_of_the_journal, disk.fsync_dir))
             if not before:
                 open_store(disk, settings)
             for number in range(5):

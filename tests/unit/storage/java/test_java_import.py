@@ -13,6 +13,7 @@ from pytubemq.errors import BadRequestError, DirectoryLockedError
 from pytubemq.storage.java.java_import import import_java
 from pytubemq.storage.java.layout import find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, JavaRecord, read_records
+from pytubemq.storage.journal.staging import Appended
 from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
@@ -113,9 +114,10 @@ def test_the_store_goes_on_behind_what_was_imported(tmp_path: Path) -> None:
     prepared = store.prepare(staging, last.receive_time_ms - 1000)
     store.write(prepared)
     [made] = store.publish(prepared)
+    assert isinstance(made, Appended)
     store.close()
-    assert (made.offset, made.message_id > last.message_id) == (84, True)  # type: ignore[union-attr]
-    assert made.append_time_ms == last.receive_time_ms  # type: ignore[union-attr]
+    assert (made.offset, made.message_id > last.message_id) == (84, True)
+    assert made.append_time_ms == last.receive_time_ms
 
 
 def test_damage_and_torn_ends_are_named_and_the_rest_is_taken(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_damage_and_torn_ends_are_named_and_the_rest_is_taken(tmp_path: Path) ->
     told = import_java(root, java, topics=["demo"])
     assert [(bad.path, bad.position, "torn" in bad.what) for bad in told.bad] == [
         (path, 0, False),
-        (path, bad_end(data), True),
+        (path, bad_end(bytes(data)), True),
     ]
     assert told.messages == len(EXPECTED["demo-0"]["records"]) - 2
 

@@ -20,7 +20,7 @@ from pytubemq.storage.journal import checkpoints
 from pytubemq.storage.journal.journal import journal_path
 from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
-from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, commit, messages, open_store, payloads, send
+from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, commit, commit_singles, messages, open_store, payloads, send
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,9 +62,7 @@ def test_message_ids_rise_when_the_clock_goes_back_over_a_restart() -> None:
     store = open_store(disk)
     staging = store.staging()
     staging.append("demo", 0, b"b", 0, -1)
-    prepared = store.prepare(staging, 1_000_000)
-    store.write(prepared)
-    [second] = store.publish(prepared)
+    [second] = commit_singles(store, staging, now_ms=1_000_000)
     assert second.message_id > first.message_id
 
 

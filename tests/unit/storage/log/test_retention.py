@@ -486,7 +486,7 @@ def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     class Asked(dict[str, RetentionPolicy]):
-        def get(self, topic: str, default: object = None) -> RetentionPolicy:  # type: ignore[override]
+        def get(self, topic: str, default: object = None) -> RetentionPolicy:
             inside.set()
             assert go_on.wait(30)
             return keep(3600)

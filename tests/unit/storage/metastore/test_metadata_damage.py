@@ -23,7 +23,7 @@ from pytubemq.model.records import (
 )
 from pytubemq.storage.metastore import sqlite
 from pytubemq.storage.metastore.repair import examine, repair
-from pytubemq.storage.metastore.seal import read_seal, seal_path
+from pytubemq.storage.metastore.seal import read_seal, seal_path, write_seal
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from tests.soaking import Part
 
@@ -226,7 +226,7 @@ def crashed(tmp_path: Path, *, sealed: bool) -> tuple[Path, Metadata]:
     settled = sqlite.SqliteMetaStore._settle
     try:
         sqlite.SqliteMetaStore._settle = (  # type: ignore[method-assign]
-            (lambda self, totals=None: sqlite.write_seal(self._seal, self._totals)) if sealed else lambda *_: None
+            (lambda self, totals=None: write_seal(self._seal, self._totals)) if sealed else lambda *_: None
         )
         store.apply([LATER], [])
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -254,7 +255,7 @@ def test_nothing_is_made_up_about_a_partition_that_cannot_be_used() -> None:
         if "demo/0/" in str(path):
             disk.unlink(path)
     store = open_store(disk, CHECKED)
-    for ask in (lambda: store.position_of("demo", 0, OFFSET_UNIT), lambda: store.offset_at("demo", 0, 1)):
+    for ask in (partial(store.position_of, "demo", 0, OFFSET_UNIT), partial(store.offset_at, "demo", 0, 1)):
         with pytest.raises(CorruptError, match="is missing"):
             ask()
     assert store.ends("demo", 0) == (0, len(sent) * OFFSET_UNIT)

@@ -7,7 +7,7 @@ import random
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Thread, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
 
 import pytest
@@ -38,7 +38,7 @@ from pytubemq.storage.store import applier
 from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.batch.stored import decode_stored
-from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, messages, open_store, payloads, send
+from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, commit_singles, messages, open_store, payloads, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_an_appended_message_tells_where_and_when() -> None:
     assert store.ends("demo", 1) == (0, 0)
     store.write(prepared)
     assert store.ends("demo", 1) == (0, 0)  # nothing is readable before it is published
-    appended = store.publish(prepared)
+    appended = cast("list[Appended]", store.publish(prepared))
     assert [(item.offset, item.append_time_ms) for item in appended] == [(0, NOW_MS), (0, NOW_MS), (28, NOW_MS)]
     first, third = messages(store, 1)
     assert first == (
@@ -631,9 +631,8 @@ def test_message_ids_keep_their_range_and_rise_whatever_the_clock_says(year_ms: 
         staging = store.staging()
         for _ in range(3):
             staging.append("demo", 0, b"x", 0, -1)
-        prepared = store.prepare(staging, min(now_ms, (1 << 63) - 1))
-        store.write(prepared)
-        ids += [appended.message_id for appended in store.publish(prepared)]
+        appended = commit_singles(store, staging, now_ms=min(now_ms, (1 << 63) - 1))
+        ids += [one.message_id for one in appended]
         store.close()
         store = open_store(disk)
     assert ids == sorted(set(ids))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import accumulate
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_any_answer_is_read_as_the_codec_reads_it(answer: GetMessageResponseB2C)
     fetched = fetch_batches.decode_get_message(encode(answer))
     head, singles = stored.decode_get_message(encode(answer))
     assert fetched.records == singles
-    assert fetched.head == GetMessageResponseB2C(**{**{n: getattr(head, n) for n in head.__slots__}, "packs": ()})
+    assert fetched.head == dataclasses.replace(head, packs=())
     assert len(fetched.damaged) == len(answer.packs), "bytes that are no pack are told as damaged"
 
 
@@ -166,7 +167,6 @@ def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
     fitting = [at for n, at in enumerate(matching) if (n == 0 or sums[n] <= max_bytes) and (most is None or n < most)]
     expanded = fetch_batches.expand(record(head, columns), first + start, wanted, max_bytes, most)
     assert expanded.messages == len(fitting)
-    producer = (head.producer_id, head.producer_epoch) if head.producer_id else (None, None)
     assert expanded.entries == b"".join(
         [
             stored.stored_entry(
@@ -176,7 +176,8 @@ def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
                 head.offset + OFFSET_UNIT * at,
                 head.append_time_ms,
                 check_sum(payloads[at]),
-                *producer,
+                head.producer_id or None,
+                head.producer_epoch if head.producer_id else None,
                 head.sequence + at if head.producer_id else None,
             )
             for at in fitting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from array import array
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
@@ -24,6 +25,9 @@ from pytubemq.wire.batch.record_batch import (
     stored_pack_head,
 )
 from tests.unit.wire.strategies import I32, fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 U64 = st.integers(0, 2**64 - 1)
 GIVEN = st.integers(0, 2**63 - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES)
@@ -218,7 +222,7 @@ class SwappedArray:
     def byteswap(self) -> None:
         self.inner.byteswap()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(self.inner)
 
     def __getitem__(self, at: int) -> int:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.wire.fast import send_message, sends
+from pytubemq.wire.protobuf.schema import specs
 from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B, SendMessageResponseB2P
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import TEXT, messages
@@ -24,7 +25,7 @@ def test_a_request_is_read_as_protobuf_reads_it(message: SendMessageRequestP2B, 
     body = encode(message)
     assert send_message.decode_send(body) == sends.decode_send(body)
     for field, value in (("data", payload), ("sequence", sequence), ("partition_id", sequence % 2**31)):
-        fields = {name: getattr(message, name) for name in message.__slots__}
+        fields = {name: getattr(message, name) for name in specs(SendMessageRequestP2B)}
         again = encode(SendMessageRequestP2B(**{**fields, field: value}))
         assert send_message.decode_send(again) == sends.decode_send(again)
 

@@ -14,6 +14,7 @@ from pytubemq.errors import EnvelopeError
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES
 from pytubemq.wire.batch import stored
 from pytubemq.wire.fast import sends
+from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.broker import (
     AuthorizedInfo,
     GetMessageResponseB2C,
@@ -86,7 +87,7 @@ def test_fetch_answer(answer: GetMessageResponseB2C) -> None:
     head, messages = stored.decode_get_message(body)
     assert messages == [as_stored(message) for message in answer.messages]
     assert head.messages == ()
-    slices = [b"\x22" + sends.encode_varint(len(data)) + data for data in map(encode, answer.messages)]
+    slices = [b"\x22" + encode_varint(len(data)) + data for data in map(encode, answer.messages)]
     assert b"".join(stored.encode_get_message_response(head, slices)) == body
     assert decode(GetMessageResponseB2C, body) == answer
 
@@ -96,7 +97,7 @@ def test_range_answer(answer: ReadRangeResponseB2C) -> None:
     body = encode(answer)
     head, messages = stored.decode_read_range(body)
     assert messages == [as_stored(message) for message in answer.messages]
-    slices = [b"\x22" + sends.encode_varint(len(data)) + data for data in map(encode, answer.messages)]
+    slices = [b"\x22" + encode_varint(len(data)) + data for data in map(encode, answer.messages)]
     assert b"".join(stored.encode_read_range_response(head, slices)) == body
 
 

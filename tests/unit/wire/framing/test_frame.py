@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -56,7 +57,7 @@ def test_noise_gives_frames_or_one_frame_error(noise: bytes, cuts: list[int]) ->
     edges = [0, *sorted(cut for cut in cuts if cut < len(noise)), len(noise)]
     decoder = FrameDecoder()
     for start, end in itertools.pairwise(edges):
-        error = fault(lambda part=noise[start:end]: decoder.feed(part), FrameError)
+        error = fault(partial(decoder.feed, noise[start:end]), FrameError)
         if error is not None:
             assert error.message
             with pytest.raises(FrameError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,9 @@ from pytubemq.wire.rpc.envelope import (
 )
 from pytubemq.wire.serialization.message_bytes import INVALID_PROTOBUF, decode
 from tests.unit.wire.strategies import I32, TEXT, fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CAPABILITIES = st.none() | st.integers(0, 2**64 - 1)
 BLOCKS = st.none() | st.integers(8, 8192)
@@ -113,8 +119,9 @@ def test_a_negative_timeout_counts_as_absent() -> None:
 
 @given(st.binary(max_size=120))
 def test_noise_gives_a_request_or_the_answer(noise: bytes) -> None:
-    for read in (decode_request, decode_response):
-        error = fault(lambda read=read: read(Frame(1, noise)), EnvelopeError)
+    readers: tuple[Callable[[Frame], object], ...] = (decode_request, decode_response)
+    for read in readers:
+        error = fault(partial(read, Frame(1, noise)), EnvelopeError)
         if error is not None:
             assert error.fatal
             assert error.text.startswith("IPC server unable to read call parameters:")
@@ -125,7 +132,7 @@ def test_noise_gives_a_request_or_the_answer(noise: bytes) -> None:
 def test_damaged_envelopes_give_a_request_or_the_answer(noise: bytes, at: int) -> None:
     whole = only(encode_request(1, service=1, method=3, timeout_ms=5, body=[b"\x0a\x01p"], capabilities=3)).content
     for content in (whole[:at], whole[:at] + noise, whole[:at] + noise + whole[at:]):
-        error = fault(lambda content=content: decode_request(Frame(1, content)), EnvelopeError)
+        error = fault(partial(decode_request, Frame(1, content)), EnvelopeError)
         assert error is None or error.text
 
 

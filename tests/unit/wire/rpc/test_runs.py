@@ -41,7 +41,7 @@ ids = st.one_of(st.integers(0, 1 << 14), st.integers(0, (1 << 63) - 20_000))
 messages = st.lists(
     st.builds(
         Message,
-        st.integers(0, 1 << 31).map(lambda number: Partition("t", 1, number & 0x7FFFFFFF)),
+        st.integers(0, 1 << 31).map(lambda number: Partition(1, "t", number & 0x7FFFFFFF)),
         st.binary(min_size=1, max_size=300),
         st.sampled_from([0, 1, 5]),
         st.sampled_from([None, "kind"]),

@@ -280,7 +280,7 @@ def test_noise_gives_items_or_a_frame_error(noise: bytes, after_a_request: bool)
 
 def test_frames_that_are_alike_and_not_numbered_in_a_row_are_not_looked_through_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     stream = eager(RequestStream())
     plain(decode_request, FrameDecoder().feed(request(1, b"x"))[0])
     looked: list[int] = []

@@ -43,7 +43,8 @@ def only_frame(record: dict[str, Any]) -> Frame:
 
 def headers(content: bytes, *classes: type) -> list[Any]:
     """The delimited messages of a content, by the generic codec."""
-    found, position = [], 0
+    found: list[Any] = []
+    position = 0
     for cls in classes:
         size, position = decode_varint(content, position)
         found.append(decode(cls, content[position : position + size]))

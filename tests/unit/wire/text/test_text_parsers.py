@@ -26,7 +26,6 @@ from pytubemq.wire.batch.payload import decode_payload
 from pytubemq.wire.text import strings
 from pytubemq.wire.text.attributes import check_msg_time, parse_attributes
 from pytubemq.wire.text.configuration import parse_broker_default_conf, parse_broker_topic_conf, parse_topic_values
-from tests.unit.wire.strategies import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +67,12 @@ PARSERS: dict[str, Parser] = {
 def outcome(name: str, text: str) -> None:
     """Read a text; an error that is not declared goes through, and so does one that repeats a long text."""
     parse, declared = PARSERS[name]
-    error = fault(lambda: parse(text), declared)  # type: ignore[arg-type]
-    assert error is None or len(str(error)) < 1_200
+    said = ""
+    try:
+        parse(text)
+    except declared as error:
+        said = str(error)
+    assert len(said) < 1_200
 
 
 texts = st.text(st.sampled_from("a1:#@,=-.[]{}\"' \n\0²é\ud800/"), max_size=60) | st.text(max_size=60)

@@ -287,11 +287,9 @@ async def test_members_without_numbers_say_so() -> None:
 async def test_who_we_are() -> None:
     async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
         consumer = tube.balance_consumer("g", "demo", node_id=1, source_count=3, filters=["a"])
-        assert consumer.closed
-        assert consumer.consumer_id == ""
+        assert (consumer.closed, consumer.consumer_id) == (True, "")
         async with consumer:
-            assert not consumer.closed
-            assert consumer.client_version == __version__
+            assert (consumer.closed, consumer.client_version) == (False, __version__)
             assert consumer.client_version in consumer.consumer_id
             assert (consumer.node_id, consumer.source_count) == (1, 3)
             assert consumer.filters("demo") == {"a"}
@@ -449,7 +447,8 @@ async def test_connect_read_confirm_disconnect(capabilities: Capability) -> None
             assert not await consumer.ready(0.01)
             await consumer.connect("1:demo:3")
             assert await consumer.ready(10)
-            assert consumer.registered == consumer.assignment == (P[3],)
+            registered = consumer.registered
+            assert registered == consumer.assignment == (P[3],)
             batch = await consumer.next_batch(timeout_s=10)
             assert batch is not None
             assert [message.body for message in batch] == [b"a", b"b", b"c"]

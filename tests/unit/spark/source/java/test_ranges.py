@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -78,6 +79,7 @@ async def test_many_rows_go_in_batches_and_a_reader_that_is_left_gives_its_parti
             masters(mock), OffsetRange(P0, 0, 28_000), COLUMNS, time_zone=ZoneInfo("UTC"), fail_on_data_loss=True
         )
         next(rows)
+        assert isinstance(rows, Generator)
         rows.close()
 
     await asyncio.to_thread(one_only)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -99,7 +101,7 @@ def test_a_broker_that_comes_back_completes_the_answer(
             io.run(away.start_broker())
         pauses.append(pause_s)
 
-    monkeypatch.setattr(cluster_module.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     assert survey.ends() == {P0: Ends(0, 56), P1: Ends(0, 28)}
 
 
@@ -151,7 +153,7 @@ def test_a_topic_that_was_read_before_is_waited_for(
             mock.topics = dict(topics)
 
     io.run(take({}))
-    monkeypatch.setattr(cluster_module.time, "sleep", lambda _: io.run(take({"demo": 1})))
+    monkeypatch.setattr(time, "sleep", lambda _: io.run(take({"demo": 1})))
     assert set(survey.ends()) == {P0, P1}
 
 
@@ -235,6 +237,7 @@ def test_attempts_of_one_task_at_the_same_time_have_the_same_rows(
     task = RangePartition([OffsetRange(P0, 0, 56)], BrokerKind.OURS, survey.known())
     attempts = [read_range(options, task) for _ in range(3)]
     first, left, last = (next(attempt) for attempt in attempts)
+    assert isinstance(attempts[1], Generator)
     attempts[1].close()
     assert first == left == last
     assert [next(attempt, None) for attempt in (attempts[0], attempts[2])] == [None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -88,7 +89,7 @@ def test_a_connection_that_ended_meanwhile_costs_nothing(
 ) -> None:
     assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
     io.call(partial(mock.drop_connections, master=False))
-    monkeypatch.setattr(fetch.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("nothing is waited for"))
     assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
 
 
@@ -106,7 +107,7 @@ def test_a_broker_that_comes_back_completes_the_range(
             io.run(mock.start_broker())
         pauses.append(pause_s)
 
-    monkeypatch.setattr(fetch.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     rest = bodies(found)
     assert rest == [b"b", b"c"]
     assert pauses
