@@ -1,7 +1,7 @@
-"""What only the Brokers know: ends of partitions and positions of groups, asked over RPC.
+"""Queries over RPC for what only Brokers know: ends of partitions and positions of groups.
 
-The invariants: a Broker that does not answer, or does not know the question, is named in the result and spoils
-nothing else; how many are asked at once, and how long one may take, is bounded.
+The invariants: a Broker that does not respond, or does not know the request, is named in the result and spoils
+nothing else; the number of concurrent requests and the time for each are bounded.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ CLIENT_ID = "master-inspect"
 
 @dataclass(slots=True)
 class InspectedOffsets:
-    """What was learned: (min, max) by partition, confirmed ones by group and partition, who did not tell or cannot."""
+    """Ends (min, max) by partition, confirmed offsets by group and partition, and the Brokers left out."""
 
     ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     confirmed: dict[str, dict[Partition, int]] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
-    """Brokers of the original: they answer, but this is not among what they can be asked over RPC."""
+    """Brokers of the original: they respond, but do not support this request over RPC."""
 
 
 class BrokerInspector:
-    """Asks Brokers."""
+    """The Master's queries to Brokers."""
 
     def __init__(self, pool: ConnectionPool, *, timeout_s: float = INSPECT_TIMEOUT_S) -> None:
         self._pool = pool
@@ -54,10 +54,10 @@ class BrokerInspector:
         all_groups: bool = False,
         in_parts: Callable[[int], Sequence[TopicPartition]] | None = None,
     ) -> InspectedOffsets:
-        """Ask some Brokers, for some of their partitions (None: all of them), and for groups.
+        """Query some Brokers, for some of their partitions (None: all of them), and for groups.
 
-        A Broker that keeps more positions of the groups than one answer holds is asked again for its partitions, which
-        `in_parts` returns: half of them at a time, and so on.
+        A Broker that keeps more positions of the groups than one response holds is queried again for its partitions,
+        which `in_parts` returns: half of them at a time, and so on.
         """
         wanted: dict[int, list[TopicPartition]] | None = None
         if partitions is not None:
@@ -97,7 +97,7 @@ class BrokerInspector:
         request: PartitionOffsetsRequest,
         in_parts: Callable[[int], Sequence[TopicPartition]] | None,
     ) -> None:
-        """Ask for so many partitions at a time that each answer comes within the time for one question."""
+        """Query so many partitions at a time that each response comes within the time for one request."""
         every = () if in_parts is None or request.partitions else in_parts(broker_id)
         if len(every) <= MAX_INSPECTED_PER_REQUEST:
             await self._ask(found, broker_id, address, request, in_parts)
@@ -115,7 +115,7 @@ class BrokerInspector:
         request: PartitionOffsetsRequest,
         in_parts: Callable[[int], Sequence[TopicPartition]] | None,
     ) -> bool:
-        """Ask once, or for halves where that is too much; return False if the Broker did not tell."""
+        """Send one request, or two for the halves where that is too much; return True if the Broker responded."""
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 connection = await probed(self._pool, address, client_id=CLIENT_ID, timeout_s=self._timeout_s)
@@ -133,7 +133,7 @@ class BrokerInspector:
                     timeout_s=self._timeout_s,
                 )
         except (TubeError, TimeoutError) as error:
-            reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
+            reason = str(error).splitlines()[0] if str(error) else f"no response within {self._timeout_s:g} s"
             found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
             return False
         if not answer.success and answer.err_code == Code.BAD_REQUEST and in_parts is not None:

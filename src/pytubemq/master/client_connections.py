@@ -1,8 +1,8 @@
-"""Which client speaks over which connection, so that a broken connection is noticed for whoever it carried.
+"""Clients by the connection that they use, so that a broken connection is noticed for every client that it carried.
 
-The invariant: only the connection that a client used last counts; an older one that breaks means nothing. One of ours
-comes back at once when its connection breaks; another (Java, C++, Go) does not notice before its next heartbeat, and
-whether that matters is for whoever uses this to say.
+The invariant: only the connection that a client used last counts; an older one that breaks is ignored. One of our
+clients comes back at once when its connection breaks; another (Java, C++, Go) does not notice before its next
+heartbeat, so callers decide what a break means for it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Connection(Protocol):
-    """What this room needs of a connection."""
+    """The part of a connection that this room uses."""
 
     @property
     def capabilities(self) -> Capability:
-        """What the other side understands."""
+        """The extensions that the peer supports."""
         ...
 
 
@@ -43,7 +43,7 @@ class ClientConnections:
         self._carried: dict[int, set[Hashable]] = {}
 
     def check_room(self, key: Hashable, connection: Connection, *, most: int) -> None:
-        """Whether this connection may carry one more client.
+        """Check that this connection may carry one more client.
 
         Raises:
             RefusalError: it carries `most` others.
@@ -70,7 +70,7 @@ class ClientConnections:
         return self._connection.get(key) is connection
 
     def is_ours(self, key: Hashable) -> bool:
-        """Whether a client that is connected is one of ours."""
+        """True if a connected client is one of ours."""
         connection = self._connection.get(key)
         return connection is not None and Capability.HEARTBEAT_WAIT in connection.capabilities
 

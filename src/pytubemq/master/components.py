@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Who serves whom."""
+    """The parts of a Master that serve its clients and Brokers."""
 
     brokers: Brokers
     groups: Groups
@@ -47,13 +47,13 @@ def make_components(
     layout_changed: Callable[[], None],
     poke: Callable[[], None],
 ) -> Components:
-    """The rooms over one catalogue.
+    """Create the rooms over one catalogue.
 
     Args:
         catalogue: the records.
         settings: of the Master.
         clock: of all of them.
-        layout_changed: called when what can be produced or consumed may be different.
+        layout_changed: called when topics may have become available or unavailable.
         poke: called when a time-out may be due sooner than it was.
     """
     token = MasterAuthorizedInfo(visit_authorized_token=clock.wall_ms())

@@ -1,7 +1,7 @@
-"""From a call to the room that answers it, and from a refusal to the answer that says so.
+"""Dispatch of calls to the room that serves them, and of refusals to responses.
 
-The invariant: every method of the table is answered exactly once: with its answer, with a code other than 200 in the
-shape the original gives it, or with an exception.
+The invariant: every request of a known method gets exactly one response: its own, one with a code other than 200 in
+the shape the original gives it, or an exception.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Refused = Callable[[int, str], Any]
 def handlers(
     producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers, *, calls: Calls
 ) -> dict[int, Handler]:
-    """The Master's table of methods; `calls` counts what is asked."""
+    """Return the Master's table of methods; `calls` counts requests."""
     table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
         Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
@@ -79,7 +79,7 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused:
 
 
 def _broker_registration(brokers: Brokers) -> Handler:
-    """The one method that may take long, and may have to wait for the metadata store."""
+    """Return the handler of the one method that may take long, and may have to wait for the metadata store."""
 
     async def handle(call: Call) -> None:
         async with brokers.turns.take(call):
@@ -104,7 +104,7 @@ def _broker_registration(brokers: Brokers) -> Handler:
 
 
 def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
-    """Heartbeats of Brokers: those with long reports one at a time, the others at once."""
+    """Return a handler that serves long reports of Brokers one at a time, and other heartbeats at once."""
 
     def handle(call: Call) -> Awaitable[None] | None:
         return take_turn(call) if brokers.turns.has_to_wait(call) else heartbeat(call)

@@ -1,4 +1,4 @@
-"""Held heartbeats: an answer is kept back until there is something to say.
+"""Held heartbeats: their responses wait until something changes.
 
 The invariants: every held call is answered once, at the latest when its wait is over; a peer has at most one held
 call (a new one releases the old); the number of all held calls is bounded, and what does not fit is answered at once.
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pytubemq.model.limits import MAX_HELD_HEARTBEATS
 
 Attempt = Callable[[bool], bool]
-"""Try to answer; told True when it must, as the wait is over. Returns whether it did."""
+"""Tries to answer. The argument is True when it must, as the wait is over; returns True if it did."""
 
 MARGIN_S = 0.5
-"""A held call is answered so long before its caller gives up."""
+"""The time before its caller's deadline at which a held call is answered, in seconds."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Held:
 
 
 class HeldHeartbeats:
-    """The held calls of one kind, by who they are from."""
+    """The held calls of one kind, by their senders."""
 
     def __init__(self, *, limit: int = MAX_HELD_HEARTBEATS) -> None:
         self._limit = limit
@@ -36,7 +36,7 @@ class HeldHeartbeats:
         return len(self._held)
 
     def hold(self, key: Hashable, wait_s: float, attempt: Attempt) -> None:
-        """Answer now if there is something to say, else within `wait_s`."""
+        """Answer now if something changed, else within `wait_s`."""
         self.release(key)
         must = wait_s <= 0 or len(self._held) >= self._limit
         if attempt(must) or must:
@@ -45,18 +45,18 @@ class HeldHeartbeats:
         self._held[key] = _Held(attempt, timer)
 
     def wake(self, key: Hashable) -> None:
-        """There may be something to say to this one."""
+        """Try to answer this one, since something may have changed."""
         held = self._held.get(key)
         if held is not None and held.attempt(False):
             self._forget(key, held)
 
     def wake_all(self) -> None:
-        """There may be something to say to everybody."""
+        """Try to answer everybody, since something may have changed."""
         for key in list(self._held):
             self.wake(key)
 
     def release(self, key: Hashable) -> None:
-        """Answer this one now, whatever there is to say."""
+        """Answer this one now, whether anything changed or not."""
         held = self._held.get(key)
         if held is not None:
             self._forget(key, held)
@@ -68,7 +68,7 @@ class HeldHeartbeats:
             self.release(key)
 
     def drop(self, key: Hashable) -> None:
-        """Its connection is gone: nobody waits for the answer."""
+        """Drop a call whose connection is gone, without an answer."""
         held = self._held.get(key)
         if held is not None:
             self._forget(key, held)
@@ -80,12 +80,12 @@ class HeldHeartbeats:
 
 
 def allowed_wait_s(asked_ms: int | None, *, left_s: float, longest_s: float) -> float:
-    """How long a heartbeat may be held.
+    """Return how long a heartbeat may be held, in seconds.
 
     Args:
-        asked_ms: what its sender allows; None if it knows nothing of waiting.
-        left_s: until its sender gives up.
-        longest_s: what this Master allows.
+        asked_ms: the longest wait that its sender allows; None if it knows nothing of waiting.
+        left_s: the time until its sender gives up.
+        longest_s: the longest wait that this Master allows.
     """
     if not asked_ms or asked_ms < 0:
         return 0.0

@@ -1,8 +1,7 @@
-"""The producers: who they are, and where their topics can be written to.
+"""The registered producers, and the partitions that they can write to.
 
-The invariant: a producer is told of a partition only while its Broker is online and has said that it carries the
-topic. Only one that asks where its topics are deployed, because it wants to read all of them, is told of Brokers that
-are away as well.
+The invariant: a producer learns of a partition only while its Broker is online and has reported the topic. Only one
+that requests where its topics are deployed, because it wants to read all of them, learns of absent Brokers too.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Producer:
-    """A registered producer; `last_answer` is the content of its last answer, None if that may not have arrived."""
+    """A registered producer; `last_answer` is the content of its last response, None if that may not have arrived."""
 
     client_id: str
     host: str
@@ -90,7 +89,7 @@ class Producers:
         self._connections = ClientConnections(self._lost)
 
     def register(self, call: Call, request: RegisterRequestP2M) -> RegisterResponseM2P:
-        """Method 1: the full list of Brokers, whatever the producer knows."""
+        """Serve method 1: respond with the full list of Brokers, whatever the producer knows."""
         client_id = responses.check_client_id(request.client_id)
         host = responses.check_host(request.host_name)
         topics = responses.check_produced(request.topic_list, client=client_id)
@@ -113,7 +112,7 @@ class Producers:
         )
 
     def heartbeat(self, call: Call, request: HeartRequestP2M) -> None:
-        """Method 2: where the topics are; held while that is what the producer was told last."""
+        """Serve method 2: respond with the partitions of the topics; held while nothing changed since the last."""
         client_id = responses.check_client_id(request.client_id)
         responses.check_host(request.host_name)
         topics = responses.check_produced(request.topic_list, client=client_id)
@@ -134,7 +133,7 @@ class Producers:
         self.held.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
-        """Method 3; an unknown producer is closed all the same."""
+        """Serve method 3; an unknown producer is closed all the same."""
         client_id = responses.check_client_id(request.client_id)
         self._release(client_id)
         return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
@@ -144,17 +143,17 @@ class Producers:
         self._release(client_id)
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection broke."""
+        """Record that a connection broke."""
         self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
-        """Let go of who has not been heard of in time."""
+        """Release producers whose heartbeats are overdue."""
         for producer in list(self.by_id.values()):
             if producer.deadline_s <= now_s:
                 self._release(producer.client_id)
 
     def due_s(self) -> float | None:
-        """When the next one's time is over."""
+        """Return when the next producer's heartbeat is overdue; None if there is none."""
         return min((producer.deadline_s for producer in self.by_id.values()), default=None)
 
     def _answer(
@@ -170,7 +169,7 @@ class Producers:
         say = (topics, infos, catalogue.broker_checksum, catalogue.cluster.stamp.serial_id)
         if not must and self._nothing_new(producer, request, say):
             return False
-        if not request.want_deployed:  # that is a question aside, not what the producer goes by
+        if not request.want_deployed:  # the producer does not choose partitions by such a response
             producer.last_answer = say
         brokers_changed = request.broker_check_sum != catalogue.broker_checksum
         answer = HeartResponseM2P(
@@ -188,8 +187,9 @@ class Producers:
         return True
 
     def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:
-        """Right after a start of ours the Brokers are on their way back: a producer that waits is spared the news
-        that its topics are nowhere."""
+        """True if the response would bring a waiting producer nothing new.
+
+        Right after a start of the Master the Brokers are still coming back, so empty routes are no news."""
         if (
             producer.last_answer is None
             and not request.want_deployed
@@ -209,7 +209,7 @@ class Producers:
         )
 
     def _known(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """The same names, each the one text that the catalogue has of it, however many producers name it."""
+        """Return the same names as the catalogue's own strings, so that many producers share one text in memory."""
         records = self._catalogue.topics
         return tuple(records[topic].topic if topic in records else topic for topic in topics)
 
@@ -236,5 +236,5 @@ def producer_key(client_id: str) -> tuple[str, str]:
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2P:
-    """A heartbeat that is answered with a code other than 200."""
+    """Return a heartbeat's response with a code other than 200."""
     return HeartResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)

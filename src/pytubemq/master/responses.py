@@ -1,4 +1,4 @@
-"""What the parts of an answer look like that many answers share.
+"""Parts that many responses share, and the checks of names in requests.
 
 The invariant: a field that the original always sends is always sent, for its clients read it without looking
 whether it is there.
@@ -31,11 +31,11 @@ NO_RULES = "[]"
 UNCHANGED = " "
 SYSTEM_TOPIC = "__offset_history__"
 _ITEM_BYTES = 5
-"""The most that stands before a text of a list on the wire."""
+"""The longest prefix of a text in a list on the wire, in bytes."""
 
 
 class RefusalError(Exception):
-    """A request is answered with this code instead of 200."""
+    """A refusal: the request is answered with this code instead of 200."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -44,17 +44,17 @@ class RefusalError(Exception):
 
 
 def check_client_id(value: str) -> str:
-    """A client id, trimmed."""
+    """Return a client id, trimmed. Raises RefusalError."""
     return _check_undivided(_check(value, "clientId", MAX_CLIENT_ID_CHARS), "clientId")
 
 
 def check_host(value: str) -> str:
-    """A host name, trimmed."""
+    """Return a host name, trimmed. Raises RefusalError."""
     return _check(value, "hostName", MAX_HOST_CHARS)
 
 
 def check_group_name(value: str) -> str:
-    """A group name, trimmed."""
+    """Return a group name, trimmed. Raises RefusalError."""
     return _check_undivided(_check(value, "groupName", MAX_GROUP_CHARS), "groupName")
 
 
@@ -70,14 +70,14 @@ def _check(value: str, name: str, longest: int) -> str:
 
 
 def _check_undivided(value: str, name: str) -> str:
-    """One that can go into the strings which `@` and `#` divide, and be found in them again."""
+    """Check that a name has no `@` or `#`, which divide the strings that it becomes part of. Raises RefusalError."""
     if "@" in value or "#" in value:
         raise RefusalError(Code.BAD_REQUEST, f"{name} {shown(value)} has @ or # in it, give another one")
     return value
 
 
 def check_topics(names: Iterable[str], *, client: str) -> tuple[str, ...]:
-    """Topic names, trimmed, each once, blank ones left out."""
+    """Return topic names, trimmed, each once, without blank ones. Raises RefusalError."""
     topics = tuple(dict.fromkeys(stripped for name in names if (stripped := name.strip())))
     if len(topics) > MAX_TOPICS_PER_CLIENT:
         raise RefusalError(
@@ -90,7 +90,7 @@ def check_topics(names: Iterable[str], *, client: str) -> tuple[str, ...]:
 
 
 def check_other_text(size_bytes: int, *lists: Sequence[str], client: str) -> None:
-    """Refuse a registration of `size_bytes` in which what is not in its lists is long, known fields or unknown ones.
+    """Refuse a registration of `size_bytes` whose text outside its lists is too long, in known or unknown fields.
 
     Raises:
         RefusalError: 400, it is longer than `MAX_REGISTRATION_TEXT_BYTES`.
@@ -107,7 +107,7 @@ def check_other_text(size_bytes: int, *lists: Sequence[str], client: str) -> Non
 
 
 def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:
-    """The topics a producer may name."""
+    """Return the topics that a producer may name. Raises RefusalError."""
     topics = check_topics(names, client=client)
     if SYSTEM_TOPIC in topics:
         raise RefusalError(Code.BAD_REQUEST, f"{SYSTEM_TOPIC} is the system's own topic, nothing can be produced to it")
@@ -115,21 +115,21 @@ def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:
 
 
 def approved_config(cluster: ClusterRecord, asked: ApprovedClientConfig | None) -> ApprovedClientConfig:
-    """The message size limit for a client, when it does not have it yet."""
+    """Return the message size limit for a client that does not have it yet."""
     known = asked.config_id if asked is not None else 0
     size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
     return ApprovedClientConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
 def cluster_config(cluster: ClusterRecord, asked: ClusterConfig | None) -> ClusterConfig:
-    """The message size limit for a Broker, when it does not have it yet."""
+    """Return the message size limit for a Broker that does not have it yet."""
     known = asked.config_id if asked is not None else 0
     size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
     return ClusterConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
 def broker_infos(brokers: Iterable[BrokerRecord]) -> tuple[str, ...]:
-    """Every configured Broker, running or not; the default port is written as one blank."""
+    """Return every configured Broker, running or not; the default port is written as one blank."""
     return format_broker_infos(BrokerInfo(broker.broker_id, broker.address) for broker in brokers)
 
 
@@ -141,4 +141,4 @@ NO_FLOW_CONTROL = {
     "ssd_store_id": UNDEFINED,
     "qry_priority_id": UNDEFINED,
 }
-"""What a consumer that asks for flow control is told while there is none."""
+"""The fields for a consumer that requests flow control while there is none."""

@@ -1,4 +1,4 @@
-"""One Master: its components put together, started and stopped, and what is asked of it beside the protocol.
+"""One Master: its components put together, started and stopped, and its operations beside the protocol.
 
 The invariants: a topic that `create_topic` has returned can be produced to and consumed at once; whatever changes,
 every held heartbeat that it concerns is answered in the same turn of the loop.
@@ -125,7 +125,7 @@ class MasterService:
 
     @property
     def address(self) -> Address:
-        """What clients are told: the advertised address, else the one in use."""
+        """The address that clients are sent: the advertised address, else the one in use."""
         if self._address is None:
             raise UnavailableError("the Master is not started", code=Code.SERVICE_UNAVAILABLE)
         return self.settings.advertised or self._address
@@ -166,7 +166,7 @@ class MasterService:
         """Open the port that `prepare` reserved.
 
         Raises:
-            ConfigError: another program has taken it meanwhile.
+            ConfigError: another program has bound it meanwhile.
         """
         await self._server.open()
         logger.info("master listens on %s", self._address)
@@ -181,7 +181,7 @@ class MasterService:
         return await self._topic_life.await_served(broker_id, timeout_s=timeout_s)
 
     async def close(self) -> None:
-        """Answer what is held, stop listening, close the metadata. Idempotent, bounded in time."""
+        """Answer held heartbeats, stop listening, close the metadata. Idempotent, bounded in time."""
         if self._closing:
             return
         self._closing = True
@@ -208,7 +208,7 @@ class MasterService:
         delete_policy: str | None = None,
         durability: str | None = None,
     ) -> TopicDetail:
-        """Make a topic on every Broker that is online, each with `partitions` partitions, and wait until it is there.
+        """Create a topic on every online Broker, each with `partitions` partitions, and wait until it is there.
 
         Raises:
             MessageError: not a topic name.
@@ -255,7 +255,7 @@ class MasterService:
     ) -> TopicDetail:
         """Change a topic on all its Brokers and wait until those online have taken it up; None = stays.
 
-        The word `default` for a policy or a durability takes back what the topic said of it.
+        The word `default` for a policy or a durability removes the topic's own setting.
 
         Raises:
             NotFoundError: there is no such topic.
@@ -272,7 +272,7 @@ class MasterService:
         return await self._reports.topic(name)
 
     async def delete_topic(self, name: str) -> TopicRemoval:
-        """Remove a topic with its messages from all Brokers; waits for those online, and says what is left to do.
+        """Remove a topic with its messages from all Brokers; wait for those online, and return what is left to do.
 
         Raises:
             NotFoundError: there is no such topic.
@@ -281,11 +281,11 @@ class MasterService:
         return await self._topic_life.delete(name)
 
     async def topics(self) -> list[TopicView]:
-        """All topics, by name."""
+        """Return all topics, by name."""
         return await self._reports.topics()
 
     async def topic(self, name: str) -> TopicDetail:
-        """One topic with its partitions. Raises NotFoundError."""
+        """Return one topic with its partitions. Raises NotFoundError."""
         if name not in self._catalogue.topics:
             raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
         return await self._reports.topic(name)
@@ -293,11 +293,11 @@ class MasterService:
     # --- the rest of the cluster --------------------------------------------------------------------------------
 
     async def brokers(self) -> list[BrokerView]:
-        """All Brokers, by id."""
+        """Return all Brokers, by id."""
         return self._reports.brokers()
 
     async def groups(self) -> list[GroupView]:
-        """All groups that have members or have confirmed anything, by name. Raises UntoldError: cannot be told."""
+        """Return all groups with members or confirmed offsets, by name. Raises UntoldError: Brokers are away."""
         return await self._group_reports.groups()
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
@@ -305,7 +305,7 @@ class MasterService:
 
         Raises:
             NotFoundError: there is none and nothing keeps it out of a topic, or there is no such topic.
-            UntoldError: that cannot be told, as Brokers are away.
+            UntoldError: that cannot be determined, as Brokers are away.
         """
         if topic is not None:
             check_group(name)
@@ -331,21 +331,21 @@ class MasterService:
         dry_run: bool = False,
         user: str = API_USER,
     ) -> GroupReset:
-        """Move a group in a topic to a place in words (`core.reset_target`); members that are reading go on there.
+        """Move a group in a topic to an offset, described by `to`; members that are reading continue there.
 
         Args:
             name: the group; it need not exist yet, and will begin there.
             topic: the topic.
-            to: the place.
-            partitions: some of its partitions, as `master.group_resets.chosen` has them; all if empty.
-            dry_run: tell what would happen, and change nothing.
-            user: who asks, for the history.
+                to: the target, as `core.reset_target` parses it.
+                partitions: some of its partitions, as `master.group_resets.chosen` parses them; all if empty.
+                dry_run: return what would happen, and change nothing.
+                user: the author, for the history.
 
         Raises:
             MessageError: not a group's name.
             NotFoundError: there is no such topic.
-            BadRequestError: not a place, or one that some partition does not have; nothing was moved.
-            UnavailableError: a Broker of the topic does not answer.
+            BadRequestError: not a target, or one that some partition does not have; nothing was moved.
+            UnavailableError: a Broker of the topic does not respond.
         """
         check_group(name)
         target = parse_reset_target(to, now_ms=self._clock.wall_ms())
@@ -368,7 +368,7 @@ class MasterService:
         return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._layout.away()])
 
     async def health(self) -> Health:
-        """The verdict, with reasons."""
+        """Return the health of the cluster, with reasons."""
         return self._cluster_health.health()
 
     async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
@@ -400,7 +400,7 @@ class MasterService:
         return self._reports.defaults()
 
     async def cluster(self) -> ClusterView:
-        """Who is in the cluster."""
+        """Return the view of the cluster."""
         return self._reports.cluster(self.address)
 
     def facts(self) -> MasterFacts:
@@ -419,12 +419,12 @@ class MasterService:
 
     @property
     def version(self) -> str:
-        """Of this software."""
+        """The version of this software."""
         return __version__
 
     @property
     def catalogue(self) -> Catalogue:
-        """The records, to be read; `registry` changes them."""
+        """The records, for reading; `registry` changes them."""
         return self._catalogue
 
     @property
@@ -434,24 +434,24 @@ class MasterService:
 
     @property
     def producer_room(self) -> Producers:
-        """The producers there are now."""
+        """The registered producers."""
         return self._producers
 
     @property
     def broker_room(self) -> Brokers:
-        """The Brokers there are now."""
+        """The registered Brokers."""
         return self._brokers
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _metadata_changed(self, records: Collection[Record]) -> None:
-        """Records are different ones: Brokers concerned are told at once, and so is everyone who waits for it."""
+        """Notify Brokers of changed records, and everyone who waits for them."""
         self._brokers.metadata_changed(records)
         self._layout_changed()
         self._groups.rules_changed(self._flow.ids)
 
     def _layout_changed(self) -> None:
-        """What can be produced or consumed may be different."""
+        """Update groups and producers, since topics may have become available or unavailable."""
         if self._closing:
             return
         self._groups.partitions_changed()
@@ -467,5 +467,5 @@ class MasterService:
         self._timeouts.poke()
 
     def _failed(self, what: str) -> None:
-        """Something went wrong inside this Master."""
+        """Record an error inside this Master."""
         self._cluster_health.fault = what

@@ -1,4 +1,4 @@
-"""What a Master can be told."""
+"""Settings of a Master."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MasterSettings:
     """Settings of one Master; waits in seconds.
 
     `data_dir` is the directory of the metadata file; None keeps the metadata in memory only.
-    `advertised` is the address others are told, where it differs from `listen`.
+    `advertised` is the address that others are sent, where it differs from `listen`.
     """
 
     listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
@@ -64,5 +64,5 @@ class MasterSettings:
 
     @property
     def heartbeat_wait_s(self) -> float:
-        """How long a heartbeat may be held: well within the time after which its sender would count as gone."""
+        """The longest time that a heartbeat is held: well within the time after which its sender counts as gone."""
         return min(self.max_heartbeat_wait_s, self.client_timeout_s / 3)

@@ -1,7 +1,7 @@
-"""Lets time-outs happen.
+"""Timers of the Master's rooms.
 
-The invariants: it wakes when the next one is due, or when there may be a sooner one; one room's fault does not stop the
-time of the others.
+The invariants: the loop wakes when the next time-out is due, or when there may be a sooner one; a fault in one room
+does not stop the timers of the others.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Timed(Protocol):
         ...
 
     def due_s(self) -> float | None:
-        """When `tick` has something to do next."""
+        """The time at which `tick` has something to do next; None if nothing is due."""
         ...
 
 
 class Timeouts:
-    """The Master's timer; `on_fault` hears of a room whose time-outs failed."""
+    """The Master's timer; `on_fault` is called for a room whose time-outs failed."""
 
     def __init__(self, clock: Clock, on_fault: Callable[[str], None]) -> None:
         self._clock = clock
@@ -43,11 +43,11 @@ class Timeouts:
         self._poked = asyncio.Event()
 
     def poke(self) -> None:
-        """Something may be due sooner than it was."""
+        """Recompute the next wake-up, since something may be due sooner."""
         self._poked.set()
 
     async def run(self, rooms: Sequence[Timed]) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         while True:
             self._poked.clear()
             now_s = self._clock.now_s()

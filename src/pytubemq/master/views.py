@@ -1,4 +1,4 @@
-"""What the Master tells people and programs about the cluster: plain values, the JSON API's answers as they are.
+"""Views of the cluster for people and programs: plain values, as the JSON API returns them.
 
 Times are ISO 8601 in UTC; lags and offsets are in messages where the name says so, else in the protocol's units.
 """
@@ -14,7 +14,7 @@ iso = utc
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer."""
+    """A response."""
 
 
 class PartitionView(View, frozen=True, kw_only=True):
@@ -44,8 +44,8 @@ class TopicPlace(View, frozen=True, kw_only=True):
 class TopicView(View, frozen=True, kw_only=True):
     """A topic. `partitions` counts those of all Brokers, `messages` what is kept now (None: not all is known).
 
-    `retention` is `delete_policy` in short. `retention_from` and `durability_from` say who said so: `topic`, `broker`
-    (the Master's record of it), `cluster`, or `default`: nobody, so it is the built-in value, for the durability the
+    `retention` is `delete_policy` in short. `retention_from` and `durability_from` name the layer that sets it:
+    `topic`, `broker` (the Master's record of it), `cluster`, or `default`: the built-in value, for the durability the
     setting of the Brokers. Brokers that differ are divided by ` / `.
 
     `state` is `deployed`, `removing` (deleted, until its Brokers have reported that it is gone), or `undeployed`: there
@@ -73,7 +73,7 @@ class TopicView(View, frozen=True, kw_only=True):
 
 
 class TopicDetail(TopicView, frozen=True, kw_only=True):
-    """A topic with its partitions; `problems` is what its Brokers say is the matter with some of these."""
+    """A topic with its partitions; `problems` are those that its Brokers report for some of these."""
 
     problems: list[str]
     partition_list: list[PartitionView]
@@ -98,7 +98,7 @@ class PendingRemoval(View, frozen=True, kw_only=True):
 
 
 class TopicRemoval(View, frozen=True, kw_only=True):
-    """What became of a removal: done (`removed`), or under way at the Brokers in `pending`.
+    """The result of a removal: done (`removed`), or under way at the Brokers in `pending`.
 
     `record_kept`: the topic is gone, and the rules about who may consume it are left.
     """
@@ -154,7 +154,7 @@ class BrokerView(View, frozen=True, kw_only=True):
 
 
 class MemberView(View, frozen=True, kw_only=True):
-    """A consumer; `partitions` as `brokerId:topic:partitionId`, `pending` what it is being told now."""
+    """A consumer; `partitions` as `brokerId:topic:partitionId`, `pending` the event that it is being sent now."""
 
     id: str
     host: str
@@ -165,7 +165,7 @@ class MemberView(View, frozen=True, kw_only=True):
 
 
 class LagView(View, frozen=True, kw_only=True):
-    """How far a group is in one partition. `confirmed` None: it has confirmed nothing there yet."""
+    """A group's lag in one partition. `confirmed` None: it has confirmed nothing there yet."""
 
     partition: str
     topic: str
@@ -226,7 +226,7 @@ class MovedPosition(View, frozen=True, kw_only=True):
 
 
 class GroupReset(View, frozen=True, kw_only=True):
-    """A group that was moved, or with `dry_run` what would become of it. `to` says in words where it went."""
+    """A group that was moved, or with `dry_run` would be moved. `to` is the target as text."""
 
     group: str
     to: str
@@ -235,7 +235,7 @@ class GroupReset(View, frozen=True, kw_only=True):
 
 
 class PastReset(View, frozen=True, kw_only=True):
-    """One position that somebody moved; `asked` in words."""
+    """One position that somebody moved; `asked` is the target as text."""
 
     time: str
     user: str
@@ -255,7 +255,7 @@ class ResetHistory(View, frozen=True, kw_only=True):
 
 
 class Reason(View, frozen=True, kw_only=True):
-    """Something that is not as it should be, and what to do."""
+    """A problem, and what to do about it."""
 
     thing: str
     why: str
@@ -288,7 +288,7 @@ class MasterView(View, frozen=True, kw_only=True):
 
 
 class ClusterView(View, frozen=True, kw_only=True):
-    """Who is in the cluster."""
+    """The cluster: its Masters and Brokers."""
 
     name: str
     version: str

@@ -1,8 +1,8 @@
-"""Which Brokers may register, and as what.
+"""The rules by which Brokers may register.
 
-The invariants: one that an operator has configured must come from where the record says; one that entered by itself
-may come back at another address, but not while one of its id is at the old one and has topics of its own; one that was
-deleted while it ran does not register automatically again.
+The invariants: a Broker that an operator has configured must come from where the record says; one that registered
+automatically may come back at another address, but not while one of its id is at the old one and has topics of its own;
+one that was deleted while it ran does not register automatically again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class BrokerAdmission:
         return self._catalogue.brokers[broker_id]
 
     async def _move(self, record: BrokerRecord, who: BrokerIdentity, topics: Collection[str]) -> BrokerRecord:
-        """A Broker comes from elsewhere than its record says."""
+        """Admit a Broker that comes from another address than its record has, or refuse it."""
         if not self._may_move(record, who, topics):
             raise RefusalError(
                 Code.BAD_REQUEST,
@@ -128,8 +128,8 @@ class BrokerAdmission:
         if claim is None or not claim.gives_way(run, who.address, topics, self._clock.now_s()):
             return False
         logger.warning(
-            "broker %d is back at %s: the one at %s had none of its topics and is out; messages it took since are in "
-            "its data directory alone",
+            "broker %d is back at %s: the one at %s had none of its topics and is out; messages that it stored since "
+            "are in its data directory alone",
             record.broker_id,
             who.address,
             run.address,

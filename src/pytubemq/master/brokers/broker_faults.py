@@ -1,4 +1,4 @@
-"""Brokers of other makes that report faults of their storage, and what the Master takes from them for it.
+"""Storage faults that Brokers of other makes report, and the restrictions that the Master imposes for them.
 
 The original's rule: a Broker that cannot read is put offline, one that cannot write becomes only-read; so many at a
 time and no more, for a fault that all report is not healed by taking all of them out. The status stays until an
@@ -15,7 +15,7 @@ from pytubemq.model.records import ManageStatus
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What a Broker reports: 0, -1 (write), -100 (read) or -101 (both); 1 for -1 where the Master stopped it."""
+    """A Broker's reports of one value: 0, -1 (write), -100 (read), -101 (both); 1 for -1 if the Master stopped it."""
 
     value: int
     first_ms: int
@@ -42,7 +42,7 @@ class BrokerFaults:
     def report(
         self, broker_id: int, configured: ManageStatus, *, read: int, write: int, now_ms: int
     ) -> ManageStatus | None:
-        """A Broker reports; the status that it is to be given, None if it keeps the one it has."""
+        """Record a report; return the status that the Broker is to be given, None if it keeps the one it has."""
         if read == 0 and write == 0:
             if broker_id not in self.forbidden:
                 self.abnormal.pop(broker_id, None)
@@ -63,18 +63,18 @@ class BrokerFaults:
         return status
 
     def stops(self, broker_id: int) -> tuple[bool, bool]:
-        """Whether a Broker is told to stop (reading, writing)."""
+        """Return whether a Broker must stop reading, and whether it must stop writing."""
         found = self.forbidden.get(broker_id)
         return (False, False) if found is None else (not found.status.subscribes, not found.status.publishes)
 
     def release(self, broker_id: int) -> bool:
-        """An operator lets a Broker go, or it is gone; whether it was forbidden anything."""
+        """Lift a Broker's restrictions, for an operator or because it is gone; return True if it had any."""
         self.abnormal.pop(broker_id, None)
         return self.forbidden.pop(broker_id, None) is not None
 
 
 def _deduced(configured: ManageStatus, *, read: int, write: int) -> ManageStatus | None:
-    """The status for a report, None if the configured one does already what there is to do."""
+    """Return the status for a report; None if the configured one is restricted enough already."""
     if configured in (ManageStatus.DRAFT, ManageStatus.OFFLINE):
         return None
     if read != 0 or (write != 0 and configured is ManageStatus.ONLY_WRITE):

@@ -1,4 +1,4 @@
-"""What a Broker is answered, field by field."""
+"""Responses to Brokers, field by field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BrokerResponses:
-    """Makes answers; `push` says whether the configuration goes with them, not only its id."""
+    """The builder of responses; `push` includes the configuration itself, not only its id."""
 
     def __init__(self, catalogue: Catalogue, faults: BrokerFaults, token: MasterAuthorizedInfo) -> None:
         self._catalogue = catalogue
@@ -45,7 +45,7 @@ class BrokerResponses:
         return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, stops, status)
 
     def heartbeat(self, run: BrokerRun, request: HeartRequestB2M, *, push: bool) -> HeartResponseM2B:
-        """To a heartbeat that was taken in."""
+        """Return the response to an accepted heartbeat."""
         cluster = self._catalogue.cluster
         stop_read, stop_write = self._faults.stops(run.broker_id)
         flow_asked = request.flow_check_id is not None and not run.unknown
@@ -76,7 +76,7 @@ class BrokerResponses:
         )
 
     def registration(self, run: BrokerRun, request: RegisterRequestB2M, *, push: bool) -> RegisterResponseM2B:
-        """To a registration that was taken in."""
+        """Return the response to an accepted registration."""
         cluster = self._catalogue.cluster
         stop_read, stop_write = self._faults.stops(run.broker_id)
         flow_asked = request.flow_check_id is not None and not run.unknown
@@ -110,7 +110,7 @@ class BrokerResponses:
         )
 
     def _rules(self, known: int | None) -> str | None:
-        """The flow control rules, when the Broker does not have them yet; blank while they are off."""
+        """Return the flow-control rules if the Broker does not have them yet; blank while they are off."""
         cluster = self._catalogue.cluster
         if known is None or known == cluster.stamp.serial_id:
             return None
@@ -118,7 +118,7 @@ class BrokerResponses:
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2B:
-    """A heartbeat that is answered with a code other than 200, with all that the original sends then."""
+    """Return a heartbeat's response with a code other than 200, with all fields that the original sends then."""
     return HeartResponseM2B(
         success=False,
         err_code=code,

@@ -51,7 +51,7 @@ class BrokerRun:
     """The time from which on its reports change records: a Broker that replaced a live one may be a mistake."""
     over_tls: bool = False
     holds_heartbeats: bool = False
-    """Whether its heartbeats may be held until there is news, so that it hears of a change at once."""
+    """True if its heartbeats may be held until something changes, so that it learns of a change at once."""
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     reported_defaults: str = ""
@@ -60,28 +60,28 @@ class BrokerRun:
     surplus: int = 0
     """The most partitions that it can have reported beyond those of the records."""
     unknown: Mapping[str, HeldTopic] = field(default_factory=dict)
-    """Topics that it holds and the Master does not know: it gets no orders until they are taken over or discarded."""
+    """Topics that it has and the Master does not know: it gets no orders until they are taken over or discarded."""
     read_status: int = 0
     write_status: int = 0
     durability: str = ""
-    """Its own setting, for topics of which nothing else is said; blank for a Broker of the original."""
+    """Its own durability setting, for topics without one; blank for a Broker of the original."""
     web_port: int | None = None
     """The port of its web pages, as it reports it; None for a Broker without pages and for a Java Broker."""
     problems: tuple[str, ...] = ()
-    """What it says to be wrong with it."""
+    """The problems that it reports."""
     pushed: SyncId | None = None
     pushed_s: float = 0.0
     overdue: bool = False
-    """True if it did not take a change in time, and has taken none since: nobody waits for it, if there is another."""
+    """True if it has not applied a change in time, nor any since: nobody waits for it, if there is another Broker."""
     manage_status: ManageStatus | None = None
     """The manage status that an operator set, as of its last heartbeat; None before the first."""
     last_news: object = None
-    """What its last answer said beside the configuration, None if that may not have reached it."""
+    """The content of its last response beside the configuration; None if that may not have reached it."""
     lost: bool = False
     since_ms: int = 0
     heard_ms: int = 0
 
     @property
     def in_sync(self) -> bool:
-        """Whether it has what it should have."""
+        """True if it has reported the configuration that it was given last."""
         return self.reported == self.conf.sync_id

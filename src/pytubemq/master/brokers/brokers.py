@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PUSH_AGAIN_S = 1.0
-"""A Broker that was pushed a change and reports another one is not answered faster than this."""
+"""The shortest time between two responses to a Broker that was pushed a change and reports another configuration."""
 
 
 class Brokers:
@@ -111,18 +111,18 @@ class Brokers:
         """Ids of the Brokers that have taken a configuration since this Master started."""
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
-        """Called with a Broker that has registered, and who reads from it."""
+        """Called with a Broker that has registered, and the consumers that read from it."""
 
     def expect_all(self) -> None:
-        """After a start: every Broker of the catalogue may be on its way back."""
+        """Expect every Broker of the catalogue to come back, after a start of the Master."""
         until_s = self._clock.now_s() + self._settings.restart_grace_s
         self._expected_until = dict.fromkeys(self._catalogue.brokers, until_s)
         self._unheard = set(self._catalogue.brokers)
 
-    # --- what others ask ----------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------
 
     def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
-        """Where a topic can be written to now: the record allows it, and the Broker has said so."""
+        """Return where a topic can be written to now: the record allows it, and the Broker has reported it."""
         found = []
         for broker_id in sorted(self._catalogue.deployed(topic)):
             served = self.serving(topic, broker_id)
@@ -131,7 +131,7 @@ class Brokers:
         return tuple(found)
 
     def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
-        """Where a topic lies, whether the Brokers there run or not."""
+        """Return the Brokers that have a topic by the records, whether they run or not."""
         found = []
         for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
             if not deploy.topic_status.removed:
@@ -140,7 +140,7 @@ class Brokers:
         return tuple(found)
 
     def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
-        """The partitions of some topics: those that can be read now, and those whose Broker may come back."""
+        """Return the partitions of some topics that can be read now, and those whose Broker may come back."""
         available: set[Partition] = set()
         absent: set[Partition] = set()
         for topic in topics:
@@ -155,7 +155,7 @@ class Brokers:
         return frozenset(available), frozenset(absent)
 
     def away(self, topics: Iterable[str]) -> list[int]:
-        """Return the Brokers that are not online and hold partitions of these topics that could be read, by id.
+        """Return the Brokers that are not online and have partitions of these topics that could be read, by id.
 
         Unlike those in `consumable`, they stay in this list however long they are away.
         """
@@ -168,7 +168,7 @@ class Brokers:
         return sorted(found)
 
     def awaited(self, topic: str) -> bool:
-        """Whether this Master has only just started, and a Broker of the topic has not come back to it yet."""
+        """True if this Master has only just started, and a Broker of the topic has not come back to it yet."""
         return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
 
     def carries(self, broker_id: int, config: TopicConfig) -> bool:
@@ -195,7 +195,7 @@ class Brokers:
         return broker_id in self._synced and run is not None and not run.lost
 
     def serving(self, topic: str, broker_id: int) -> Serving | None:
-        """What an online Broker has reported of a topic that it is to carry, and what may be done with it.
+        """Return a topic as an online Broker has reported it, with what may be done with it; None if it is not there.
 
         Partitions beyond the record are left out, however many the Broker reports, because clients learn of all.
         """
@@ -217,7 +217,7 @@ class Brokers:
         )
 
     def _readable(self, deploy: DeployRecord) -> bool:
-        """Whether the records allow a topic to be read on a Broker."""
+        """True if the records allow a topic to be read on a Broker."""
         return (
             not deploy.topic_status.removed
             and self._catalogue.config(deploy).accept_subscribe
@@ -231,19 +231,19 @@ class Brokers:
     # --- what operators do --------------------------------------------------------------------------------------
 
     def release_forbidden(self, broker_id: int) -> bool:
-        """Let a Broker go that was forbidden something for its reports; whether it was."""
+        """Lift the restrictions that a Broker got for its reports; return True if it had any."""
         released = self.faults.release(broker_id)
         self.held.wake(broker_id)
         return released
 
     def note_overdue(self, broker_id: int) -> None:
-        """A Broker did not take a change in time."""
+        """Record that a Broker did not apply a change in time."""
         run = self.runs.get(broker_id)
         if run is not None:
             run.overdue = True
 
     def retire(self, broker_id: int) -> None:
-        """A Broker's record was deleted; if it runs it is out, and does not enter by itself again."""
+        """Remove a Broker whose record was deleted; if it runs, it does not register automatically again."""
         if broker_id in self.runs:
             self.admission.retired.add(broker_id)
             self._release(broker_id, "deleted")
@@ -255,7 +255,7 @@ class Brokers:
         self.admission.forget(broker_id)
 
     def reload(self, broker_id: int) -> None:
-        """Tell a Broker its configuration once more, whatever it has reported."""
+        """Send a Broker its configuration once more, whatever it has reported."""
         run = self.runs.get(broker_id)
         if run is not None:
             sync_id = run.conf.sync_id
@@ -265,7 +265,7 @@ class Brokers:
     # --- methods 7, 8, 9 ----------------------------------------------------------------------------------------
 
     async def register(self, call: Call, request: RegisterRequestB2M) -> RegisterResponseM2B:
-        """Method 7. A Broker nobody knows is entered by itself, unless the settings forbid it."""
+        """Serve method 7. An unknown Broker gets a record automatically, unless the settings forbid it."""
         tls_port = self._catalogue.cluster.broker_tls_port if request.tls_port is None else request.tls_port
         who = BrokerIdentity.parse(request.client_id, tls_port)
         broker_id = who.broker_id
@@ -276,12 +276,12 @@ class Brokers:
             if call.connection.closed:  # nobody would speak for it
                 raise RefusalError(Code.SERVICE_UNAVAILABLE, f"the connection of broker {broker_id} was lost")
             run = await self._enter(call, said, build)
-        if len(said.report) > REPORT_SLICE:  # the answer may take as long as all before
+        if len(said.report) > REPORT_SLICE:  # building the response may take as long as all of the above
             await asyncio.sleep(0)
         return self._register_answer(run, request)
 
     async def _enter(self, call: Call, said: Registration, build: ConfBuild) -> BrokerRun:
-        """Take a Broker in. Nothing but its admission waits, so two registrations of an id have an order."""
+        """Register a Broker. Nothing but its admission waits, so two registrations of an id have an order."""
         request, who, topics, broker_id = said.request, said.who, said.topics, said.who.broker_id
         source = call.peer.rpartition(":")[0]
         known = self._connections.carries(broker_id, call.connection)
@@ -329,7 +329,7 @@ class Brokers:
         return run
 
     def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
-        """Method 8: booked at once; answered at once if there is a change to push, else held."""
+        """Serve method 8: record the heartbeat at once; respond at once if there is a change to push, else hold it."""
         broker_id = _broker_id(request.broker_id)
         run = self._speaking(broker_id, call)
         now_s = self._clock.now_s()
@@ -345,7 +345,7 @@ class Brokers:
         self.held.hold(broker_id, wait_s, lambda must: self._answer(run, call, request, must=must))
 
     def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
-        """Method 9: a Broker says good-bye; it may come back after a restart."""
+        """Serve method 9: a Broker leaves; it may come back after a restart."""
         broker_id = _broker_id(request.broker_id)
         self._speaking(broker_id, call)
         self._release(broker_id, "closed")
@@ -354,7 +354,7 @@ class Brokers:
     # --- what happens -------------------------------------------------------------------------------------------
 
     def metadata_changed(self, records: Collection[Record]) -> None:
-        """Records were put or deleted: every Broker that one of them concerns is told at once."""
+        """Notify every Broker that changed or deleted records concern."""
         for broker_id, topics in self._concerned(records).items():
             for build in self._builds.of(broker_id):
                 build.note(topics)
@@ -389,15 +389,15 @@ class Brokers:
         return found
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection broke."""
+        """Record that a connection broke."""
         self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
-        """Let go of who has not been heard of in time, and stop expecting who did not come back."""
+        """Release Brokers whose heartbeats are overdue, and stop expecting those that did not come back."""
         self.leases.expire(now_s)
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
-                self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")
+                self._release(run.broker_id, "connection lost" if run.lost else "no heartbeat in time")
         self._absent_brokers.update(now_s)
         if expired := self._absent_brokers.expired(now_s):
             self.upkeep.delete_unused(expired, self.runs, self._forget)
@@ -409,7 +409,7 @@ class Brokers:
             self._on_change()
 
     def due_s(self) -> float | None:
-        """When `tick` has something to do next."""
+        """Return when `tick` has something to do next; None if nothing is due."""
         dues = [run.deadline_s for run in self.runs.values()]
         return min((*dues, *self._expected_until.values()), default=None)
 
@@ -425,7 +425,7 @@ class Brokers:
         return run
 
     def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
-        """Take in what the heartbeat says about the Broker."""
+        """Record what the heartbeat reports about the Broker."""
         before = (run.online, run.topics, run.read_status, run.write_status)
         defaults, report, surplus = run.reported_defaults, run.reported_topics, run.surplus
         if request.take_conf_info:
@@ -457,7 +457,7 @@ class Brokers:
             self._on_change()
 
     def _keep_up(self, run: BrokerRun, call: Call, request: HeartRequestB2M) -> None:
-        """What a heartbeat changes in the records."""
+        """Schedule the changes of records that follow from a heartbeat."""
         if self._clock.now_s() < run.settled_s:
             return
         if request.take_removed_topic_info:
@@ -499,11 +499,11 @@ class Brokers:
         return self._responses.registration(run, request, push=push)
 
     def _lost(self, key: Hashable) -> None:
-        """The connection of one of ours broke: it comes back at once, or never."""
+        """Handle a lost connection of one of our Brokers: it comes back at once, or never."""
         self._connection_lost(key, self._settings.lost_connection_grace_s)
 
     def _foreign_lost(self, key: Hashable) -> None:
-        """The connection of another one broke: it does not notice before its next heartbeat."""
+        """Handle a lost connection of a Java Broker: it does not notice before its next heartbeat."""
         run = self.runs.get(key) if isinstance(key, int) else None
         if run is not None:
             now_s = self._clock.now_s()
@@ -539,7 +539,7 @@ def _broker_id(text: str) -> int:
 
 
 _MAX_ID_DIGITS: Final = 10
-"""Digits of a Broker's id, since Python refuses to read a number of thousands of digits."""
+"""The longest Broker id in digits, since Python refuses to read a number of thousands of digits."""
 
 
 def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:

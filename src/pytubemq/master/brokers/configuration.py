@@ -1,7 +1,7 @@
-"""A Broker's configuration on its way down, and what it reports on its way up.
+"""A Broker's configuration as the Master sends it, and the report that the Broker sends back.
 
 The invariants: a Broker is in sync when the pair (confId, checksum) it reports is the pair it was given, so it gets
-the strings until then and only the pair after; what a Broker carries is what it has reported, never what it was told.
+the strings until then and only the pair after; a Broker is taken to carry only what it has reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PROPS = {
     "mem_cache_count_k": "mem_cache_msg_cnt_in_k",
     "mem_cache_flush_ms": "mem_cache_flush_intvl",
 }
-"""The fields of the configuration strings, and the properties they tell."""
+"""The fields of the configuration strings, and the properties that they carry."""
 _CHECKSUM_MASK: Final = 0x7FFFFFFF
 """A checksum is a sum, so that a change of one topic changes it in the same time however many there are."""
 
@@ -80,7 +80,7 @@ class TopicStrings:
 
     @property
     def texts(self) -> tuple[str, str | None, str | None]:
-        """What the Broker is told of the topic."""
+        """Return the strings that the Broker is sent for the topic."""
         return self.text, self.durability, self.retention
 
     def is_of(self, deploy: DeployRecord, size: int) -> bool:
@@ -281,7 +281,7 @@ def _default_conf(props: TopicProps) -> BrokerDefaultConf:
 
 
 def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> BrokerTopicConf:
-    """Blank is what the topic leaves to the Broker, or has as the Broker has it."""
+    """Return a topic's configuration string; blank is what it leaves to the Broker or has as the Broker has it."""
     values = {
         ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else _told(value, theirs)
         for ours, theirs in PROPS.items()
@@ -295,7 +295,7 @@ def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> B
 
 
 def _told(value: Any, prop: str) -> Any:
-    """A property's value as the strings tell it."""
+    """Return a property's value in the form of the configuration strings."""
     return original_form(value) if prop == "delete_policy" and value else value
 
 
@@ -415,5 +415,5 @@ def _reported(conf: BrokerTopicConf, base: BrokerDefaultConf) -> TopicConfig:
 
 
 def reported_removals(topics: Iterable[str]) -> frozenset[str]:
-    """The topics whose data a Broker says it has removed: names; a whole configuration counts for its topic."""
+    """Return the topics whose data a Broker reports as removed: names; a whole configuration counts for its topic."""
     return frozenset(filter(is_served_topic, (text.partition(":")[0].strip() for text in topics)))

@@ -1,8 +1,8 @@
-"""Who reads from the Brokers that come back to a Master which has just started.
+"""Leases that consumers have at Brokers which come back to a Master that has just started.
 
-Its consumers are on their way back, too, and what they read must not be given to a newcomer meanwhile: it would move,
-and come back. Nothing of this is stored: the Brokers know it. The invariant: what is kept is forgotten when the grace
-is over.
+The consumers come back as well, and their partitions must not be assigned to a newcomer meanwhile, or they would move
+twice. Nothing of this is stored: the Brokers know it. The invariant: a reported lease is forgotten when the grace
+period is over.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 
 
 async def read_leases(texts: Iterable[str]) -> tuple[SubscribeInfo, ...]:
-    """Who reads from a Broker, as it says, read in slices between which the loop runs.
+    """Return the leases that a Broker reports, read in slices between which the loop runs.
 
-    What is no subscription keeps nobody out: it is logged and left out.
+    A text that is no subscription keeps nobody out: it is logged and left out.
     """
     found = []
     problem, bad = "", 0
@@ -44,7 +44,7 @@ async def read_leases(texts: Iterable[str]) -> tuple[SubscribeInfo, ...]:
 
 
 class Leases:
-    """What was said and not yet taken, by group."""
+    """Reported leases that no group has used yet, by group."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[Partition, str]] = {}
@@ -57,10 +57,10 @@ class Leases:
         self._until_s = max(self._until_s, until_s)
 
     def take(self, group: str) -> tuple[Mapping[Partition, str], float]:
-        """Who reads what in a group, and until when that counts; told once."""
+        """Remove and return a group's leases, consumers by partition, and the time until which they count."""
         return self._by_group.pop(group, {}), self._until_s
 
     def expire(self, now_s: float) -> None:
-        """Forget what does not count any more."""
+        """Forget all leases once the grace period is over."""
         if now_s >= self._until_s:
             self._by_group.clear()

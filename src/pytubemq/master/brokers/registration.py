@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A registration and what its texts say."""
+    """A registration with its texts parsed."""
 
     request: RegisterRequestB2M
     who: BrokerIdentity

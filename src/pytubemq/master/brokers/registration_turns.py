@@ -48,7 +48,7 @@ class RegistrationTurns:
             yield
 
     def has_to_wait(self, call: Call) -> bool:
-        """Whether a heartbeat has to take a turn: it is long, or comes behind one that waits."""
+        """True if a heartbeat must wait for a turn: it is long, or follows another one that waits."""
         return call.size_bytes > SHORT_REGISTRATION_BYTES or call.connection in self._not_taken
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
-"""What heartbeats of Brokers change in the records, written behind their answers.
+"""Changes of records that follow from Brokers' heartbeats, written after the responses.
 
 The invariants: writes happen one after another, each on the record as it is then; one that fails is shown in the
-health and tried again with the next heartbeat, for a Broker reports until the Master has taken notice.
+health and retried with the next heartbeat, since a Broker repeats its report until the Master has recorded it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AUTO_REPORT_USER = "Broker AutoReport"
-"""Who changed a status for a Broker's report; the original's name."""
+"""The user name on a status that was changed for a Broker's report; the original's name."""
 
 
 class BrokerUpkeep:
@@ -35,13 +35,13 @@ class BrokerUpkeep:
 
     def __init__(self, catalogue: Catalogue, clock: Clock) -> None:
         self.problem: str | None = None
-        """What the last write failed at; None once one worked."""
+        """The error of the last write; None once one succeeded."""
         self._catalogue = catalogue
         self._clock = clock
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
     def give_status(self, broker_id: int, status: ManageStatus) -> None:
-        """A Broker gets a status for what it reports."""
+        """Give a Broker the status that follows from its reports."""
         self._start(("status", broker_id), self._give_status(broker_id, status))
 
     def give_web_port(self, broker_id: int, port: int) -> None:
@@ -51,7 +51,7 @@ class BrokerUpkeep:
             self._start(("web port", broker_id), self._give_web_port(broker_id, port))
 
     def forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
-        """A Broker has removed topics: their places are deleted where that was asked for."""
+        """Delete the deployments of topics that a Broker has removed, where an operator requested the removal."""
         removed = [place for topic in topics if (place := self._catalogue.deployed(topic).get(broker_id)) is not None]
         if any(deploy.topic_status is TopicStatus.SOFT_REMOVED for deploy in removed):
             self._start(("places", broker_id), self._forget_places(broker_id, topics))
@@ -63,7 +63,7 @@ class BrokerUpkeep:
         self._start("unused", self._delete_unused(broker_ids, present, on_gone))
 
     async def close(self) -> None:
-        """Let what is being written be written."""
+        """Wait for running writes."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _give_status(self, broker_id: int, status: ManageStatus) -> None:
@@ -116,7 +116,7 @@ class BrokerUpkeep:
             )
 
     def _start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
-        """One write of a kind per Broker at a time; the next report brings what came too late for it."""
+        """Start a write; one of a kind per Broker at a time, since the next report brings what came too late for it."""
         if key in self._tasks:
             work.close()
             return

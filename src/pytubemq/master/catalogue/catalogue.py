@@ -1,8 +1,8 @@
 """The metadata in memory, written through to the store.
 
-The invariants: what is read here is durable, for memory follows only after the store has answered; who reads a
-record to change it holds `lock` from the reading to the writing, so no change is lost. The store blocks (a flush takes
-milliseconds), so it is called on one thread of its own.
+The invariants: everything read here is durable, because memory changes only after the store has responded; whoever
+reads a record to change it holds `lock` from the reading to the writing, so no change is lost. The store blocks (a
+flush takes milliseconds), so it is called on one thread of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SERIAL_STEP = 10
-"""How much a serial id grows when the clock has not."""
+"""The growth of a serial id when the clock has not advanced, in ms."""
 _NOTHING: Mapping[int, DeployRecord] = {}
 _NOBODY: Mapping[str, ConsumeRecord] = {}
 
@@ -68,7 +68,7 @@ class Catalogue:
         self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
         self._disabled: dict[str, dict[str, ConsumeRecord]] = {}
         self._set_aside: dict[int, list[DeployRecord]] = {}
-        """Places on Brokers whose records cannot be used."""
+        """Deployments on Brokers whose records cannot be used."""
         self._configs: dict[tuple[str, int], TopicConfig] = {}
         """Results of `config`, until a record on which they depend changes."""
 
@@ -92,8 +92,8 @@ class Catalogue:
     async def apply(self, puts: Iterable[Record] = (), deletes: Iterable[Record] = ()) -> None:
         """Add, replace and delete records; durable, and to be read here, when it returns.
 
-        What is put gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock` held
-        if what is put was made of what was read here.
+        Each stored record gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock`
+        held if a record was derived from one that was read here.
 
         Raises:
             NotFoundError: a topic would be left on a Broker, or be a topic, that is not known.
@@ -119,22 +119,22 @@ class Catalogue:
             self._enter(record)
         self.on_change([*gone, *renewed])
 
-    # --- what is to be read -------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------
 
     def deployed(self, topic: str) -> Mapping[int, DeployRecord]:
-        """The places of a topic, by Broker."""
+        """Return the deployments of a topic, by Broker."""
         return self._by_topic.get(topic, _NOTHING)
 
     def deployed_on(self, broker_id: int) -> list[DeployRecord]:
-        """What a Broker carries, or has carried and not yet removed, by topic."""
+        """Return the topics that a Broker carries, or has carried and not yet removed, sorted by name."""
         return [deploy for _, deploy in sorted(self._by_broker.get(broker_id, {}).items())]
 
     def topics_on(self, broker_id: int) -> Collection[str]:
-        """The names of the same topics, in no order; not to be kept, since it follows the records."""
+        """Return the names of the topics of `deployed_on`, in no order; a live view that follows the records."""
         return self._by_broker.get(broker_id, {}).keys()
 
     def consumers(self, topic: str) -> Mapping[str, ConsumeRecord]:
-        """What groups may do with a topic, by group."""
+        """Return the records of consuming of a topic, by group."""
         return self._consumers.get(topic, _NOBODY)
 
     def broker_props(self, broker_id: int) -> TopicProps:
@@ -150,7 +150,7 @@ class Catalogue:
         return below if deploy is None else deploy.props.over(below)
 
     def config(self, deploy: DeployRecord) -> TopicConfig:
-        """A topic on a Broker, one of `deploys`, with every value, as a Broker reports it."""
+        """Return a topic's configuration on a Broker, one of `deploys`, with every value, as a Broker reports it."""
         key = (deploy.topic, deploy.broker_id)
         if (known := self._configs.get(key)) is not None:
             return known
@@ -170,18 +170,18 @@ class Catalogue:
         return made
 
     def max_message_bytes(self, topic: str) -> int:
-        """The largest message of a topic, in bytes."""
+        """Return the size of the largest message of a topic, in bytes."""
         record = self.topics.get(topic)
         return self.cluster.max_message_bytes if record is None else record.max_message_bytes
 
     def disabled_topics(self, group: str) -> frozenset[str]:
-        """The topics that a group may not consume, whatever else holds."""
+        """Return the topics that a group may not consume, whatever other records allow."""
         return frozenset(self._disabled.get(group, ()))
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _moves_brokers(self, puts: list[Record], deletes: list[Record]) -> bool:
-        """Whether the list of Brokers that clients have becomes a different one."""
+        """True if these changes alter the list of Brokers that clients have."""
         for record in puts:
             if isinstance(record, BrokerRecord):
                 known = self.brokers.get(record.broker_id)
@@ -254,7 +254,7 @@ L = TypeVar("L")
 
 
 def _drop(index: dict[K, dict[L, T]], outer: K, inner: L) -> None:
-    """Take an entry out of an index, and the list of a key that has none left."""
+    """Remove an entry from an index, and the inner dictionary once it is empty."""
     entries = index.get(outer, {})
     entries.pop(inner, None)
     if not entries:

@@ -1,8 +1,8 @@
-"""Which topics were deleted as a whole, and what goes with the last place of one.
+"""Topics that were deleted as a whole, and the records that go with their last deployment.
 
-The invariants: that deletion was asked for is in the records of the places themselves, so it outlives the Master; the
-topic's record goes in the same write as its last place, so there is no time at which only half of it is done. Places
-that an operator removes one by one leave the topic's record, as in the original.
+The invariants: the records of the deployments themselves say that the topic was deleted, so the deletion outlives the
+Master; the topic's record goes in the same write as its last deployment, so it is never half done. Deployments that an
+operator removes one by one leave the topic's record, as in the original.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pytubemq.model.records import DeployRecord, Record, TopicRecord
 
 DELETED_BY = "jsonApi_topic_delete"
-"""Who removed the places of a topic that was deleted as a whole; the mark of one. Nobody who removes single places may
-give this name; it is one the webapi takes otherwise, so a backup of such a place can be restored."""
+"""The user name on the deployments of a topic that was deleted as a whole. Nobody who removes single deployments may
+give this name; the webapi accepts it otherwise, so a backup of such a deployment can be restored."""
 
 
 def is_deleted(place: DeployRecord) -> bool:
-    """Whether a place goes because its topic was deleted as a whole."""
+    """True if a deployment is removed because its topic was deleted as a whole."""
     return place.topic_status.removed and place.stamp.modify_user == DELETED_BY
 
 
 def deleted(place: DeployRecord, now_ms: int) -> DeployRecord:
-    """A place of a topic that is deleted as a whole, as it becomes at `now_ms` (since 1970)."""
+    """Return a deployment as it becomes when its topic is deleted as a whole at `now_ms` (since 1970)."""
     return replace(
         place,
         topic_status=max(place.topic_status, TopicStatus.SOFT_REMOVED),
@@ -39,7 +39,7 @@ def deleted(place: DeployRecord, now_ms: int) -> DeployRecord:
 
 
 def with_records(catalogue: Catalogue, places: Collection[DeployRecord]) -> list[Record]:
-    """Places that go, all of one Broker, and the records of deleted topics whose last ones they are.
+    """Return deployments to delete, all of one Broker, with the records of deleted topics that have no others.
 
     Call it with the catalogue's lock held.
     """
@@ -49,7 +49,7 @@ def with_records(catalogue: Catalogue, places: Collection[DeployRecord]) -> list
 
 
 def free_record(catalogue: Catalogue, topic: str) -> TopicRecord | None:
-    """The record of a topic if it may go: one that controls access stays, as rules must not be lost unseen."""
+    """Return a topic's record if it may go: one that controls access stays, as rules must not be lost unseen."""
     record = catalogue.topics.get(topic)
     if record is None or record.enable_auth_control or catalogue.consumers(topic):
         return None

@@ -1,8 +1,8 @@
-"""Whether a group may consume what it wants to.
+"""Checks that a group may consume the topics that it requests.
 
-The rules are the original's: they hold for topics whose control is switched on, they are looked at when a consumer
-registers, and a topic without a record of control is free to everybody. That a group's own topics may be taken from it
-while it runs is another matter (`Catalogue.disabled_topics`).
+The rules are the original's: they hold for topics whose control is switched on, they are checked when a consumer
+registers, and a topic without a record of control is free to everybody. Forbidding a topic to a group that already
+runs is another matter (`Catalogue.disabled_topics`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Authorization:
-    """Decides by the records of topics and of consuming."""
+    """The decision, by the records of topics and of consuming."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
     def check(self, group: str, topics: frozenset[str], conditions: Mapping[str, frozenset[str]]) -> None:
-        """Whether `group` may consume `topics`, with the filter items in `conditions`.
+        """Check that `group` may consume `topics`, with the filter items in `conditions`.
 
         Raises:
-            RefusalError: no topic, or a filter of another topic (400); the group is not let in to a topic (450); it
-                must filter and does not, or asks for items that it is not given (455).
+            RefusalError: no topic, or a filter of another topic (400); the group may not consume a topic (450); it
+                must filter and does not, or requests items that it may not have (455).
         """
         if not topics:
             raise RefusalError(Code.BAD_REQUEST, f"group {group} names no topic")
@@ -80,7 +80,7 @@ class Authorization:
 
 
 def _names(names: Iterable[str]) -> str:
-    """A few of the names; a consumer may have thousands."""
+    """Return a few of the names as one text; a consumer may have thousands."""
     found = sorted(names)
     more = f" and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
     return ", ".join(found[:SHOWN_NAMES]) + more

@@ -1,4 +1,4 @@
-"""What there is for a consumer group: the partitions it can have now, those it cannot, and who read them before.
+"""The partitions that a consumer group can have now, those that are absent, and the leases on them.
 
 The invariant: a group that has not begun, since too few of its consumers are there, has nothing.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AvailablePartitions:
-    """Reads the catalogue and the Brokers."""
+    """The partitions of each group, by the catalogue and the Brokers."""
 
     def __init__(self, catalogue: Catalogue, brokers: Brokers, clock: Clock) -> None:
         self._catalogue = catalogue
@@ -31,7 +31,7 @@ class AvailablePartitions:
         self._clock = clock
 
     def facts(self, group: Group) -> Iterator[Fact]:
-        """What a group that is planned here must learn now; notes in it whether it has begun."""
+        """Yield the facts for the plan of a server-balanced group; mark the group as begun once it may begin."""
         open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
         available, absent = self._brokers.consumable(open_topics)
         if not group.begun and available:
@@ -46,7 +46,7 @@ class AvailablePartitions:
             yield Leased(leases, until_s)
 
     def meta(self, group: Group) -> PartitionMetadata:
-        """What a group that shares its partitions by itself is told of them, the Brokers' addresses included."""
+        """Return the partition metadata for a client-balanced group, the Brokers' addresses included."""
         return part_meta(
             self._brokers,
             group.terms.topics,

@@ -1,8 +1,8 @@
-"""What client-balanced consumers say to the Master, and what they are answered.
+"""Requests of client-balanced consumers to the Master, and their responses.
 
-They share the partitions among themselves: the Master tells which partitions there are and which can be read, and sees
-to it that no two of a group are the same node. The invariant: whatever changes of that has another id at once, so that
-one comparison of ids shows a consumer whether it is up to date.
+The consumers share the partitions among themselves: the Master sends them the partitions and which of these can be
+read, and ensures that no two consumers of a group are the same node. The invariant: every change of that has a new id
+at once, so that one comparison of ids shows a consumer whether it is up to date.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class ClientBalance:
-    """The three methods of client-balanced consumers; they say good-bye with method 6, as all consumers do."""
+    """The three methods of client-balanced consumers; they leave with method 6, as all consumers do."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ClientBalance:
         self._longest_wait_s = longest_wait_s
 
     def register(self, call: Call, request: RegisterRequestC2MV2) -> RegisterResponseM2CV2:
-        """Method 20. The checks and their order are the original's."""
+        """Serve method 20. The checks and their order are the original's."""
         client_id = responses.check_client_id(request.client_id)
         host = responses.check_host(request.host_name)
         name = responses.check_group_name(request.group_name)
@@ -111,7 +111,7 @@ class ClientBalance:
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
-        """Method 21: what is held, and what has changed; held back while nothing has, if its sender allows."""
+        """Serve method 21: record what the consumer holds, and respond with changes; held until there are any."""
         client_id, group = self._known(request.client_id, request.group_name)
         parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
         check_partitions(self._groups.brokers, client_id, group.terms.topics, sum(text.count(",") for text in parts))
@@ -128,7 +128,7 @@ class ClientBalance:
         )
 
     def part_meta(self, call: Call, request: GetPartMetaRequestC2M) -> GetPartMetaResponseM2C:
-        """Method 22: the partitions there are; counts as a sign of life."""
+        """Serve method 22: respond with the partitions there are; it counts as a heartbeat."""
         client_id, group = self._known(request.client_id, request.group_name)
         self._groups.record_use(group, client_id, call.connection)
         meta = _meta(group)
@@ -170,7 +170,7 @@ class ClientBalance:
         if not must and not (is_new or brokers) and is_sent:
             return False
         group.sent_rules[client_id] = rules
-        # One of ours learns of changes this way; all others ask (method 22), unless they have not for too long.
+        # One of ours learns of changes this way; all others request them (method 22), unless they have not for long.
         with_meta = request.max_wait_ms is not None or self._is_stale(group, client_id, reported)
         call.reply(
             encode(
@@ -189,30 +189,30 @@ class ClientBalance:
         return True
 
     def _is_stale(self, group: Group, client_id: str, reported: ClientSubRepInfo) -> bool:
-        """Whether a consumer that holds something has not renewed what it knows of the partitions for long."""
+        """True if a consumer that has partitions has not renewed its metadata of them for long."""
         assigned_ms = reported.lst_assigned_time
         if assigned_ms is None or assigned_ms < 0 or not group.holds(client_id):
             return False
         return self._clock.wall_ms() - assigned_ms > META_FORCE_UPDATE_S * 1000
 
     def _brokers_unless(self, known_id: int) -> tuple[str, ...]:
-        """The list of Brokers, for who does not have the present one."""
+        """Return the list of Brokers, unless the consumer has the current one."""
         if known_id == self._catalogue.broker_checksum:
             return ()
         return responses.broker_infos(self._catalogue.brokers.values())
 
     def _ops_task(self, group: Group, asked: OpsTaskInfo | None) -> OpsTaskInfo:
-        """What operators want of the group; always there, even when it is nothing."""
+        """Return the operators' requests to the group; always present, even when empty."""
         known_id = None if asked is None else asked.csm_frm_max_offset_ctrl_id
         return OpsTaskInfo(
             csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None,
-            # What stays as it is is left out here.
+            # Unchanged fields are left out.
             **{name: value for name, value in self._flow.ops_task(group.name, asked).items() if value != UNCHANGED},
         )
 
 
 def _meta(group: Group) -> PartitionMetadata:
-    assert group.meta is not None, "a client-balanced group has it from its first member on"
+    assert group.meta is not None, "a client-balanced group has metadata from its first member on"
     return group.meta
 
 
@@ -220,12 +220,12 @@ def _check_node(client_id: str, source_count: int, node_id: int) -> None:
     if source_count > 0 and not 0 <= node_id < source_count:
         raise RefusalError(
             Code.BAD_REQUEST,
-            f"{client_id} says that it is node {node_id} of {source_count}; nodes count from 0 to {source_count - 1}",
+            f"{client_id} says it is node {node_id} of {source_count}; nodes count from 0 to {source_count - 1}",
         )
 
 
 def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
-    """What a consumer says it holds; None when it says nothing of it. Raises FormatError."""
+    """Return the partitions that a consumer reports to hold; None if it reports none at all. Raises FormatError."""
     if info is None or not info.report_sub_info:
         return None
     return frozenset(
@@ -236,15 +236,15 @@ def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
 
 
 def refused_register(code: int, text: str) -> RegisterResponseM2CV2:
-    """A registration that is answered with a code other than 200."""
+    """Return a registration's response with a code other than 200."""
     return RegisterResponseM2CV2(err_code=code, err_msg=text)
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2CV2:
-    """A heartbeat that is answered with a code other than 200."""
+    """Return a heartbeat's response with a code other than 200."""
     return HeartResponseM2CV2(err_code=code, err_msg=text)
 
 
 def refused_part_meta(code: int, text: str) -> GetPartMetaResponseM2C:
-    """A question for the partitions that is answered with a code other than 200."""
+    """Return the response to method 22 with a code other than 200."""
     return GetPartMetaResponseM2C(err_code=code, err_msg=text)

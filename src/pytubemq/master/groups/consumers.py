@@ -1,6 +1,6 @@
-"""What consumers say to the Master, and what they are answered.
+"""Requests of server-balanced consumers to the Master, and their responses.
 
-The invariant: an event is told in an answer only, and counts as done only when the consumer sends its id back.
+The invariant: an event is sent in a response only, and counts as done only when the consumer sends its id back.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Consumers:
         self._longest_wait_s = longest_wait_s
 
     def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
-        """Method 4. The checks and their order are the original's."""
+        """Serve method 4. The checks and their order are the original's."""
         client_id = responses.check_client_id(request.client_id)
         host = responses.check_host(request.host_name)
         name = responses.check_group_name(request.group_name)
@@ -121,7 +121,7 @@ class Consumers:
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
-        """Method 5: first what was done, then what is held, then what is to be done next, if need be later."""
+        """Serve method 5: record the last event's result and the held partitions; respond with the next event."""
         client_id = responses.check_client_id(request.client_id)
         name = responses.check_group_name(request.group_name)
         group = self._groups.find(name, client_id)
@@ -135,7 +135,7 @@ class Consumers:
         self._groups.record_use(group, client_id, call.connection)
         check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
         held = parse_subscribed(request.subscribe_info) if request.report_subscribe_info else None
-        if held is not None:  # only then: what is not told anew is still remembered
+        if held is not None:  # otherwise the last report still counts
             self._groups.record_report(name, client_id, call.size_bytes)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
             failed = request.event.status == EVENT_FAILED
@@ -150,7 +150,7 @@ class Consumers:
         )
 
     def close(self, call: Call, request: CloseRequestC2M) -> CloseResponseM2C:
-        """Method 6; an unknown consumer is closed all the same."""
+        """Serve method 6; an unknown consumer is closed all the same."""
         client_id = responses.check_client_id(request.client_id)
         self._groups.leave(responses.check_group_name(request.group_name), client_id)
         return CloseResponseM2C(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
@@ -188,7 +188,7 @@ class Consumers:
         )
 
     def _broker(self, broker_id: int) -> BrokerInfo:
-        """Where a Broker is; one that only a consumer has told us of is nowhere, and can only be given up."""
+        """Return a Broker's address, or one that cannot work for a Broker that only a consumer named: it is revoked."""
         record = self._catalogue.brokers.get(broker_id)
         return BrokerInfo(broker_id, Address("0.0.0.0", DEFAULT_BROKER_PORT) if record is None else record.address)
 
@@ -219,7 +219,7 @@ class Consumers:
 
 
 def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[Partition, int]:
-    """Where a bound consumer wants to begin, by partition. Raises FormatError."""
+    """Return the offsets at which a bound consumer wants to begin, by partition. Raises FormatError."""
     if not terms.bound:
         return {}
     claims = parse_required_partition(request.required_partition or "")
@@ -232,5 +232,5 @@ def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[P
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2C:
-    """A heartbeat that is answered with a code other than 200."""
+    """Return a heartbeat's response with a code other than 200."""
     return HeartResponseM2C(success=False, err_code=code, err_msg=text)

@@ -1,7 +1,7 @@
-"""What consumers are told of flow control: the cluster's rules, and their group's.
+"""Flow-control rules in responses to consumers: the cluster's, and their group's.
 
-Rules go with an id, the serial id of the record they stand in; a consumer sends the ids that it has, and is sent the
-rules only where they differ. -2 stands for none. The fields and their conditions are the original's.
+Rules have an id, the serial id of their record; a consumer sends the ids that it has, and is sent the rules only where
+they differ. -2 means none. The fields and their conditions are the original's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FlowIds(NamedTuple):
 
 
 class FlowResponses:
-    """Reads the records of the cluster and of groups."""
+    """The flow-control fields of responses, by the records of the cluster and of groups."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -42,7 +42,7 @@ class FlowResponses:
     def consumer_fields(
         self, group: str, def_flow_check_id: int | None, group_flow_check_id: int | None
     ) -> Mapping[str, Any]:
-        """The fields for a consumer whose partitions the Master shares out; none for one that does not ask."""
+        """Return the fields for a server-balanced consumer; none if it does not request them."""
         if def_flow_check_id is None and group_flow_check_id is None:
             return {}
         ids = self.ids(group)
@@ -56,10 +56,10 @@ class FlowResponses:
         }
 
     def ops_task(self, group: str, asked: OpsTaskInfo | None) -> Mapping[str, Any]:
-        """The same fields for a consumer that shares out by itself.
+        """Return the fields for a client-balanced consumer.
 
-        What is switched off is left out, as the original does, unless the consumer still has rules of it: those are
-        taken back with -2.
+        Rules that are switched off are left out, as the original does, unless the consumer still has some: those are
+        withdrawn with -2.
         """
         had_default, had_group = (None, None) if asked is None else (asked.def_flow_check_id, asked.group_flow_check_id)
         ids = self.ids(group)

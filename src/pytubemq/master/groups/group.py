@@ -25,7 +25,7 @@ _REMEMBERED_GAPS = 4
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """What is known of a consumer beside what it holds; `node_id` only counts in a client-balanced group."""
+    """A consumer's registration; `node_id` only counts in a client-balanced group."""
 
     host: str
     peer: str
@@ -35,21 +35,21 @@ class MemberInfo:
 
 @dataclass(slots=True)
 class Pulse:
-    """How often a consumer speaks, and since when its connection is closed; seconds."""
+    """The rhythm of a consumer's heartbeats, and the time since when its connection is closed; seconds."""
 
     last_s: float
     lost_s: float | None = None
     gaps_s: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_GAPS))
 
     def beat(self, now_s: float) -> None:
-        """It spoke."""
+        """Record a heartbeat."""
         self.gaps_s.append(now_s - self.last_s)
         self.last_s = now_s
         self.lost_s = None
 
     @property
     def period_s(self) -> float:
-        """The longest of its last silences: its next word should come sooner than that."""
+        """Return the longest of its last pauses between heartbeats: the next one should come sooner than that."""
         return max(self.gaps_s, default=0.0)
 
 
@@ -57,7 +57,7 @@ class Pulse:
 class Group:
     """A group with at least one member.
 
-    `not_allocated` is true until a member has had partitions, in a bound group until all that was claimed is taken: so
+    `not_allocated` is true until a member has had partitions, in a bound group until all claimed ones are assigned: so
     long each of its consumers begins where it claims to.
     """
 
@@ -70,36 +70,36 @@ class Group:
     sent_rules: dict[str, FlowIds] = field(default_factory=dict)
     """The flow-control rules that were last sent to each member."""
     due_s: float | None = None
-    """When time changes something here by itself, seen from the last tick."""
+    """The time at which the next tick changes something here."""
     ticked_s: float = 0.0
     meta: PartitionMetadata | None = None
-    """What a client-balanced group is told of its partitions."""
+    """The partition metadata of a client-balanced group."""
     needs: int = 0
     """Consumers that must be there before the group gets anything; 0 = it has begun."""
     begun: bool = False
     from_max_id: int | None = None
-    """An operator wants the group to go on from the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
+    """When an operator moved the group to the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
 
     @property
     def kind(self) -> GroupKind:
-        """How the group shares its partitions."""
+        """The way in which the group shares its partitions."""
         return self.terms.kind
 
     @property
     def nodes(self) -> Mapping[int, str]:
-        """Which consumer is which node."""
+        """Return the consumers by node id."""
         return {info.node_id: name for name, info in self.members.items()}
 
     def holds(self, member: str) -> frozenset[Partition]:
-        """What a member holds: in a client-balanced group what it says."""
+        """Return the partitions that a member holds; in a client-balanced group those that it reports."""
         return self.view.members[member].holds
 
     def unread(self, member: str, broker_id: int, reads: Container[tuple[str, str, Partition]]) -> frozenset[Partition]:
-        """What a member holds at a Broker and is not among what that says is read: by group, client id, partition."""
+        """Return a member's partitions of a Broker without those in `reads`: (group, client id, partition)."""
         held = self.holds(member)
         return frozenset(p for p in held if p.broker_id == broker_id and (self.name, member, p) not in reads)
 
     def pending(self, member: str) -> str | None:
-        """The operation that a member was told and has not acknowledged."""
+        """Return the operation that a member was sent and has not acknowledged."""
         event = self.view.members[member].event
         return None if event is None else event.op.name

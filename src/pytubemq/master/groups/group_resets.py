@@ -1,7 +1,7 @@
-"""Moving a group to another place at all Brokers concerned, and what was moved before.
+"""Resets of a group's offsets at all Brokers concerned, and their history.
 
-The invariants: every Broker is asked first whether it can be done, and nothing is moved unless all say yes; what an
-answer says to be moved is durable at its Broker.
+The invariants: every Broker is first asked whether it can do it, and nothing is moved unless all can; what a response
+reports as moved is durable at its Broker.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _HINT: Final = "correct the request as the message says, then retry"
 
 
 class CannotResetError(TubeError):
-    """A Broker of the original: it has no such method."""
+    """A Broker of the original cannot reset offsets over RPC: it has no such method."""
 
 
 class GroupResets:
-    """Asks Brokers to move groups; `timeout_s` is what one Broker may take for one answer."""
+    """Resets through the Brokers; `timeout_s` bounds each response."""
 
     def __init__(self, pool: ConnectionPool, inspector: BrokerInspector, *, timeout_s: float) -> None:
         self._pool = pool
@@ -68,8 +68,8 @@ class GroupResets:
         """Move a group in these partitions; `brokers` has the address of each one's Broker.
 
         Raises:
-            BadRequestError: some partition has no such place, or its Broker cannot be asked this; nothing was moved.
-            UnavailableError: a Broker does not answer. The text says whether others have moved the group already.
+            BadRequestError: some partition has no such offset, or its Broker does not support it; nothing was moved.
+            UnavailableError: a Broker does not respond. The text says whether others have moved the group already.
         """
         wanted: dict[int, list[Partition]] = {}
         for partition in partitions:
@@ -110,7 +110,7 @@ class GroupResets:
         )
 
     async def history(self, brokers: Mapping[int, Address], group: str | None, *, most: int) -> ResetHistory:
-        """The newest moves of a group at these Brokers, newest first."""
+        """Return the newest resets of a group at these Brokers, newest first."""
         request = ResetHistoryRequest(client_id=CLIENT_ID, group_name=group, max_records=most)
         asked = sorted(brokers)
         answers = await asyncio.gather(
@@ -158,7 +158,7 @@ class GroupResets:
         dry_run: bool,
         done: dict[Partition, ResetResult],
     ) -> dict[Partition, ResetResult]:
-        """What each partition's Broker says."""
+        """Return the result of each partition from its Broker."""
 
         async def ask(broker_id: int) -> None:
             request = ResetOffsetsRequest(
@@ -184,14 +184,14 @@ class GroupResets:
         return done
 
     async def _ask(self, broker_id: int, address: Address, request: Any, response: type[R], method: Method) -> R:
-        """One Broker's answer. Raises TubeError, whose text names the Broker."""
+        """Return one Broker's response. Raises TubeError, whose text names the Broker."""
         name = f"broker {broker_id} at {address}"
         try:
             async with asyncio.timeout(self._timeout_s):
                 connection = await probed(self._pool, address, client_id=CLIENT_ID, timeout_s=self._timeout_s)
                 if Capability.RESET_OFFSETS not in connection.capabilities:
                     raise CannotResetError(
-                        f"{name} cannot be asked this: use its own page (/broker.htm?method=admin_set_offset)",
+                        f"{name} cannot reset offsets over RPC: use its own page (/broker.htm?method=admin_set_offset)",
                         code=Code.BAD_REQUEST,
                     )
                 answer: Any = await connection.request(
@@ -200,10 +200,10 @@ class GroupResets:
         except CannotResetError:
             raise
         except (TubeError, TimeoutError) as error:
-            reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
+            reason = str(error).splitlines()[0] if str(error) else f"no response within {self._timeout_s:g} s"
             raise UnavailableError(
                 f"{name}: {reason}",
-                hint="see whether that Broker runs (`pytubemq cluster health`), or name partitions of others",
+                hint="check whether that Broker runs (`pytubemq cluster health`), or name partitions of others",
                 code=Code.SERVICE_UNAVAILABLE,
             ) from error
         if not answer.success:
@@ -212,10 +212,10 @@ class GroupResets:
 
 
 def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:
-    """The partitions that are named: `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all if none is.
+    """Return the named partitions: `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all if none is named.
 
     Raises:
-        NotFoundError: there is none of a name.
+        NotFoundError: no partition has one of the names.
     """
     all_of_them = list(partitions)
     wanted: list[Partition] = []
@@ -260,7 +260,7 @@ def _moved(partition: Partition, result: ResetResult, ends: InspectedOffsets) ->
         partition=str(partition),
         old_offset=old,
         new_offset=new,
-        # who has confirmed nothing yet has all that is kept before him
+        # a group that has confirmed nothing has every stored message to read
         old_lag=None if most is None else messages_between(max(old or 0, least or 0), most),
         new_lag=None if most is None else messages_between(new, most),
     )

@@ -1,7 +1,7 @@
-"""The consumer groups: who is in which, and what each must be told.
+"""The consumer groups: their members, and the events that each must be sent.
 
 Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
-is answered in the same turn of the loop in which there is something to say.
+is answered in the same turn of the loop in which something changes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOREIGN_MARGIN_S = 1.0
-"""What a consumer that is not ours has beyond its own period to come back after its connection closed."""
+"""The grace period of a consumer that is not ours, beyond its own period, after its connection closed, in seconds."""
 
 
 class Groups:
@@ -109,7 +109,7 @@ class Groups:
         size_bytes: int = 0,
         origin: Origin = NOWHERE,
     ) -> Mismatch | None:
-        """A consumer registers, for the first time or again; None when it is in.
+        """Register a consumer, for the first time or again; return None when it is in.
 
         `claims` is where one of a bound group wants to begin.
         """
@@ -140,7 +140,7 @@ class Groups:
         return None
 
     def check_room(self, name: str, member: str, connection: Connection, size_bytes: int, origin: Origin) -> None:
-        """Whether a consumer that says so much may join. Raises RefusalError."""
+        """Check that a consumer with a registration of this size may join. Raises RefusalError."""
         self._connections.check_room((name, member), connection, most=self._max_per_connection)
         self._admission.check(consumer_key(name, member), size_bytes, origin)
 
@@ -149,7 +149,7 @@ class Groups:
         self._admission.record_report(consumer_key(name, member), size_bytes)
 
     def find(self, name: str, member: str) -> Group | None:
-        """The group of a registered consumer."""
+        """Return the group of a registered consumer."""
         group = self.groups.get(name)
         return group if group is not None and member in group.members else None
 
@@ -166,14 +166,14 @@ class Groups:
         self, group: Group, member: str, rebalance_id: int, *, failed: bool, holds: frozenset[Partition] | None
     ) -> None:
         """Record that a consumer carried out an event, or could not; `holds` if it reports what it has now."""
-        self._allocate(group)  # before, so that whoever is told something by this is told so
+        self._allocate(group)  # before, so that the events below already carry it
         self.apply(group, Failed(member, rebalance_id, holds) if failed else Acked(member, rebalance_id))
         if holds is not None and not failed:
             self.apply(group, Reported(member, holds))
         self._allocate(group)
 
     def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
-        """Whether so few consumers may read so many Brokers. Raises RefusalError."""
+        """Check that this number of consumers may read so many Brokers. Raises RefusalError."""
         needs = members_for_rate(self.brokers.consumable(topics)[0], self._catalogue.groups.get(name))
         if count < needs:
             raise RefusalError(
@@ -181,7 +181,7 @@ class Groups:
             )
 
     def leave(self, name: str, member: str) -> None:
-        """A consumer says good-bye; an unknown one may, too."""
+        """Remove a consumer that leaves; an unknown one is ignored."""
         group = self.find(name, member)
         if group is not None:
             logger.info("group %s: %s left", name, member)
@@ -198,19 +198,19 @@ class Groups:
             self.apply(group, Left(member))
 
     def next_event(self, group: Group, member: str) -> Event | None:
-        """What the consumer must be told now; it then counts as told."""
+        """Return the event that the consumer must be sent now, and count it as sent; None if there is none."""
         for action in self.apply(group, Asked(member)):
             if isinstance(action, Tell):
                 return action.event
         return None
 
     def hold(self, group: Group, member: str, wait_s: float, attempt: Attempt) -> None:
-        """Answer a heartbeat now if there is something to say, else later."""
+        """Answer a heartbeat now if something changed, else later."""
         self._admission.record_heartbeat(consumer_key(group.name, member))
         self.held.hold((group.name, member), wait_s, attempt)
 
     def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
-        """Let a group go on and carry out what follows; what must be told is handed back."""
+        """Apply a fact to a group and carry out what follows; return the events that must be sent."""
         now_s = self._clock.now_s()
         group.view, actions = apply(group.view, fact, now_s=now_s)
         if isinstance(fact, Tick):
@@ -235,11 +235,11 @@ class Groups:
     # --- what operators ask for ---------------------------------------------------------------------------------
 
     def client_balance_groups(self) -> tuple[str, ...]:
-        """The names of the groups that share their partitions among themselves."""
+        """Return the names of the client-balanced groups."""
         return tuple(sorted(name for name, group in self.groups.items() if group.kind is GroupKind.CLIENT_BALANCE))
 
     def consume_from_max(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Have client-balanced groups go on from the newest messages; which of them there are. Memory only."""
+        """Have client-balanced groups continue with the newest messages; return those that exist. In memory only."""
         now_ms = self._clock.wall_ms()
         found = [self.groups[name] for name in self.client_balance_groups() if name in set(names)]
         for group in found:
@@ -249,7 +249,7 @@ class Groups:
         return tuple(group.name for group in found)
 
     def rebalance(self, name: str, members: Iterable[str], rejoin_wait: int) -> tuple[str, ...]:
-        """Have members give up all they hold; which of them do, the others are not there or do so already.
+        """Revoke all partitions of members; return those affected, not unknown ones nor ones already revoked.
 
         Args:
             name: of the group.
@@ -258,7 +258,7 @@ class Groups:
 
         Raises:
             NotFoundError: there is no such group.
-            BadRequestError: its members share the partitions by themselves.
+            BadRequestError: its members share the partitions among themselves.
         """
         group = self.groups.get(name)
         if group is None:
@@ -275,14 +275,14 @@ class Groups:
     # --- what happens -------------------------------------------------------------------------------------------
 
     def partitions_changed(self) -> None:
-        """Brokers or topics changed."""
+        """Update all groups after a change of Brokers or topics."""
         for group in list(self.groups.values()):
             self._refresh(group)
 
     def broker_registered(self, broker_id: int, readers: Iterable[SubscribeInfo]) -> None:
-        """A Broker is new, or back: who holds something there that it does not know of may have lost it.
+        """Handle a new or returned Broker: members with partitions there that it does not know may have lost them.
 
-        Ours registers there again by itself. Others drop what the Broker does not know, and say so a minute later.
+        Ours register there again on their own. Others drop what the Broker does not know, and report so a minute later.
         """
         reads = {(info.group, info.consumer_id, info.partition) for info in readers}
         for name, group in list(self.groups.items()):
@@ -297,14 +297,14 @@ class Groups:
                 self.apply(group, Unread(unread))
 
     def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
-        """Flow control may be another: who waits and was told of other rules is answered."""
+        """Answer the waiting members that have outdated flow-control rules."""
         for group in list(self.groups.values()):
             now = rules(group.name)
             for member in [member for member, rules in group.sent_rules.items() if rules != now]:
                 self.held.wake((group.name, member))
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection broke."""
+        """Record that a connection broke."""
         self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
@@ -314,7 +314,7 @@ class Groups:
                 self.apply(group, Tick())
 
     def due_s(self) -> float | None:
-        """When `tick` has something to do next."""
+        """Return when `tick` has something to do next; None if nothing is due."""
         return min((group.due_s for group in self.groups.values() if group.due_s is not None), default=None)
 
     # --- inside -------------------------------------------------------------------------------------------------
@@ -329,12 +329,12 @@ class Groups:
             timing=self._timing,
             next_rebalance_id=self._next_rebalance_id,
         )
-        # Who shares the partitions without us is never told by us where to begin.
+        # A client-balanced group never gets offsets to begin at from the Master.
         group = self.groups[name] = Group(name, terms, view, not_allocated=planned)
         return group
 
     def _make_way(self, name: str, newcomer: str, node_id: int) -> None:
-        """A node whose connection has been closed for a while is taken to be dead when its successor asks to get in."""
+        """Release a node whose connection has been closed for a while, since its successor wants to join."""
         group = self.groups.get(name)
         holder = group.nodes.get(node_id, newcomer) if group is not None and group.terms.counts_nodes else newcomer
         if group is None or holder == newcomer:
@@ -351,26 +351,26 @@ class Groups:
                 self._learn(group, fact)
         else:
             group.meta = self._available.meta(group)
-            for member in list(group.members):  # who waits learns at once what has changed
+            for member in list(group.members):  # waiting members learn of the change at once
                 self.held.wake((group.name, member))
 
     def _learn(self, group: Group, fact: Fact) -> None:
         if group.view.members:
             self.apply(group, fact)
-        else:  # it is just being made: there is nobody to tell, and it must not end for that
+        else:  # it is being created: it has no member to notify, and must not end for that
             group.view, _ = apply(group.view, fact, now_s=self._clock.now_s())
 
     def _allocate(self, group: Group) -> None:
-        """Once something was taken, consumers begin where the group stopped; a bound one has its claims first."""
+        """Record that members now begin where the group stopped; in a bound group only once all claims are assigned."""
         if not group.view.reserving:
             group.not_allocated = False
 
     def _lost(self, key: Hashable) -> None:
-        """The connection of one of ours broke: it comes back at once, or never."""
+        """Handle a lost connection of one of our consumers: it comes back at once, or never."""
         self._connection_lost(key, None)
 
     def _foreign_lost(self, key: Hashable) -> None:
-        """The connection of another one broke: it does not notice before its next heartbeat."""
+        """Handle a lost connection of another consumer: it does not notice before its next heartbeat."""
         assert isinstance(key, tuple)
         group = self.find(*key)
         if group is not None:
@@ -394,7 +394,7 @@ class Groups:
         self._forget(group, action.member)
 
     def _forget(self, group: Group, member: str) -> None:
-        """A consumer that is still waiting learns at once that it must register again."""
+        """Forget a member; one that is waiting learns at once that it must register again."""
         key = (group.name, member)
         group.members.pop(member, None)
         group.pulses.pop(member, None)
@@ -404,7 +404,7 @@ class Groups:
         self.held.release(key)
 
     def _end(self, group: Group) -> None:
-        """The last one is gone: the group's terms are forgotten, its ids go on."""
+        """End a group whose last member is gone: its terms are forgotten, its ids go on."""
         self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
         if self.groups.get(group.name) is group:
             del self.groups[group.name]

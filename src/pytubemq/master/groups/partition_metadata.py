@@ -1,6 +1,6 @@
-"""What client-balanced consumers are told of their partitions: which there are, and which can be read now.
+"""Metadata of the partitions of client-balanced groups: which there are, and which can be read now.
 
-The invariants: all partitions of a topic are told, whether their Broker runs or not, so that every consumer of a group
+The invariants: all partitions of a topic are sent, whether their Broker runs or not, so that every consumer of a group
 divides the same set; the id changes with every change of the content, and only then.
 """
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers
 
 _STEP_MS = 10
-"""What a new id is higher than the last one when both fall into the same moment, as in the original."""
+"""The step to a new id when it falls into the same millisecond as the last one, as in the original."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """The topics of a group as they are told (`topicMetaInfoList`), known by an id."""
+    """The topics of a group in the form of the response (`topicMetaInfoList`), known by an id."""
 
     meta_id: int
     infos: tuple[str, ...]
@@ -36,13 +36,13 @@ def part_meta(
     before: PartitionMetadata | None,
     now_ms: int,
 ) -> PartitionMetadata:
-    """What a group should be told now; `before` when nothing has changed.
+    """Return the current metadata of a group; `before` itself when nothing has changed.
 
     Args:
-        topics: what the group subscribes to.
-        disabled: topics the group may not consume at the moment: told, but as not readable.
-        before: what it was told so far.
-        now_ms: the wall clock, which new ids come from.
+            topics: the group's subscription.
+            disabled: topics the group may not consume at the moment: included, but as not readable.
+            before: the metadata that it was sent last.
+            now_ms: the wall clock, from which new ids come.
     """
     infos = tuple(
         format_topic_meta_info(info)
@@ -55,7 +55,7 @@ def part_meta(
 
 
 def _readable(brokers: Brokers, topic: str) -> frozenset[int]:
-    """Where a topic can be read now; after a start also where a Broker is only on its way back to this Master."""
+    """Return the Brokers where a topic can be read now; after a start also those on their way back to this Master."""
     found = {
         place.broker_id
         for place in brokers.deployed(topic)

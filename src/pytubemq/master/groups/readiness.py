@@ -1,7 +1,7 @@
-"""How many consumers must be there before a group gets its first partitions.
+"""The number of consumers that must be there before a group gets its first partitions.
 
 A bound group waits for as many as its first member counted. Every group waits until no consumer would have to read from
-more Brokers than it may (`alwdBrokerClientRate` of the group's record). Both are asked only until they held once.
+more Brokers than it may (`alwdBrokerClientRate` of the group's record). Both apply only until they are met once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def needed_members(terms: Terms, available: Iterable[Partition], record: GroupRecord | None) -> int:
-    """How many consumers the group must have.
+    """Return how many consumers the group must have.
 
     Args:
         terms: what its members agree on.
@@ -31,7 +31,7 @@ def needed_members(terms: Terms, available: Iterable[Partition], record: GroupRe
 
 
 def members_for_rate(available: Iterable[Partition], record: GroupRecord | None) -> int:
-    """How many consumers it takes so that none has more Brokers than it may; counted by the topic with most Brokers."""
+    """Return how many consumers it takes so that none has more Brokers than allowed, by the topic with most Brokers."""
     places: dict[str, set[int]] = defaultdict(set)
     for partition in available:
         places[partition.topic].add(partition.broker_id)

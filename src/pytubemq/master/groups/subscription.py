@@ -1,6 +1,6 @@
-"""What a consumer of either kind says that it wants to read.
+"""The subscription that a consumer of either kind requests.
 
-The invariant: what passes names topics that lie on some Broker, and filters no other.
+The invariant: an accepted subscription names topics that are on some Broker, and filters no other.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Subscription = tuple[frozenset[str], "Mapping[str, frozenset[str]]"]
 def check_subscription(
     brokers: Brokers, client_id: str, topic_list: Sequence[str], topic_condition: Sequence[str]
 ) -> Subscription:
-    """The topics, and the filter items of those that are filtered.
+    """Return the topics, and the filter items of those that are filtered.
 
     Raises:
-        RefusalError: no topic (400), one that lies nowhere (431), or a filter of another topic (400).
-        FormatError: a condition is none.
+        RefusalError: no topic (400), one that is on no Broker (431), or a filter of another topic (400).
+        FormatError: a condition is malformed.
     """
     topics = responses.check_topics(topic_list, client=client_id)
     if not topics:

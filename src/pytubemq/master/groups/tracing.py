@@ -1,4 +1,4 @@
-"""The Master's orders to consumers, as the log and the stories of groups and partitions tell them."""
+"""The Master's orders to consumers in the log and in the traces of groups and partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def record_event(group: str, action: Tell) -> None:
-    """Record an event that tells a consumer to take, or to give up, partitions."""
+    """Record an event that assigns partitions to a consumer, or revokes them."""
     event, member = action.event, action.member
     logger.info(
         "group %s: event %d for %s: %s, %d partitions",

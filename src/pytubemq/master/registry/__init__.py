@@ -1,1 +1,1 @@
-"""What an administrator may change, as plain functions with their rules; no HTTP in here."""
+"""Changes that an administrator may make, as plain functions with their rules; no HTTP in here."""

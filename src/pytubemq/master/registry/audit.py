@@ -1,4 +1,4 @@
-"""Who asks for a change, and what that leaves on a record.
+"""The author and time of a change, and their stamp on a record.
 
 Times are ms since 1970. The serial id is not set here: the catalogue renews it when it stores the record.
 """
@@ -13,7 +13,7 @@ from pytubemq.model.records import Stamp
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A change is asked for by `user` at `ms`.
+    """A change requested by `user` at `ms`.
 
     A new record may name somebody else as the one who changed it last (`modify_user`, `modify_ms`); without, it is
     who made it.
@@ -26,7 +26,7 @@ class Audit:
     modify_ms: int = 0
 
     def made(self) -> Stamp:
-        """The stamp of a new record."""
+        """Return the stamp of a new record."""
         return Stamp(
             create_user=self.user,
             create_ms=self.ms,
@@ -36,6 +36,6 @@ class Audit:
         )
 
     def changed(self, stamp: Stamp) -> Stamp:
-        """The stamp of a record that is changed; its version stays unless another is given."""
+        """Return the stamp of a changed record; its version stays unless another is given."""
         version = stamp.data_version_id if self.data_version_id == UNDEFINED else self.data_version_id
         return replace(stamp, modify_user=self.user, modify_ms=self.ms, data_version_id=version)

@@ -1,4 +1,4 @@
-"""The Brokers of the cluster: their records, and what an operator may do with them."""
+"""The records of Brokers, and the changes that an operator may make to them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HISTORY_PARTITIONS = 10
-"""Of the original's own topic, which every Broker that an operator adds gets."""
+"""The partitions of the original's own topic, which every Broker that an operator adds gets."""
 MAX_BROKER_ID = 2**31 - 1
 _IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """A Broker to be added, or what is to become different about one; None is as the cluster says, or as it is.
+    """A Broker to be added, or the changes to one; None is the cluster's default, or no change.
 
     An id of None or 0 is made of the address.
     """
@@ -68,7 +68,7 @@ class BrokerRegistry:
         self._rooms = rooms
 
     async def add(self, specs: Sequence[tuple[BrokerSpec, Audit]]) -> list[Outcome]:
-        """Enter Brokers, with the original's own topic on each, as drafts unless said otherwise.
+        """Add Brokers, with the original's own topic on each, as drafts unless the request sets another status.
 
         Several Brokers may run at one host, on ports of their own. One whose servers would share a port is left out
         (407). A Broker that entered on its own may be entered once more, by an operator who knows it: what it carries
@@ -103,7 +103,7 @@ class BrokerRegistry:
         return found
 
     async def update(self, specs: Iterable[tuple[BrokerSpec, Audit]]) -> list[Outcome]:
-        """Change what is given; the host stays."""
+        """Apply the given changes; the host stays."""
         return await self._change(specs, self._changed)
 
     async def set_status(self, broker_ids: Iterable[int], status: ManageStatus, *, by: Audit) -> list[Outcome]:
@@ -113,7 +113,7 @@ class BrokerRegistry:
     async def set_read_or_write(
         self, broker_ids: Iterable[int], *, publish: bool | None, subscribe: bool | None, by: Audit
     ) -> list[Outcome]:
-        """Switch writing and reading one by one; what a Broker has already is no error."""
+        """Switch writing and reading individually; no error where nothing changes."""
 
         def switch(spec: BrokerSpec, record: BrokerRecord) -> BrokerRecord | Outcome:
             if record.manage_status is ManageStatus.DRAFT:
@@ -125,7 +125,7 @@ class BrokerRegistry:
         return await self._change([(BrokerSpec(broker_id), by) for broker_id in broker_ids], switch)
 
     def reload(self, broker_ids: Iterable[int]) -> list[Outcome]:
-        """Tell Brokers their configuration once more."""
+        """Send Brokers their configuration once more."""
         found = []
         for broker_id in broker_ids:
             record = self._catalogue.brokers.get(broker_id)
@@ -140,14 +140,14 @@ class BrokerRegistry:
         return found
 
     def release_forbidden(self, broker_ids: Iterable[int]) -> None:
-        """Let Brokers go that were forbidden something for the faults they reported; their status stays."""
+        """Lift the restrictions that Brokers got for the faults they reported; their status stays."""
         for broker_id in broker_ids:
             self._rooms.release_forbidden(broker_id)
 
     async def delete(self, broker_ids: Iterable[int], *, with_topics: bool) -> list[Outcome]:
-        """Delete records; `with_topics` deletes the topics' places there too, and leaves the Broker's files.
+        """Delete records; `with_topics` deletes the topics' deployments there too, and leaves the Broker's files.
 
-        A Broker nobody knows is deleted already.
+        An unknown Broker counts as deleted.
         """
         return [await self._delete(broker_id, with_topics=with_topics) for broker_id in broker_ids]
 
@@ -282,7 +282,7 @@ def _ports(record: BrokerRecord) -> tuple[int, int, int]:
 
 
 def _clash(record: BrokerRecord) -> Outcome | None:
-    """The refusal of a Broker whose pages have the port of another of its servers."""
+    """Return the refusal of a Broker whose pages have the port of another of its servers; None if they do not."""
     if record.web_port not in (record.address.port, record.tls_port):
         return None
     text = f"brokerWebPort {record.web_port} is also brokerPort or brokerTLSPort: give each server its own port"
@@ -303,7 +303,7 @@ def _unknown(broker_id: int) -> Outcome:
 
 
 def _id_of(host: str) -> int:
-    """An IPv4 address as the original makes an id of it: read as a signed number, without the sign."""
+    """Return the id that the original makes of an IPv4 address: its absolute value as a signed number."""
     number = int(IPv4Address(host))
     number = 2**32 - number if number >= 2**31 else number
     if not 0 < number <= MAX_BROKER_ID:
@@ -312,7 +312,7 @@ def _id_of(host: str) -> int:
 
 
 def _changed(spec: BrokerSpec, record: BrokerRecord) -> BrokerRecord | Outcome:
-    """The record with what is given; an outcome where the status may not follow the one it has."""
+    """Return the record with the given changes; an outcome where the status may not follow the current one."""
     key = _key(record)
     status = record.manage_status if spec.manage_status is None else spec.manage_status
     if record.manage_status is ManageStatus.DRAFT and status not in (ManageStatus.DRAFT, ManageStatus.ONLINE):
@@ -332,7 +332,7 @@ def _changed(spec: BrokerSpec, record: BrokerRecord) -> BrokerRecord | Outcome:
 
 
 def _switched(record: BrokerRecord, *, publish: bool | None, subscribe: bool | None) -> BrokerRecord:
-    """The record with the status that allows just this; what is not given stays."""
+    """Return the record with the status that allows just this; a None stays as it is."""
     pair = (
         record.manage_status.publishes if publish is None else publish,
         record.manage_status.subscribes if subscribe is None else subscribe,

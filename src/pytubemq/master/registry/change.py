@@ -32,7 +32,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[R]):
-    """What becomes of one target: its outcome, and the record to put or to delete, if any."""
+    """The decision about one target: its outcome, and the record to put or to delete, if any."""
 
     outcome: Outcome
     put: R | None = None
@@ -47,14 +47,14 @@ class Staged(Generic[K, R]):
     puts: dict[K, R] = field(default_factory=dict)
     deletes: dict[K, R] = field(default_factory=dict)
     added: int = 0
-    """How many more there will be than there are."""
+    """The number of records that this change adds, less those that it deletes."""
 
     def get(self, key: K) -> R | None:
-        """A record as it will be."""
+        """Return a record as it will be; None if there will be none."""
         return self.puts.get(key) or (None if key in self.deletes else self.stored.get(key))
 
     def take(self, key: K, step: Step[R]) -> None:
-        """Let a step count."""
+        """Record a step."""
         was_there, is_there = self.get(key) is not None, step.put is not None
         if is_there or step.delete is not None:
             self.added += is_there - was_there
@@ -77,9 +77,9 @@ async def change(
     most: int = MAX_RECORDS,
     along: Callable[[Iterable[R]], Iterable[Record]] = lambda _: (),
 ) -> list[Outcome]:
-    """Decide about every target in turn and store what came of it.
+    """Decide about every target in turn and store the result.
 
-    `most` is how many records there may be; `along` names records that those put need.
+    `most` is the largest number of records allowed; `along` returns records that those put need.
     """
     found: list[Outcome] = []
     touched: list[int] = []
@@ -87,7 +87,7 @@ async def change(
         staged = Staged(stored)
         for number, target in enumerate(targets, 1):
             if number % TARGETS_A_TURN == 0:
-                await asyncio.sleep(0)  # others have their turn; none of them changes a record
+                await asyncio.sleep(0)  # lets other tasks run; none of them changes a record
             known = staged.get(key(target))
             step = decide(target, known)
             if known is None and step.put is not None and len(stored) + staged.added >= most:

@@ -24,7 +24,7 @@ class ClusterRegistry:
 
     @property
     def is_set(self) -> bool:
-        """Whether anything was ever set; until then the built-in values hold."""
+        """True if an operator has ever set anything; until then the built-in values apply."""
         return self._catalogue.cluster.stamp.serial_id >= 0
 
     async def set_defaults(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
@@ -38,7 +38,7 @@ class ClusterRegistry:
         return await self._put(given, props.over(BUILT_IN_PROPS), by=by)
 
     async def update_defaults(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
-        """Change what is given, fields of `ClusterRecord` and properties, and leave the rest.
+        """Change the given fields of `ClusterRecord` and properties, and leave the rest.
 
         Raises:
             BadRequestError: a Broker's pages would have the port of another of its servers, or nothing would change.
@@ -46,7 +46,7 @@ class ClusterRegistry:
         return await self._put(given, props, by=by)
 
     async def alter(self, change: TopicChange, *, by: Audit) -> None:
-        """Change the cluster's defaults for topics; what is so already stays, without an error.
+        """Change the cluster's defaults for topics; no error where nothing changes.
 
         A property that a change gives up gets its built-in value.
         """
@@ -77,7 +77,7 @@ class ClusterRegistry:
             if wanted == now and self.is_set:
                 raise BadRequestError(
                     "the cluster's defaults are as asked for already",
-                    hint="nothing has to be done",
+                    hint="nothing to do",
                     code=Code.BAD_REQUEST,
                 )
             stamp = by.changed(now.stamp) if self.is_set else by.made()

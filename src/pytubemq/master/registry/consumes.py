@@ -1,8 +1,8 @@
-"""What groups may do with topics: the records of consuming, and the older lists that are views of them.
+"""Rules about which groups may consume which topics, and the older lists that are views of them.
 
-The rules are the original's: a record is for a topic that lies on some Broker; a new one brings along the records of
+The rules are the original's: a record is for a topic that is on some Broker; a new one brings along the records of
 its topic and its group where they are missing. The lists of allowed and of denied groups are the same records with
-consuming on or off, and to take a group off a list is to flip it.
+consuming on or off; removing a group from a list flips it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHOWN_TOPICS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeChange:
-    """What shall hold for a group and a topic; None = as it is, or as the default is."""
+    """The requested settings for a group and a topic; None = unchanged, or the default."""
 
     group: str
     topic: str
@@ -47,11 +47,11 @@ class ConsumeChange:
         return self.group, self.topic
 
     def made(self) -> ConsumeRecord:
-        """The record that this makes where there is none."""
+        """Return the record that this creates where there is none."""
         return self.over(ConsumeRecord(self.group, self.topic, stamp=self.by.made()))
 
     def over(self, record: ConsumeRecord) -> ConsumeRecord:
-        """A record with what this says; its stamp stays."""
+        """Return a record with these changes; its stamp stays."""
         values: dict[str, Any] = {
             "consume_enable": self.consume_enable,
             "disable_csm_rsn": self.reason,
@@ -65,13 +65,13 @@ _Decide = Callable[[ConsumeChange, ConsumeRecord | None], Step[ConsumeRecord]]
 
 
 class ConsumeRegistry:
-    """Changes of the records of consuming. Outcomes have the key (group, topic)."""
+    """Changes of the records of consuming. An outcome's key is (group, topic)."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
     async def add(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
-        """New records: 402 where there is one. Raises NotFoundError: a topic lies on no Broker."""
+        """Add records: 402 where there is one. Raises NotFoundError: a topic is on no Broker."""
         return await self._new(changes, _add)
 
     async def update(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
@@ -79,23 +79,23 @@ class ConsumeRegistry:
         return await self._change(changes, _update)
 
     async def put(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
-        """Make or change records, whatever there is. Raises NotFoundError: a topic lies on no Broker."""
+        """Add or change records. Raises NotFoundError: a topic is on no Broker."""
         return await self._new(changes, _put)
 
     async def set(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
-        """The same, with 403 where nothing would change."""
+        """Add or change records as `put` does, but with 403 where nothing would change."""
         return await self._new(changes, _set)
 
     async def flip(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
-        """Change records where there are any; done where there are none."""
+        """Change records where there are any; succeed where there are none."""
         return await self._change(changes, _flip)
 
     async def delete(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
-        """Delete records; done where there are none."""
+        """Delete records; succeed where there are none."""
         return await self._change(changes, _delete)
 
     def find(self, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> list[ConsumeRecord]:
-        """The records of these groups and topics, none named = all; by group and topic."""
+        """Return the records of these groups and topics, none named = all; by group and topic."""
         wanted_groups, wanted_topics = frozenset(groups), frozenset(topics)
         found: Iterable[ConsumeRecord]
         if wanted_topics:
@@ -130,7 +130,7 @@ class ConsumeRegistry:
         )
 
     def _missing(self, records: Iterable[ConsumeRecord]) -> list[Record]:
-        """The records of topics and groups that these need and that are not there."""
+        """Return the records of topics and groups that these need and that do not exist."""
         found: dict[object, Record] = {}
         for record in records:
             stamp = Stamp(

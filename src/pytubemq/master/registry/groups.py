@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """What shall hold for a group; None = as it is, or as the default is. `flow_ctrl_info` are checked rules."""
+    """The requested settings for a group; None = unchanged, or the default. `flow_ctrl_info` are checked rules."""
 
     group: str
     by: Audit
@@ -34,7 +34,7 @@ class GroupChange:
     flow_ctrl_info: str | None = None
 
     def over(self, record: GroupRecord) -> GroupRecord:
-        """A record with what this says; its stamp stays."""
+        """Return a record with these changes; its stamp stays."""
         values: dict[str, Any] = {
             "res_check_enable": self.res_check_enable,
             "alwd_broker_client_rate": self.alwd_broker_client_rate,
@@ -49,13 +49,13 @@ _Decide = Callable[[GroupChange, GroupRecord | None], Step[GroupRecord]]
 
 
 class GroupRegistry:
-    """Changes of the records of groups. Outcomes have the key (group,)."""
+    """Changes of the records of groups. An outcome's key is (group,)."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
     async def add(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """New records: 402 where there is one."""
+        """Add records: 402 where there is one."""
         return await self._change(changes, self._add)
 
     async def update(self, changes: Sequence[GroupChange]) -> list[Outcome]:
@@ -74,10 +74,10 @@ class GroupRegistry:
         return await self._change(changes, _remove_rules)
 
     async def delete(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Delete records: 405 while the group has a record of consuming; done where there are none."""
+        """Delete records: 405 while the group has a record of consuming; succeed where there are none."""
 
         @cache
-        def busy() -> frozenset[str]:  # looked at when nobody else changes a record any more
+        def busy() -> frozenset[str]:  # evaluated when nobody else can change a record
             return frozenset(group for group, _ in self._catalogue.consumes)
 
         def decide(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
@@ -89,7 +89,7 @@ class GroupRegistry:
         return await self._change(changes, decide)
 
     def find(self, groups: Iterable[str] = ()) -> list[GroupRecord]:
-        """The records of these groups, none named = all; by name."""
+        """Return the records of these groups, none named = all; by name."""
         wanted = frozenset(groups)
         return [record for name, record in sorted(self._catalogue.groups.items()) if not wanted or name in wanted]
 

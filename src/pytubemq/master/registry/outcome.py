@@ -1,9 +1,8 @@
-"""What became of one target of a change.
+"""The outcome of a change for one target.
 
-The codes are the original's: 200 done, 201 done and nothing was different, 401 not found, 402 there already, 403 not
-changed, 404 something that depends on it is left, 405 something it needs is missing, 406 not in this state, 407 not
-with this value, 408 values that contradict each other, 501 the store failed, 502 the store has no such record, 599
-unknown.
+The codes are the original's: 200 done, 201 done without any difference, 401 not found, 402 already exists, 403
+unchanged, 404 something still depends on it, 405 something it needs is missing, 406 wrong state, 407 wrong value, 408
+contradictory values, 501 the store failed, 502 the store has no such record, 599 unknown.
 """
 
 from __future__ import annotations
@@ -35,5 +34,5 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the target is now as was asked."""
+        """True if the target is now as requested."""
         return self.code in (DONE, DONE_UNCHANGED)

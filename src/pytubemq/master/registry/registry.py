@@ -1,4 +1,4 @@
-"""All that an administrator may change, by what it is about."""
+"""All changes that an administrator may make, by subject."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Registry:
 
 
 def make_registry(catalogue: Catalogue, brokers: Brokers) -> Registry:
-    """The registries of one Master."""
+    """Create the registries of one Master."""
     return Registry(
         ClusterRegistry(catalogue),
         BrokerRegistry(catalogue, brokers),

@@ -1,6 +1,6 @@
-"""What is to become different about a topic, or about the defaults of all topics: read from what somebody asked for.
+"""Requested changes to a topic, or to the defaults of all topics.
 
-The invariant: a change that exists can be made: its numbers are within bounds, its policy is in normal form.
+The invariant: a change that exists can be applied: its numbers are within bounds, its policy is in normal form.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.policy import check_delete_policy
 
 DEFAULT: Final = "default"
-"""The word with which a topic goes back to what the layer below says."""
+"""The value that removes a topic's own setting, so that the layer below applies again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChange:
-    """What was given; `props` are fields of `TopicProps` with their new values, None = as the layer below says."""
+    """The given changes; `props` are fields of `TopicProps` with their new values, None = use the layer below."""
 
     props: dict[str, Any]
     max_message_bytes: int | None = None
@@ -32,10 +32,10 @@ def topic_change(
     delete_policy: str | None = None,
     durability: str | None = None,
 ) -> TopicChange:
-    """A change as it was asked for; None = stays, and the word `default` = as the layer below says.
+    """Return the requested change; None = stays, and the word `default` = use the layer below.
 
     Raises:
-        BadRequestError: a number is out of its range, or a text is no policy or no durability.
+        BadRequestError: a number is out of its range, or a text is not a policy or not a durability.
     """
     props: dict[str, Any] = {}
     if partitions is not None:
@@ -51,7 +51,7 @@ def topic_change(
 
 
 def check_range(name: str, value: int, most: int) -> None:
-    """A number from 1 on. Raises BadRequestError."""
+    """Check that a number is between 1 and `most`. Raises BadRequestError."""
     if not 1 <= value <= most:
         raise BadRequestError(f"{name} is {value}", hint=f"it must be between 1 and {most}", code=Code.BAD_REQUEST)
 

@@ -1,10 +1,9 @@
-"""A topic from its creation to its removal, as one step for who asks: records, and the wait for the Brokers.
+"""A topic from its creation to its removal, each as one step for the caller: records, and the wait for the Brokers.
 
 The invariants: a topic that `create` has returned can be produced to and consumed at once, at the Brokers that were not
-late; what `alter` has returned is
-in force on every Broker that is online; one that `delete` has
-returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself, also
-when the Master restarts meanwhile: all of it is in the records.
+late; a change that `alter` has returned is in force on every Broker that is online; a topic that `delete` has returned
+as removed is on no Broker any more. A wait may end while work is under way; that goes on automatically, also after a
+restart of the Master, since all of it is in the records.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 API_USER = "jsonApi"
-"""Who makes what is made through the JSON API."""
+"""The user name on records that are made through the JSON API."""
 _IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
 class TopicLife:
-    """Makes and removes topics; `changed` is called after whatever may end a wait."""
+    """Creation, change and removal of topics; `changed` is called after anything that may end a wait."""
 
     def __init__(self, catalogue: Catalogue, brokers: Brokers, settings: MasterSettings, clock: Clock) -> None:
         self._catalogue = catalogue
@@ -57,7 +56,7 @@ class TopicLife:
         self._change = asyncio.Event()
 
     def changed(self) -> None:
-        """A record, or what a Broker has reported, is a different one."""
+        """Wake the waits: a record, or a Broker's report, has changed."""
         self._change.set()
 
     # --- creation -----------------------------------------------------------------------------------------------
@@ -68,8 +67,8 @@ class TopicLife:
         A Broker that is late is named as not ready where another one has the topic, and nobody waits for it again
         before it has taken a change.
 
-        A record that is left of a topic which is nowhere any more is taken as it is: its access control goes on to
-        hold, and so does its size limit unless another is given.
+        A record that is left of a topic without Brokers is used as it is: its access control still applies, and so does
+        its size limit unless another is given.
 
         Raises:
             MessageError: not a topic name.
@@ -103,7 +102,7 @@ class TopicLife:
             in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
             on = [broker_id for broker_id in in_use if self._brokers.can_take_topics(broker_id)]
             online = [broker_id for broker_id in on if self._online(broker_id)]
-            if not online:  # unproven Brokers are better than none
+            if not online:  # unproven Brokers are better than no Brokers
                 online = [broker_id for broker_id in in_use if self._online(broker_id)]
                 on = [*on, *online]
             if not online:
@@ -166,7 +165,7 @@ class TopicLife:
         """Wait until a Broker in use is online, if this Master has just started.
 
         The Brokers of a cluster that starts as a whole register a moment after their Master, or find it again after
-        its restart. Nothing is waited for where no topic could be created anyway.
+        its restart. It does not wait where no topic could be created anyway.
         """
         if self._any_online() or all(self._catalogue.deployed(name) for name in names):
             return
@@ -226,7 +225,7 @@ class TopicLife:
     async def alter(self, name: str, change: TopicChange) -> None:
         """Change a topic wherever it is in use, and wait until the Brokers online have taken it up.
 
-        What is so already stays as it is, without an error.
+        No error where nothing changes.
 
         Raises:
             NotFoundError: there is no such topic.
@@ -244,13 +243,13 @@ class TopicLife:
             if not places:
                 raise BadRequestError(
                     f"topic {name} is in use on no Broker",
-                    hint="bring it back with admin_redo_deleted_topic_deploy_info, or create it anew",
+                    hint="bring it back with admin_redo_deleted_topic_deploy_info, or create it again",
                     code=Code.BAD_REQUEST,
                 )
             puts: list[Record] = [self._altered(place, change) for place in places]
             puts.append(self._record(name, change.max_message_bytes, self._stamp()))
             before: list[Record] = [*places, record]
-            # A record whose stamp alone would change is left alone.
+            # A record is not written if only its stamp would change.
             changed = [new for new, old in zip(puts, before, strict=True) if replace(new, stamp=old.stamp) != old]
             await self._catalogue.apply(changed)
             on = [place.broker_id for place in places if self._online(place.broker_id)]
@@ -314,13 +313,13 @@ class TopicLife:
         return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
 
     def _late(self, topic: str, online: Iterable[int]) -> list[int]:
-        """Which of these Brokers have not reported the topic with all its partitions."""
+        """Return those of these Brokers that have not reported the topic with all its partitions."""
         places = self._catalogue.deployed(topic)
         configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
         return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
 
     def _behind(self, online: Iterable[int]) -> list[int]:
-        """Which of these Brokers have not reported the configuration that they were given last."""
+        """Return those of these Brokers that have not reported the configuration that they were given last."""
         runs = {broker: self._brokers.runs.get(broker) for broker in online}
         return [broker for broker, run in runs.items() if run is None or not run.in_sync]
 
@@ -417,7 +416,7 @@ class TopicLife:
         )
 
     def _waited_for(self, name: str) -> list[int]:
-        """The Brokers that will soon have removed a topic."""
+        """Return the Brokers that will soon have removed a topic."""
         return [broker_id for broker_id in self._catalogue.deployed(name) if self._online(broker_id)]
 
     def _pending(self, name: str) -> list[PendingRemoval]:
@@ -441,7 +440,7 @@ class TopicLife:
         return left()
 
     def _timeout_s(self, broker_ids: Collection[int]) -> float:
-        """How long Brokers may take; one whose heartbeats cannot be held hears of a change with its next one only."""
+        """Return the time that Brokers get, longer if the heartbeats of one cannot be held: it learns of changes later."""
         settings = self._settings
         runs = [self._brokers.runs.get(broker_id) for broker_id in broker_ids]
         if all(run.holds_heartbeats for run in runs if run is not None):

@@ -1,7 +1,7 @@
-"""The topics: their records, their places on Brokers, and how a place goes away.
+"""The topics: their records, their deployments on Brokers, and the removal of these.
 
-The rules are the original's: partitions and stores only grow; a place is soft deleted only while nothing uses it,
-removed only when it is soft deleted, and its record goes when the Broker has said that the data is gone.
+The rules are the original's: partitions and stores only grow; a deployment is soft deleted only while nothing uses it,
+removed only when it is soft deleted, and its record goes when the Broker has reported that the data is gone.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Record
 
 SYSTEM_USER = "systemSelf"
-"""Who makes what the system needs; the original's name."""
+"""The user name on records that the system needs; the original's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic's record, or what is to become different about it; None is the default, or as it is.
+    """A topic's record, or the changes to it; None is the default, or no change.
 
     A `topic_name_id` of UNDEFINED, which topics have whose records came along with a place, is for new records.
     """
@@ -47,7 +47,7 @@ class TopicSpec:
     max_message_bytes: int | None = None
 
     def over(self, record: TopicRecord) -> TopicRecord:
-        """A record with what this says; its stamp stays."""
+        """Return a record with these changes; its stamp stays."""
         auth, name_id = self.enable_auth_control, self.topic_name_id
         return replace(
             record,
@@ -59,7 +59,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class DeploySpec:
-    """A topic's place on a Broker, or what is to become different about it."""
+    """A topic's deployment on a Broker, or the changes to it."""
 
     topic: str
     broker_id: int
@@ -67,7 +67,7 @@ class DeploySpec:
 
     @property
     def key(self) -> tuple[int, str]:
-        """Of its outcome."""
+        """The key of its outcome."""
         return (self.broker_id, self.topic)
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ _Decide = Callable[[DeploySpec, Audit, DeployRecord | None], Step[DeployRecord]]
 
 
 def new_topic(topic: str, catalogue: Catalogue, by: Audit, spec: TopicSpec | None = None) -> TopicRecord:
-    """The record of a topic that there is none of yet."""
+    """Return the record of a new topic."""
     spec = spec or TopicSpec(topic, topic_name_id=UNDEFINED)
     return TopicRecord(
         topic,
@@ -90,12 +90,12 @@ def new_topic(topic: str, catalogue: Catalogue, by: Audit, spec: TopicSpec | Non
 
 
 class TopicRegistry:
-    """Rules for topics. An outcome's key is (brokerId, topic) for places, (topic,) for topics."""
+    """Changes of topics. An outcome's key is (brokerId, topic) for deployments, (topic,) for topics."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
-    # --- places -------------------------------------------------------------------------------------------------
+    # --- deployments --------------------------------------------------------------------------------------------
 
     async def deploy(self, specs: Sequence[tuple[DeploySpec, Audit]]) -> list[Outcome]:
         """Put topics on Brokers; a topic that is new gets its record."""
@@ -111,15 +111,15 @@ class TopicRegistry:
         return await self._change(specs, self._existing(self._grow))
 
     async def soft_delete(self, specs: Sequence[tuple[DeploySpec, Audit]]) -> list[Outcome]:
-        """Take topics off Brokers that nobody may use any more; their data stays."""
+        """Take topics off Brokers where nobody may use them any more; their data stays."""
         return await self._change(specs, self._existing(self._soft_delete))
 
     async def restore(self, specs: Sequence[tuple[DeploySpec, Audit]]) -> list[Outcome]:
-        """Bring back what is soft deleted; it is used again once its accept flags are set."""
+        """Bring back soft-deleted deployments; they are used again once their accept flags are set."""
         return await self._change(specs, self._existing(_restore))
 
     async def remove(self, specs: Sequence[tuple[DeploySpec, Audit]]) -> list[Outcome]:
-        """Have Brokers delete the data of what is soft deleted."""
+        """Have Brokers delete the data of soft-deleted deployments."""
         existing = self._existing(_remove)
 
         def decide(spec: DeploySpec, by: Audit, record: DeployRecord | None) -> Step[DeployRecord]:
@@ -203,7 +203,7 @@ class TopicRegistry:
     # --- topics -------------------------------------------------------------------------------------------------
 
     async def add(self, specs: Sequence[tuple[TopicSpec, Audit]]) -> list[Outcome]:
-        """Make records of topics."""
+        """Add records of topics."""
 
         def decide(spec: TopicSpec, by: Audit, record: TopicRecord | None) -> Step[TopicRecord]:
             if record is not None:
@@ -223,7 +223,7 @@ class TopicRegistry:
         return await self._change_topics(specs, decide)
 
     async def put(self, specs: Sequence[tuple[TopicSpec, Audit]]) -> list[Outcome]:
-        """Change records of topics or make them."""
+        """Change records of topics, or add them."""
 
         def decide(spec: TopicSpec, by: Audit, record: TopicRecord | None) -> Step[TopicRecord]:
             if record is None:
@@ -244,7 +244,7 @@ class TopicRegistry:
         return await self._change_topics(specs, decide)
 
     async def delete(self, topics: Iterable[str], *, by: Audit) -> list[Outcome]:
-        """Delete records of topics that are nowhere; one without a record is deleted already."""
+        """Delete records of topics that are on no Broker; succeed where there is no record."""
 
         def decide(spec: TopicSpec, _: Audit, record: TopicRecord | None) -> Step[TopicRecord]:
             places = len(self._catalogue.deployed(spec.topic))

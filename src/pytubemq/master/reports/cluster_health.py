@@ -1,6 +1,6 @@
 """The verdict on the cluster: healthy, or what is not as it should be.
 
-The invariant: each reason names the thing, says what is wrong with it, and what to do.
+The invariant: each reason names the thing, its problem, and the remedy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_SHOWN = 8
 
 
 class ClusterHealth:
-    """Reads the other rooms; changes nothing but `fault`."""
+    """The health of the cluster by the state of the other rooms; changes nothing but `fault`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ClusterHealth:
         insecure: bool = False,
     ) -> None:
         self.fault: str | None = None
-        """What went wrong inside this Master."""
+        """The last error inside this Master; None if there was none."""
         self._reports = reports
         self._layout = reports.layout
         self._brokers = reports.layout.brokers
@@ -55,7 +55,7 @@ class ClusterHealth:
         self._insecure = insecure
 
     def health(self) -> Health:
-        """Healthy, or what is not as it should be."""
+        """Return the verdict: healthy, or degraded with the reasons."""
         faults = [fault for fault in (self.fault, self._brokers.upkeep.problem) if fault]
         reasons = [
             *(Reason(thing="master", why=fault, hint="check its log, then restart it") for fault in faults),
@@ -114,7 +114,7 @@ class ClusterHealth:
                 continue  # nobody waits for it
             record = self._layout.catalogue.brokers.get(broker.id)
             if broker.state == "away" and some_online and self._is_unused(record):
-                continue  # it came by itself, perhaps a stranger's, and nothing lies there
+                continue  # it registered automatically, perhaps by mistake, and has no topic
             for why in state_of(record, run)[1]:
                 yield Reason(
                     thing=f"broker {broker.id}",
@@ -161,8 +161,8 @@ class ClusterHealth:
             if group.needs:
                 yield Reason(
                     thing=f"group {name}",
-                    why=f"{group.kind.text}, {len(group.members)} of {group.needs} consumers are there",
-                    hint="start the others",
+                    why=f"{group.kind.text}, {len(group.members)} of {group.needs} consumers have joined",
+                    hint="start the missing consumers",
                 )
 
 

@@ -1,6 +1,6 @@
-"""The consumer groups as views: members, how far each is, and what is left to read.
+"""The consumer groups as views: members, position and lag of each.
 
-The invariant: a group is said not to exist only if every Broker that may know of it was asked.
+The invariant: a group is reported as absent only if every Broker that may know of it was asked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_SHOWN: Final = 8
 
 
 class GroupReports:
-    """Reads the other rooms; changes nothing."""
+    """The views of groups, from the state of the other rooms; changes nothing."""
 
     def __init__(self, layout: Layout, groups: Groups, inspector: BrokerInspector) -> None:
         self._layout = layout
@@ -35,7 +35,7 @@ class GroupReports:
         self._inspector = inspector
 
     async def groups(self) -> list[GroupView]:
-        """All groups, also those without members that have confirmed something.
+        """Return all groups, also those without members that have confirmed something.
 
         Raises:
             UntoldError: none is known, and a Broker that may know one cannot be asked.
@@ -46,7 +46,7 @@ class GroupReports:
         offsets.unreachable += self._layout.away()
         names = sorted({*self._groups.groups, *offsets.confirmed})
         if not names and offsets.unreachable:
-            raise _untold("which groups there are", offsets)
+            raise _untold("which groups exist", offsets)
         return [self._group(name, offsets) for name in names]
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
@@ -68,7 +68,7 @@ class GroupReports:
         closed = _closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
         if group is None and not has_confirmed and not forbidden and not closed:
             if offsets.unreachable:
-                raise _untold(f"whether there is a group {name}", offsets)
+                raise _untold(f"whether group {name} exists", offsets)
             return None
         # A topic that its members do not read is no reason why they get nothing.
         wanted = topics if group is None or topic is not None else view.topics
@@ -114,7 +114,7 @@ class GroupReports:
         )
 
     def _lag(self, name: str, offsets: InspectedOffsets, topic: str | None = None) -> list[LagView]:
-        """Per partition: all of the group's topics, and wherever else it has confirmed something; or only `topic`."""
+        """Return the lag by partition: of its topics and wherever else it has confirmed something; or of `topic`."""
         group = self._groups.groups.get(name)
         confirmed = offsets.confirmed.get(name, {})
         partitions = set(confirmed)
@@ -162,11 +162,11 @@ def _members(group: Group | None) -> list[MemberView]:
 
 
 def _untold(what: str, offsets: InspectedOffsets) -> UntoldError:
-    """Who cannot be asked may know better."""
+    """Return the error for a question that only unreachable Brokers could decide."""
     shown = "; ".join(offsets.unreachable[:_MOST_SHOWN])
     more = len(offsets.unreachable) - _MOST_SHOWN
     return UntoldError(
-        f"{what} cannot be told: {shown}" + (f"; and {more} more" if more > 0 else ""),
+        f"{what} cannot be determined: {shown}" + (f"; and {more} more" if more > 0 else ""),
         hint="Brokers keep what groups have confirmed: start them, or wait until they have registered",
         code=Code.SERVICE_UNAVAILABLE,
     )

@@ -1,4 +1,4 @@
-"""Where everything lies: topics on Brokers, Brokers at addresses, as the records and the running Brokers say.
+"""The layout of the cluster: topics on Brokers and Brokers' addresses, from the records and the running Brokers.
 
 The invariant: a topic is never shown where it is being removed.
 """
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from pytubemq.model.topic import TopicConfig
 
 OUT_OF_USE = (ManageStatus.DRAFT.text, ManageStatus.OFFLINE.text)
-"""Nobody waits for such a Broker."""
+"""The states of a Broker that nobody waits for."""
 
 
 class Layout:
-    """Reads the catalogue and the Brokers; changes nothing."""
+    """The layout, from the catalogue and the Brokers; changes nothing."""
 
     def __init__(self, catalogue: Catalogue, brokers: Brokers) -> None:
         self.catalogue = catalogue
         self.brokers = brokers
 
     def topics(self) -> list[TopicRecord]:
-        """All topics of the cluster's users, by name."""
+        """Return all topics of the cluster's users, by name."""
         return [topic for name, topic in sorted(self.catalogue.topics.items()) if name != SYSTEM_TOPIC]
 
     def configs(self, topic: str) -> dict[int, TopicConfig]:
-        """A topic on each of its Brokers, but where it is being removed."""
+        """Return a topic's configuration on each of its Brokers, but where it is being removed."""
         places = sorted(self.catalogue.deployed(topic).items())
         return {broker: self.catalogue.config(place) for broker, place in places if not place.topic_status.removed}
 
     def partitions(self, topic: str) -> list[Partition]:
-        """Those of a topic at each of its Brokers, but where it is being removed."""
+        """Return the partitions of a topic at each of its Brokers, but where it is being removed."""
         return [
             Partition(broker_id, topic, partition_id)
             for broker_id, config in self.configs(topic).items()
@@ -50,7 +50,7 @@ class Layout:
         ]
 
     def partitions_on(self, broker_id: int) -> list[TopicPartition]:
-        """Those of a Broker, but of topics that are being removed there."""
+        """Return the partitions of a Broker, but of topics that are being removed there."""
         return [
             TopicPartition(topic_name=place.topic, partition_id=partition_id)
             for place in self.catalogue.deployed_on(broker_id)
@@ -59,19 +59,19 @@ class Layout:
         ]
 
     def addresses(self, broker_ids: Iterable[int]) -> dict[int, Address]:
-        """Of these Brokers, whether they are online or not."""
+        """Return the addresses of these Brokers, online or not."""
         return {broker_id: self.catalogue.brokers[broker_id].address for broker_id in broker_ids}
 
     def online(self) -> dict[int, Address]:
-        """The addresses of the Brokers that can be asked now."""
+        """Return the addresses of the Brokers that can be queried now."""
         return {broker_id: run.address for broker_id, run in self.brokers.runs.items() if run.online}
 
     def away(self) -> list[str]:
-        """Brokers that there are and that cannot be asked now, as `unreachable` names them."""
+        """Return the Brokers that cannot be queried now, as `unreachable` names them."""
         return list(self.away_by_id().values())
 
     def away_by_id(self) -> dict[int, str]:
-        """Those of `away`, by their ids."""
+        """Return the Brokers of `away` by id."""
         online = self.online()
         return {
             broker_id: f"broker {broker_id} at {record.address}: it is away"

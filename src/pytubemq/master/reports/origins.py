@@ -1,6 +1,6 @@
-"""What a topic's settings are and which layer says so: the topic's place, its Broker's record, the cluster, or nobody.
+"""A topic's effective settings and the layer of each: the topic on a Broker, the Broker, the cluster, or a default.
 
-The invariant: the value told is the one that the Broker is told; where the Master says nothing of durability it is the
+The invariant: the reported value is the one that the Broker is sent; where no record sets the durability, it is the
 Broker's own setting, which the Broker has reported.
 """
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class Origin(Enum):
-    """Who says it."""
+    """The layer that a setting comes from."""
 
     TOPIC = "topic"
     BROKER = "broker"
     """The Master's record of the Broker."""
     CLUSTER = "cluster"
     DEFAULT = "default"
-    """Nobody: the built-in value, or the Broker's own setting."""
+    """No record: the built-in value, or the Broker's own setting."""
 
 
 class EffectiveValue(NamedTuple):
-    """A setting in words, and its origin; several of either are divided by ` / `. An unknown value is blank."""
+    """A setting as text, and its origin; several of either are divided by ` / `. An unknown value is blank."""
 
     value: str
     origin: str
 
 
 def durability(catalogue: Catalogue, brokers: Brokers, places: Iterable[DeployRecord]) -> EffectiveValue:
-    """When a topic's messages count as accepted."""
+    """Return the durability of a topic's messages."""
     return _joined(_durability_at(catalogue, brokers, place) for place in places)
 
 
 def retention(catalogue: Catalogue, places: Iterable[DeployRecord]) -> EffectiveValue:
-    """How long a topic's messages are kept."""
+    """Return how long a topic's messages are kept."""
     return _joined(
         EffectiveValue(retention_of_policy(str(value)), origin.value)
         for value, origin in (_found(catalogue, place.broker_id, "delete_policy", place.props) for place in places)
@@ -53,7 +53,7 @@ def retention(catalogue: Catalogue, places: Iterable[DeployRecord]) -> Effective
 
 
 def default_durability(catalogue: Catalogue, brokers: Brokers) -> EffectiveValue:
-    """The same for a topic that says nothing, wherever it is."""
+    """Return the durability of a topic without a setting of its own, on any Broker."""
     if (said := catalogue.cluster.props.durability) is not None:
         return EffectiveValue(said.value, Origin.CLUSTER.value)
     found = [EffectiveValue(_reported(brokers, broker_id), Origin.DEFAULT.value) for broker_id in sorted(brokers.runs)]
@@ -61,7 +61,7 @@ def default_durability(catalogue: Catalogue, brokers: Brokers) -> EffectiveValue
 
 
 def default_retention(catalogue: Catalogue) -> EffectiveValue:
-    """The same for a topic that says nothing."""
+    """Return the retention of a topic without a setting of its own."""
     value, origin = _of_cluster(catalogue, "delete_policy")
     return EffectiveValue(retention_of_policy(str(value)), origin.value)
 

@@ -1,6 +1,6 @@
 """Topics, Brokers and the whole cluster as views: what the JSON API and the command line show.
 
-The invariant: what cannot be known, since a Broker does not answer, is left out and its Broker named.
+The invariant: values that cannot be known, since a Broker does not respond, are left out and the Broker is named.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_SHOWN: Final = 8
 
 
 class Reports:
-    """Reads the other rooms; changes nothing."""
+    """The views of topics and Brokers, from the state of the other rooms; changes nothing."""
 
     def __init__(
         self, layout: Layout, groups: Groups, producers: Producers, inspector: BrokerInspector, *, started_ms: int
@@ -60,13 +60,13 @@ class Reports:
     # --- topics -------------------------------------------------------------------------------------------------
 
     async def topics(self) -> list[TopicView]:
-        """All topics with how many messages they hold."""
+        """Return all topics with the number of messages in each."""
         offsets = await self._inspector.offsets(self.layout.online()) if self._catalogue.topics else InspectedOffsets()
         away = self.layout.away_by_id()
         return [self._topic(topic, offsets, away) for topic in self.layout.topics()]
 
     async def topic(self, name: str) -> TopicDetail:
-        """One topic; it must be there."""
+        """Return one topic; it must exist."""
         topic = self._catalogue.topics[name]
         wanted = self.layout.partitions(name)
         offsets = await self._inspector.offsets(self.layout.online(), partitions=wanted)
@@ -173,7 +173,7 @@ class Reports:
     # --- Brokers ------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerView]:
-        """All Brokers, with what keeps them from serving."""
+        """Return all Brokers, each with the reasons why it does not serve."""
         return [self._broker(record) for _, record in sorted(self._catalogue.brokers.items())]
 
     def _broker(self, record: BrokerRecord) -> BrokerView:
@@ -194,7 +194,7 @@ class Reports:
     # --- the whole ----------------------------------------------------------------------------------------------
 
     def cluster(self, address: Address) -> ClusterView:
-        """Who is in it."""
+        """Return the view of the cluster."""
         waiting = (self._producers.held, self._groups.held, self._brokers.held)
         return ClusterView(
             name=str(address),
@@ -220,7 +220,7 @@ def _partition(partition: Partition, offsets: InspectedOffsets) -> PartitionView
 
 
 def state_of(record: BrokerRecord | None, run: BrokerRun | None) -> tuple[str, list[str]]:
-    """How a Broker is, in a word, and what is the matter with it, each thing by itself."""
+    """Return a Broker's state in a word, and its problems, one text each."""
     if record is not None and record.manage_status.text in OUT_OF_USE:
         runs = "it runs" if run is not None and run.online and not run.lost else "it does not run"
         return record.manage_status.text, [f"an operator has set it so, and no client uses it; {runs}"]
@@ -240,5 +240,5 @@ def state_of(record: BrokerRecord | None, run: BrokerRun | None) -> tuple[str, l
 
 
 def _names_topic(problem: str, topic: str) -> bool:
-    """Whether a Broker says it of a partition of this topic, in its own words (`broker.health`, `broker.reading`)."""
+    """True if a Broker's problem text is about a partition of this topic (see `broker.health`, `broker.reading`)."""
     return re.match(rf"partition ({re.escape(topic)}:\d+|\d+ of {re.escape(topic)})[: ]", problem) is not None
