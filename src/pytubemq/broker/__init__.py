@@ -1,1 +1,1 @@
-"""The Broker service: accepts messages, keeps them, hands them to consumers."""
+"""The Broker service: accepts messages, stores them, serves them to consumers."""

@@ -1,7 +1,7 @@
-"""What a Broker counts while it works: plain numbers that nobody looks at until somebody asks.
+"""Counters of a Broker's work: plain numbers that cost little while nobody reads them.
 
-The invariant: no counting per message; one addition for a fetch, a write or a refusal. What can be read off the store
-or the connections is not counted here a second time. Event loop only.
+The invariant: no counting per message; one addition for a fetch, a write or a refusal. Figures that the store or the
+connections already have are not counted here again. Event loop only.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 from pytubemq.observe.histogram import Histogram
 
 MAX_TOPICS_COUNTED: Final = 10_000
-"""Topics whose traffic is told apart; what goes out of further ones is counted under OTHER."""
+"""Topics whose traffic is counted individually; further ones are counted under OTHER."""
 OTHER: Final = "other"
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What was handed out of one topic; its bytes are those it is stored in."""
+    """The messages of one topic that were sent to readers, with their bytes as stored."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -29,26 +29,26 @@ class Counters:
     """Counters since the Broker's start."""
 
     fetches: int = 0
-    """Fetches and reads of a range that were answered with a slice, empty ones included."""
+    """Fetches and range reads that were answered with a slice, empty ones included."""
     refused_fetches: dict[int, int] = field(default_factory=dict)
-    """By code; 404, the end of a partition, is one of them."""
+    """Refused fetches by code; 404, the end of a partition, is one of them."""
     refused_sends: dict[int, int] = field(default_factory=dict)
-    """Sends by the code of their answer; a batch of which some messages were refused counts once."""
+    """Refused sends by code; a batch of which some messages were refused counts once."""
     handed_out: dict[str, Traffic] = field(default_factory=dict)
-    """By topic."""
+    """Traffic by topic."""
     skipped_messages: int = 0
-    """Messages lost to damage that readers were led past."""
+    """Messages lost to damage that readers skipped."""
     put_s: Histogram = field(default_factory=Histogram)
-    """From a send's arrival to its answer."""
+    """Times from a send's arrival to its response."""
     fetch_s: Histogram = field(default_factory=Histogram)
-    """From a fetch's arrival to its answer, time held at the end of the partition included."""
+    """Times from a fetch's arrival to its response, the wait at the end of the partition included."""
     confirm_s: Histogram = field(default_factory=Histogram)
-    """From a confirm's arrival to its answer."""
+    """Times from a confirm's arrival to its response."""
     expired_holds: int = 0
-    """Consumers' holds that ran out."""
+    """Consumers' registrations that expired."""
 
     def served(self, topic: str, messages: int, payload_bytes: int) -> None:
-        """A fetch was answered with so much of a topic."""
+        """Count a fetch's messages of a topic."""
         self.fetches += 1
         traffic = self.handed_out.get(topic)
         if traffic is None:
@@ -59,9 +59,9 @@ class Counters:
         traffic.payload_bytes += payload_bytes
 
     def send_refused(self, code: int) -> None:
-        """A send was answered with another code than 200."""
+        """Count a send with a code other than 200."""
         self.refused_sends[code] = self.refused_sends.get(code, 0) + 1
 
     def fetch_refused(self, code: int) -> None:
-        """A fetch was answered with another code than 200."""
+        """Count a fetch with a code other than 200."""
         self.refused_fetches[code] = self.refused_fetches.get(code, 0) + 1

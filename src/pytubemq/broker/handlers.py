@@ -1,4 +1,4 @@
-"""Which function serves which method."""
+"""The Broker's table of methods and their handlers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call_run import RunHandler
 
 OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.value})
-"""The services a Broker answers for, both on its one port."""
+"""The protocol's services of a Broker, both on its one port."""
 
 CAPABILITIES: Final = (
     OURS | Capability.PACKS | Capability.IDEMPOTENT | Capability.OFFSET_BY_TIME | Capability.RESET_OFFSETS
 )
-"""What a Broker shows to those who show what they know."""
+"""The extensions that a Broker announces to peers that announce theirs."""
 
 
 def run_handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, RunHandler]:
-    """Which methods take several requests at once."""
+    """Return the handlers of methods that serve several requests at once."""
     return {Method.SEND_MESSAGE_P2B: RunHandlers(state, checks).send_run}
 
 
 def handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, Handler]:
-    """The method table of a Broker."""
+    """Return the method table of a Broker."""
     send, batches, packs = SendHandlers(state, checks), BatchHandlers(state, checks), PackHandlers(state, checks)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)

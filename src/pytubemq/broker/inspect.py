@@ -1,7 +1,7 @@
-"""What a Broker knows, for those who look after it: topics, positions of groups, consumers, messages.
+"""Queries about a Broker: topics, positions of groups, consumers, messages.
 
-The invariant: nothing here changes anything, neither a position nor a hold nor a partition comes to be by a question;
-what an answer may hold is bounded, and what lies on the disk is read on a thread.
+The invariant: a query changes nothing and creates neither a position nor a registration nor a partition; the size of a
+result is bounded, and the disk is read on a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.topics import ServedTopic
 
 _SHOWN_BYTES: Final = MAX_ANSWER_BYTES // 2
-"""Of messages in one answer, before they are put into text; one message always goes in."""
+"""The bytes of messages in one result, before they become text; one message always fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +46,38 @@ class PartitionFacts:
 
     @property
     def size_bytes(self) -> int:
-        """What it holds now."""
+        """The bytes that it stores now."""
         return self.max_position - self.min_position
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """Where a group stands in a partition; None is what there is not."""
+    """A group's position in a partition; None is a missing value."""
 
     key: HoldKey
     confirmed: int | None
     in_flight: int | None
-    """Handed out and not confirmed, in offsets; None without a consumer."""
+    """Messages sent and not confirmed, in offsets; None without a consumer."""
     partition: PartitionFacts | None
     """None when the partition is no longer served here."""
     confirmed_position: int | None
     read_position: int | None
-    """Behind what was handed out last."""
+    """The position behind the last sent message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """A consumer's hold on a partition."""
+    """A consumer's registration for a partition."""
 
     key: HoldKey
     consumer_id: str
     heard_of_ms: int
-    """When it was heard of last, ms since 1970."""
+    """The time of its last request, ms since 1970."""
     filtered: bool
     host: str
     priority_id: int
     meter: Meter | None
-    """What it had under the cluster's rules for flow control, if there are any."""
+    """The bytes that it read under the cluster's flow-control rules, if there are any."""
     partition: PartitionFacts | None
     confirmed: int | None
     in_flight: int
@@ -85,7 +85,7 @@ class ConsumerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message as it lies in its partition."""
+    """A message as it is stored in its partition."""
 
     offset: int
     body: bytes
@@ -98,16 +98,16 @@ class ShownMessage:
 
 
 class BrokerInspect:
-    """Questions to one Broker. Event loop only."""
+    """Queries to one Broker. Event loop only."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
 
     def partitions(self, topics: Collection[str] = ()) -> list[PartitionFacts]:
-        """The partitions of these topics, of all when none is named; topics that are not here have none.
+        """Return the partitions of these topics, of all when none is named; unknown topics have none.
 
         Raises:
-            BadRequestError: they are too many for one answer.
+            BadRequestError: they are too many for one result.
         """
         wanted = self._topics(topics)
         _check_count(sum(len(served.partition_ids) for served in wanted))
@@ -116,15 +116,15 @@ class BrokerInspect:
         ]
 
     async def groups(self) -> tuple[frozenset[str], frozenset[str]]:
-        """All groups that have a position or a consumer here, and those of them that have a consumer now."""
+        """Return all groups that have a position or a consumer here, and those of them that have a consumer now."""
         online = frozenset(hold.key.group for hold in self._holds())
         return online | await self._state.positions.groups(), online
 
     async def positions(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> list[GroupFacts]:
-        """Where these groups stand in these topics; all of them when none is named. Sorted.
+        """Return these groups' positions in these topics, sorted; all of them when none is named.
 
         Raises:
-            BadRequestError: they are too many for one answer.
+            BadRequestError: they are too many for one result.
             StorageError, OSError: an index could not be read.
         """
         positions = self._state.positions
@@ -140,7 +140,7 @@ class BrokerInspect:
         return await self._facts(sorted(chosen))
 
     async def position(self, key: HoldKey) -> GroupFacts:
-        """Where one group stands in one partition; a group without a position there is told as such.
+        """Return one group's position in one partition, also if the group has none there.
 
         Raises:
             NotFoundError: no such topic or partition here. StorageError, OSError: an index could not be read.
@@ -149,10 +149,10 @@ class BrokerInspect:
         return (await self._facts([key]))[0]
 
     def consumers(self, groups: Collection[str] = ()) -> list[ConsumerFacts]:
-        """The holds of consumers of these groups, of all when none is named. Sorted.
+        """Return the registrations of consumers of these groups, of all when none is named. Sorted.
 
         Raises:
-            BadRequestError: they are too many for one answer.
+            BadRequestError: they are too many for one result.
         """
         holds = [hold for hold in self._holds() if not groups or hold.key.group in groups]
         _check_count(len(holds))
@@ -177,9 +177,9 @@ class BrokerInspect:
     async def newest(
         self, topic: str, partition_id: int | None, *, count: int, filters: Collection[str] = ()
     ) -> list[ShownMessage]:
-        """The newest messages of a partition (the topic's first if none is named), in the order they were appended.
+        """Return the newest messages of a partition (the topic's first if none is named), the oldest of them first.
 
-        Fewer than `count` if there are fewer, if they are large, or if the filter finds fewer among the newest.
+        Fewer than `count` if there are fewer, if they are large, or if the filter accepts fewer among the newest.
 
         Raises:
             NotFoundError: no such topic or partition here. StorageError, OSError: they could not be read.
@@ -201,7 +201,7 @@ class BrokerInspect:
                         topic, partition_id, offset, end_offset=most,
                         max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes,
                     )  # fmt: skip
-                except OffsetMovedError:  # what was oldest has gone meanwhile
+                except OffsetMovedError:  # the oldest message has expired meanwhile
                     offset = store.ends(topic, partition_id)[0]
                     continue
                 if piece.packs:
@@ -218,7 +218,7 @@ class BrokerInspect:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _holds(self) -> list[Hold]:
-        """Holds that are in force now."""
+        """Return the registrations that are valid now."""
         now_s = self._state.clock.now_s()
         return [hold for hold in self._state.registry.holds() if hold.lease_until_s > now_s]
 
@@ -297,7 +297,7 @@ def _shown(message: StoredMessage) -> ShownMessage:
 
 
 def _last_within(messages: list[ShownMessage], count: int) -> list[ShownMessage]:
-    """The last so many, as long as they are not too large together; always the last one."""
+    """Return the last messages, at most `count`, that are not too large together; always the last one."""
     kept: list[ShownMessage] = []
     room = _SHOWN_BYTES
     for message in reversed(messages[-count:]):
@@ -318,7 +318,7 @@ def _check_count(count: int) -> None:
 
 
 def _ranges(ids: Sequence[int]) -> str:
-    """Partition ids in few words, as in `0 to 3, 10000 to 10003`."""
+    """Return partition ids in short form, as in `0 to 3, 10000 to 10003`."""
     parts: list[str] = []
     start = previous = ids[0]
     for number in (*ids[1:], None):

@@ -1,7 +1,7 @@
 """The Broker's metrics, each read from state that the Broker keeps anyway.
 
-The invariants: reading changes nothing; topics and groups with their own labels are bounded in number; what takes long
-(the ends of all partitions, the lag of all groups) is looked at off the event loop.
+The invariants: reading changes nothing; topics and groups with their own labels are bounded in number; long work (the
+ends of all partitions, the lag of all groups) runs off the event loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BrokerFacts:
     master_failures: int
     """Heartbeats and registrations that failed."""
     forgotten: int
-    """How often the Master did not know this Broker any more."""
+    """The number of times that the Master no longer knew this Broker."""
     housekeeping: Housekeeping | None
     free_bytes: Callable[[], int]
     shown: Shown

@@ -133,5 +133,5 @@ def filter_codes(items: Sequence[str]) -> frozenset[int] | None:
 
 
 def malformed(error: FormatError) -> Refused:
-    """A string in the request that is not in the protocol's form."""
+    """Return the refusal of a request with a string that is not in the protocol's form."""
     return Refused(Code.BAD_REQUEST, error.message)

@@ -1,4 +1,4 @@
-"""The Broker as a service: opens the store, listens, stands with the Master, and stops cleanly.
+"""The Broker as a service: opens the store, listens, registers with the Master, and stops cleanly.
 
 The invariants: it serves nothing before the store has recovered; it confirms nothing by stopping; a part that fails
 in the background is seen in `health()` and in the log.
@@ -68,16 +68,16 @@ __all__ = ["BrokerService", "BrokerSettings"]
 logger = logging.getLogger(__name__)
 
 _WATCH_S = 0.2
-"""How soon the Master hears that something is wrong here, or well again."""
+"""The time in which the Master learns that something is wrong here, or well again."""
 _JOIN_TIMEOUT_S = 5.0
-"""How long a start waits for the Master before it serves without."""
+"""The time that a start waits for the Master before it serves without it."""
 
 
 class BrokerService:
     """One Broker. `start` returns when it is ready; `close` is bounded and may be called at any time."""
 
     address: Address
-    """Where it listens, after `start`."""
+    """The address on which it listens, after `start`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class BrokerService:
         self._closing = False
         self._tasks: list[asyncio.Task[None]] = []
         self._faults: dict[str, str] = {}
-        """What went wrong in the background, by part; stays until a restart."""
+        """Failures in the background, by part; kept until a restart."""
         self._store: BrokerStore | None = None
         self._server: RpcServer | None = None
         self._applier: LogApplier | None = None
@@ -112,7 +112,7 @@ class BrokerService:
         self.web_port: int | None = None
         """The port of its web pages, for the Master's record; None without pages. Set before the start."""
         self.workers_down: tuple[str, ...] = ()
-        """Brokers that one parent runs beside this one and that do not run now, each with why."""
+        """Brokers that one parent runs beside this one and that do not run now, each with the reason."""
 
     # --- start ----------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class BrokerService:
         """Recover the store, listen, register at the Master if it can be reached.
 
         Raises:
-            DirectoryLockedError, NewerVersionError, CorruptError, StorageError: what lies on disk cannot be used.
+            DirectoryLockedError, NewerVersionError, CorruptError, StorageError: the files on disk cannot be used.
             ConfigError: the listening address cannot be had.
         """
         try:
@@ -174,7 +174,7 @@ class BrokerService:
 
     @staticmethod
     def _progress(loop: asyncio.AbstractEventLoop, path: AppendPath) -> Callable[[], None]:
-        """Carries the applier's word from its thread to the loop, which may be gone when a stop timed out."""
+        """Return a callback that reports the applier's progress to the loop, which may be gone if a stop timed out."""
 
         def tell() -> None:
             with contextlib.suppress(RuntimeError):
@@ -261,13 +261,13 @@ class BrokerService:
         )
 
     async def _watch(self, session: MasterSession) -> None:
-        """Tell the Master how this Broker is whenever that changes."""
+        """Report this Broker's condition to the Master whenever it changes."""
         while True:
             session.report(self._condition())
             await asyncio.sleep(_WATCH_S)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run a background task whose failure shows."""
+        """Start a background task whose failure shows in the health."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         task.add_done_callback(self._task_ended)
         self._tasks.append(task)
@@ -316,12 +316,12 @@ class BrokerService:
 
     @property
     def inspect(self) -> BrokerInspect:
-        """Questions about topics, positions, consumers and messages. ClosedError unless it runs."""
+        """Return queries about topics, positions, consumers and messages. Raises ClosedError unless it runs."""
         return BrokerInspect(self._running_state())
 
     @property
     def offsets(self) -> OffsetAdmin:
-        """Changes of groups' positions. ClosedError unless it runs."""
+        """Return changes of groups' positions. Raises ClosedError unless it runs."""
         return OffsetAdmin(self._running_state())
 
     def _running_state(self) -> BrokerState:
@@ -354,12 +354,14 @@ class BrokerService:
 
     @property
     def refused_by_master(self) -> str | None:
-        """Why the Master does not take this Broker; None when it does, or was not reached."""
+        """Return the reason why the Master refuses this Broker; None when it accepts it, or was not reached."""
         return None if self._session is None else self._session.health.refusal
 
     def health(self) -> dict[str, Any]:
-        """How the Broker is: `status` "ok", "degraded" (serves, but something is wrong) or "failed" (takes no
-        messages), `problems` in words, and counts."""
+        """Return the Broker's health.
+
+        `status` is "ok", "degraded" (serves, but something is wrong) or "failed" (refuses messages), `problems` are
+        texts, the rest are counts."""
         state = self._state
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}
@@ -392,7 +394,7 @@ class BrokerService:
         }
 
     def _condition(self) -> Condition:
-        """The same as the Master is told it."""
+        """Return the health in the form of the report to the Master."""
         if (state := self._state) is None:
             return Condition()
         reported = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
@@ -405,11 +407,11 @@ class BrokerService:
         )
 
     def _writes_off(self, state: BrokerState) -> bool:
-        """Whether messages are refused until a restart."""
+        """True if messages are refused until a restart."""
         return state.path.failure is not None or (self._applier is not None and self._applier.dead)
 
     def _problems(self, state: BrokerState) -> list[str]:
-        """What is wrong in the Broker itself."""
+        """Return the problems of the Broker itself."""
         return problems(
             state,
             faults=self._faults,

@@ -1,4 +1,4 @@
-"""How a Broker runs: what its service is made with."""
+"""Settings of a Broker's service."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """How a Broker runs.
+    """The settings of a Broker.
 
     `data_dir` is the directory under which the Broker makes its own, `broker-<id>`. `masters` empty: no Master, the
-    topics are `topics`. `advertised` None: clients are told the listening address.
+    topics are `topics`. `advertised` None: clients are sent the listening address.
     """
 
     broker_id: int
@@ -43,21 +43,21 @@ class BrokerSettings:
     insecure: bool = False
     """Shown in the Broker's health, metrics and pages."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT
-    """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
+    """Reported to the Master, which may have it in its records of this Broker; nothing listens there."""
     heartbeat_period_s: float = 8.0
-    """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
+    """The time between heartbeats to a Master that does not hold them (the original's 8 s)."""
     lease_timeout_s: float = LEASE_TIMEOUT_S
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     foreign_connection_grace_s: float = FOREIGN_CONNECTION_GRACE_S
-    """How long one of ours, and any other client, keeps its partitions when its connection broke."""
+    """The times that one of our clients, and any other, keeps its partitions after its connection broke."""
     max_staged_bytes: int = MAX_STAGED_BYTES
     max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
     max_positions: int = MAX_POSITIONS
-    """Confirmed offsets kept, one for each group and partition."""
+    """The most confirmed offsets, one for each group and partition."""
     max_connections: int = MAX_CONNECTIONS
     retention_check_s: float = 60.0
-    """Between two looks for messages that their topics keep no longer."""
+    """The time between two passes of retention."""
     stop_timeout_s: float = 2.0
-    """How long a stop waits for what is on its way to the disk."""
+    """The time that a stop waits for unfinished writes."""
     store: StoreSettings = field(default_factory=StoreSettings)
     """Sizes of files; its durability is the one above."""

@@ -1,4 +1,4 @@
-"""What the handlers of one Broker share."""
+"""The state that the handlers of one Broker share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BrokerState:
     readers: ThreadPoolExecutor
     """Reads for fetches."""
     lookups: ThreadPoolExecutor
-    """Lookups that may scan thousands of partitions, on a thread of their own so that no fetch waits for them."""
+    """The thread for lookups that may scan thousands of partitions, so that no fetch waits for them."""
     resets: ResetHistory
     reset_epochs: ResetEpochs
     flow: FlowControl = field(default_factory=FlowControl)
@@ -57,19 +57,19 @@ class BrokerState:
     expired: ExpiredMessages = field(default_factory=ExpiredMessages)
     long_work: LongWork = field(default_factory=LongWork)
     short_work: LongWork = field(default_factory=lambda: LongWork(most=MAX_SHORT_REQUESTS))
-    """Those of the same methods that are short, so that they do not wait for long ones."""
+    """The turns of the same methods' short requests, so that they do not wait for long ones."""
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
     read_faults: dict[PartitionKey, str] = field(default_factory=dict)
-    """Partitions whose last read failed for a reason of ours or the disk's, and how."""
+    """The texts of faults by partition whose last read failed for a reason of ours or the disk's."""
 
     def turns_of(self, call: Call) -> LongWork:
-        """Where a request that may concern many partitions waits; behind a long one of its connection in any case."""
+        """Return the queue for a request that may concern many partitions, in order with its connection's long ones."""
         is_long = call.size_bytes > SHORT_REQUEST_BYTES or self.long_work.has_any_of(call.connection)
         return self.long_work if is_long else self.short_work
 
     def skipped(self, key: HoldKey | PartitionKey, found: Slice) -> None:
-        """A reader was led past messages that are lost to damage."""
+        """Count and log messages lost to damage that a reader skipped."""
         self.counters.skipped_messages += found.skipped
         logger.warning(
             "%s skipped %d damaged messages between offsets %d and %d",

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 HISTORY_TOPIC: Final = "__offset_history__"
 """The original's own topic; producers are refused there."""
 READABLE_STATUS: Final = 1
-"""Up to this status (soft deleted) a topic is read; only status 0 is written."""
+"""The last status (soft deleted) with which a topic is read; only status 0 is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTopic:
-    """A topic with what the handlers ask of it per request."""
+    """A topic with the values that handlers need per request."""
 
     config: TopicConfig
     partition_ids: frozenset[int]
@@ -49,12 +49,12 @@ class ServedTopic:
 
     @property
     def writable(self) -> bool:
-        """Whether messages are taken."""
+        """True if messages are accepted."""
         return self.config.status == 0
 
     @property
     def readable(self) -> bool:
-        """Whether messages are handed out."""
+        """True if messages are served."""
         return self.config.status <= READABLE_STATUS
 
 
@@ -67,7 +67,7 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
     topic_confs: tuple[str, ...] = ()
     topic_durability: tuple[str, ...] = ()
     topic_retention: tuple[str, ...] = ()
-    """What the strings of the original cannot say, as `topic:value`; a Master of the original says none of it."""
+    """Settings that the original's strings have no room for, as `topic:value`; a Master of the original sends none."""
     cluster_id: int = UNDEFINED
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     flow_check_id: int = UNDEFINED
@@ -81,7 +81,7 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.default_conf.strip())
 
     def topics(self) -> list[TopicConfig]:
-        """The topics it describes.
+        """Return the topics that it describes.
 
         Raises:
             FormatError: a string is not in the form of the protocol; names it.
@@ -146,7 +146,7 @@ class TopicTable:
         return iter(self._topics.values())
 
     def get(self, name: str) -> ServedTopic | None:
-        """The topic, None if it is not served here."""
+        """Return the topic, None if it is not served here."""
         return self._topics.get(name)
 
     def replace(self, configs: Iterable[TopicConfig]) -> None:
@@ -159,7 +159,7 @@ class TopicTable:
 
 
 def _topic(conf: BrokerTopicConf, default: BrokerDefaultConf, max_message_bytes: int) -> TopicConfig:
-    """One topic's settings with the Broker's defaults filled in.
+    """Return one topic's settings with the Broker's defaults filled in.
 
     Raises:
         FormatError: a number of partitions out of bounds.
@@ -180,10 +180,10 @@ def _topic(conf: BrokerTopicConf, default: BrokerDefaultConf, max_message_bytes:
 
 
 def _beyond(topic: TopicConfig, durability: str | None, policy: str | None) -> TopicConfig:
-    """A topic with what our Master says of it beyond the original's strings.
+    """Return a topic with the settings that our Master sends beyond the original's strings.
 
     Raises:
-        FormatError: this version does not know what was said; nothing is deleted by a guess.
+        FormatError: this version does not know the value; nothing is deleted by a guess.
     """
     try:
         return replace(
@@ -199,6 +199,6 @@ def _beyond(topic: TopicConfig, durability: str | None, policy: str | None) -> T
 
 
 def served(config: TopicConfig) -> ServedTopic:
-    """A topic's limits worked out, with the original's bounds for the size of a message."""
+    """Return a topic with its limits, with the original's bounds for the size of a message."""
     size = min(max(config.max_message_bytes, DEFAULT_MAX_MESSAGE_BYTES), MAX_MESSAGE_BYTES)
     return ServedTopic(config, frozenset(config.partition_ids()), size + ATTRIBUTE_ALLOWANCE_BYTES)

@@ -1,6 +1,6 @@
-"""Steps in the stories of messages, as the append path and the handlers come by them.
+"""Trace events of messages, recorded by the append path and the handlers.
 
-The invariant: callers look whether anybody listens before they call, once for a request or a write.
+The invariant: callers check that tracing is on before they call, once for a request or a write.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 
 def record_request(call: Call, topic: str, partition_ids: Iterable[int]) -> None:
-    """A request with messages has passed the checks; a partition stands once for each of its messages."""
+    """Record that a request's messages have passed the checks; a partition is listed once for each of its messages."""
     for partition_id, messages in sorted(Counter(partition_ids).items()):
         MESSAGE.record("received", topic=topic, partition=partition_id, messages=messages, peer=call.peer)
 
 
 def record_early_publication(prepared: Prepared) -> None:
-    """What is promised from memory can be read, and is not written yet."""
+    """Record that messages promised from memory can be read, and are not written yet."""
     _each("published", prepared.runs[: prepared.early_runs], durability="memory")
 
 
 def record_write(prepared: Prepared, early_count: int) -> None:
-    """A block is in the journal and can be read; so many of its runs could be read before."""
+    """Record that a block is in the journal and can be read; `early_count` of its runs could be read before."""
     runs = list(prepared.runs)  # they leave the block when they are in their logs
     _each("written", runs, journal=prepared.journal, journal_end=prepared.journal_end, flushed=prepared.flushed)
     _each("published", runs[early_count:])
 
 
 def record_fetch(call: Call, key: HoldKey, consumer_id: str, found: Slice) -> None:
-    """A consumer gets messages."""
+    """Record that a consumer gets messages."""
     MESSAGE.record(
         "fetched", topic=key.topic, partition=key.partition_id, offset=found.start_offset, to=found.next_offset,
         messages=found.count, group=key.group, consumer=consumer_id, peer=call.peer,
@@ -48,7 +48,7 @@ def record_fetch(call: Call, key: HoldKey, consumer_id: str, found: Slice) -> No
 
 
 def record_range_read(call: Call, topic: str, partition_id: int, found: Slice) -> None:
-    """A reader without a group gets messages."""
+    """Record that a reader without a group gets messages."""
     MESSAGE.record(
         "read", topic=topic, partition=partition_id, offset=found.start_offset, to=found.next_offset,
         messages=found.count, peer=call.peer,
@@ -56,7 +56,7 @@ def record_range_read(call: Call, topic: str, partition_id: int, found: Slice) -
 
 
 def record_confirm(key: HoldKey, consumer_id: str, offset: int) -> None:
-    """A group's position is as durable as its topic asks."""
+    """Record that a group's position is as durable as its topic requires."""
     for story in (MESSAGE, GROUP):
         story.record(
             "confirmed", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset,

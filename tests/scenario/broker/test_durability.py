@@ -85,7 +85,7 @@ async def test_more_than_may_wait_is_refused_and_a_request_alone_never_is(monkey
         await until(lambda: broker.health()["staged_bytes"] > 2 * MIB)
         refused = await peer.send(bytes(1000))
         assert refused.err_code == Code.SERVER_RECEIVE_OVERFLOW
-        assert "send again later" in refused.err_msg
+        assert "retry later" in refused.err_msg
         held.go.set()
         assert (await first).success
         assert (await second).success

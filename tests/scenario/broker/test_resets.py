@@ -126,7 +126,7 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
         (
             to(OFFSET_UNIT + 5),
             Code.BAD_REQUEST,
-            "33 is no message's: they are 28 apart, the ones beside it are 28",
+            "33 is not a message's: these are 28 apart, its neighbours are 28",
         ),
         (to(-1), Code.BAD_REQUEST, "holds 0 to 56"),
         (to("earliest", 9), Code.FORBIDDEN, "no partition 9"),

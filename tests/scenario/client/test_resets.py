@@ -51,7 +51,7 @@ async def test_what_cannot_be_moves_nothing() -> None:
                 BadRequestError, match=r"nothing was moved: offset 28 is not in partition 1.*\nchoose a"
             ):
                 await tube.reset_group("g", "demo", 28)
-            with pytest.raises(BadRequestError, match=r"offset 13 is no message's: .* are 0 and 28"):
+            with pytest.raises(BadRequestError, match=r"offset 13 is not a message's: .* are 0 and 28"):
                 await tube.reset_group("g", "demo", 13, partitions=[zero])
             with pytest.raises(NotFoundError):
                 await tube.reset_group("g", "nosuch", 0)

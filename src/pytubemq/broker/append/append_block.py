@@ -1,6 +1,6 @@
-"""The submissions of one journal write, from their staging to the answers.
+"""The submissions of one journal write, from their staging to their completion.
 
-The invariant: each submission is told once, with the results that are its own, whatever becomes of the others' telling.
+The invariant: each submission is completed once, with its own results, whatever errors others raise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AppendBlock:
-    """What one write takes along. Event loop only, but for `prepared`, which the writer is given."""
+    """The submissions of one journal write. Event loop only, but for `prepared`, which the writer is given."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class AppendBlock:
         """Stage and number all of them.
 
         Args:
-            on_fault: gets what a submission raises when it is told.
+                on_fault: called with the error that a submission raises when it is completed.
 
         Raises: what staging and preparing raise; nothing has changed then.
         """
@@ -40,19 +40,19 @@ class AppendBlock:
         staging = store.staging()
         self.submissions = submissions
         self.size_bytes = sum(submission.size_bytes for submission in submissions)
-        """What they count against the bound on staged bytes."""
+        """The sum of the submissions' `size_bytes`."""
         self.void = False
-        """Whether the block before it failed, so that it is not written and its submissions go into another."""
+        """True if the block before it failed, so that it is not written and its submissions go into another."""
         self._counts = [submission.stage(staging) for submission in submissions]
         self.prepared = store.prepare(staging, wall_ms)
         self.partitions: frozenset[PartitionKey] = frozenset(
             (run.topic, run.partition_id) for run in self.prepared.runs
         )
-        """Where there are new messages. (The runs leave the block when they are in their logs.)"""
+        """The partitions with new messages. (The runs leave the block when they are in their logs.)"""
         self._settled_early: frozenset[int] = frozenset()
 
     def publish_early(self) -> bool:
-        """Publish what is promised from memory, and complete the submissions that are published as a whole.
+        """Publish the messages promised from memory, and complete the submissions that are published as a whole.
 
         For the block that is published next. Returns True if any submission was completed."""
         early, appended = self.prepared.early, self.prepared.appended
@@ -98,5 +98,5 @@ class AppendBlock:
 
     @property
     def unreported(self) -> list[Submission]:
-        """The submissions that were not."""
+        """The submissions that were not completed early."""
         return [submission for at, submission in enumerate(self.submissions) if at not in self._settled_early]

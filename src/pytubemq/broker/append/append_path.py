@@ -1,11 +1,11 @@
-"""The append path: what came in while one write was under way goes out together in the next.
+"""The append path: submissions that arrive during one write go out together in the next.
 
 The invariants: the journal is written one block after the other, and while one is being written the next may be
 prepared behind it, so that neither the disk nor the loop waits for the other; if a block fails, the one behind it is
-prepared again. A submission is told "written" only after its messages are as
-durable as its topic promises and readable (at once where that is memory), and those of equal promise are told in the
-order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written. A fault
-of ours costs those it concerns, is remembered, and never leaves the others waiting.
+prepared again. A submission is completed only after its messages are as durable as its topic promises and readable (at
+once where that is memory), and those of equal durability are completed in the order they came; the waiting ones are
+bounded in bytes; one whose deadline passes before its turn is dropped, not written. A fault in this program affects
+only the submissions concerned, is remembered, and never leaves the others waiting.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 _CONGESTED_S = 0.1
 _MOST_UNDER_WAY: Final = 2
 _AHEAD_BYTES: Final = 64 * 1024
-"""So much must wait at least before it is prepared behind a block that is being written; less goes into one flush."""
-_CLOSING = Refusal(Code.SERVICE_UNAVAILABLE, "this Broker is stopping; send to another, or again later")
+"""The least size in bytes of a block that is prepared behind one that is being written; less goes into one flush."""
+_CLOSING = Refusal(Code.SERVICE_UNAVAILABLE, "this Broker is stopping; send to another Broker, or retry later")
 
 
 @dataclass(slots=True)
@@ -73,21 +73,23 @@ class AppendPath:
         max_write_bytes: int = MAX_JOURNAL_WRITE_BYTES,
         max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES,
     ) -> None:
-        """`on_published` gets the partitions that have new messages; `on_written` runs after every good write;
-        `backlog_error` tells why the journal's backlog does not shrink, if something is wrong there."""
+        """Call `on_published` with the partitions that have new messages, `on_written` after every successful write.
+
+        `backlog_error` returns the reason why the journal's backlog does not shrink; None if nothing is wrong there.
+        """
         self.stats = AppendStats()
         self.staged_bytes = 0
         self.failure: BaseException | None = None
-        """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
+        """Set for good when it is unknown what the disk contains, or by a fault in this program."""
         self.fault: Exception | None = None
-        """The newest fault of ours that cost somebody the answer, after which writes go on; kept until a restart."""
+        """The newest fault in this program that cost a caller its response while writes go on; kept until a restart."""
         self._fault_text, self._fault_count = "", 0
         self.full: DiskFullError | None = None
         """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
         self.unopened: OutOfResourcesError | None = None
-        """The same for a write whose file could not be opened."""
+        """Set in the same way, by a write whose file could not be opened."""
         self.refused_bytes = 0
-        """The largest write that failed since, for one of these two reasons."""
+        """The size of the largest write that failed since, for one of these two reasons."""
         self._store = store
         self._clock = clock
         self._on_published = on_published
@@ -98,15 +100,15 @@ class AppendPath:
         self._max_unapplied_bytes = max_unapplied_bytes
         self._queue: deque[Submission] = deque()
         self._owes = False
-        """Whether the store keeps messages that were promised from memory and could not be written."""
+        """True if the store keeps messages that were promised from memory and could not be written."""
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
         self._under_way: deque[AppendBlock] = deque()
         """The block that is being written, and the one behind it."""
         self._alone = 0
-        """So many of those that wait are written each by itself: together they could not be prepared."""
+        """The number of waiting submissions that are written individually, as they could not be prepared together."""
         self._next_turn: asyncio.Handle | None = None
-        """The one turn that is to come, at once or after a pause."""
+        """The next scheduled turn, at once or after a pause."""
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -114,7 +116,7 @@ class AppendPath:
     # --- what the handlers call -----------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> None:
-        """Take something to write, or refuse it on the spot."""
+        """Queue a submission, or refuse it at once."""
         refusal = self._refusal(submission.size_bytes)
         if refusal is not None:
             submission.refuse(refusal)
@@ -125,7 +127,7 @@ class AppendPath:
         self._schedule()
 
     def grow(self, submission: Submission, size_bytes: int) -> bool:
-        """Count what is added to a submission; False if there is no room, or it is not the last of those that wait."""
+        """Count an addition to a submission; False if there is no room, or it is not the last in the queue."""
         queue = self._queue
         staged_bytes = self.staged_bytes + size_bytes
         if not queue or queue[-1] is not submission or staged_bytes > self._max_staged_bytes:
@@ -134,27 +136,27 @@ class AppendPath:
         return True
 
     def resume(self) -> None:
-        """The backlog behind the journal has shrunk: go on if that was in the way."""
+        """Continue after the backlog behind the journal has shrunk."""
         if self._queue and not self._under_way:
             self._turn_at(self._loop.call_soon(self._turn))
 
     def writable_again(self) -> None:
-        """What was in the way of a write is over."""
+        """Accept writes again, since the reason against them is gone."""
         if self.full is not None or self.unopened is not None:
             logger.info("the journal can be written again")
         self.full = self.unopened = None
         self.refused_bytes = 0
         if self._owes:
             self._owes = False
-            self.submit(Barrier(lambda _: None))  # the store puts what it owes into whatever is written next
+            self.submit(Barrier(lambda _: None))  # the store adds its unwritten messages to the next block
 
     @property
     def congested(self) -> bool:
-        """Whether writes wait for the journal's backlog."""
+        """True if writes wait for the journal's backlog."""
         return self._store.unapplied_bytes > self._max_unapplied_bytes
 
     async def close(self, *, timeout_s: float) -> None:
-        """Take no more, write what waits for at most `timeout_s`, refuse the rest. Idempotent."""
+        """Accept no more, write the queue for at most `timeout_s`, refuse the rest. Idempotent."""
         self._closing = True
         try:
             async with asyncio.timeout(timeout_s):
@@ -174,18 +176,18 @@ class AppendPath:
         stuck = self._stuck()
         if stuck is not None:
             return stuck
-        # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
+        # A request larger than the whole bound is accepted when nothing waits: no request is refused for ever.
         waits = self._queue or len(self._under_way) > 1
         if waits and self.staged_bytes + size_bytes > self._max_staged_bytes:
             self.stats.overflows += 1
             return Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
-                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
+                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes in time; retry later",
             )
         return None
 
     def _stuck(self) -> Refusal | None:
-        """Why waiting is of no use: the journal's backlog is full and does not shrink."""
+        """Return a refusal if waiting is useless: the journal's backlog is full and does not shrink."""
         error = self._backlog_error() if self.congested else None
         if error is None:
             return None
@@ -207,7 +209,7 @@ class AppendPath:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Start the next write; if that fails, nothing would ever start another: all are told instead."""
+        """Start the next write; if that fails, refuse everyone who waits, since nothing would ever start another."""
         try:
             if not self._under_way:
                 self._write_next()
@@ -217,7 +219,7 @@ class AppendPath:
             self._broken(error)
 
     def _is_worth_ahead(self) -> bool:
-        """Whether a block is to be prepared behind the one that is being written: if it would not be much smaller."""
+        """True if the next block is worth preparing now: it would not be much smaller than the one being written."""
         under_way = self._under_way
         if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void or self._alone:
             return False
@@ -225,8 +227,9 @@ class AppendPath:
         return self.staged_bytes - size_bytes >= max(_AHEAD_BYTES, size_bytes // 2)
 
     def _write_ahead(self) -> AppendBlock | None:
-        """Start the next write while callers of those before it are not told yet: so nobody is refused here, and what
-        cannot be written is left to `_write_next`."""
+        """Start the next write before the callers of the one that ended are notified.
+
+        Nothing is refused here; submissions that cannot be written are left to `_write_next`."""
         if not self._queue or self.congested:
             return None
         submissions: list[Submission] = []
@@ -239,7 +242,7 @@ class AppendPath:
         return block if block is not None and self._start(block) else None
 
     def _write_next(self) -> None:
-        """Start the next write, if there is something and nothing is in the way."""
+        """Start the next write, if there is anything to write and nothing prevents it."""
         if not self._queue:
             self._idle.set()
             return
@@ -249,7 +252,7 @@ class AppendPath:
                 self._refuse_all(stuck)
                 return
             self._drop_expired()
-            # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
+            # `resume` comes sooner if the backlog shrinks; this only drops expired submissions meanwhile.
             self._turn_at(self._loop.call_later(_CONGESTED_S, self._turn))
             return
         submissions = self._next_batch()
@@ -277,7 +280,7 @@ class AppendPath:
             self._publish_early(block)
 
     def _start(self, block: AppendBlock) -> bool:
-        """Hand a block to the writer; False if that cannot be (there was no thread to be had), and all is over."""
+        """Hand a block to the writer; False if there was no thread for it, after which the path is broken."""
         try:
             future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
         except Exception as error:
@@ -289,13 +292,13 @@ class AppendPath:
         return True
 
     def _write(self, prepared: Prepared) -> None:
-        """On the writer's thread."""
+        """Write a block, on the writer's thread."""
         began_s = self._clock.now_s()
         self._store.write(prepared)
         self.stats.write_s.add(self._clock.now_s() - began_s)
 
     def _next_batch(self, *, refuse: bool = True) -> list[Submission]:
-        """What goes out next; with `refuse` unset it ends before the first one that must not go out."""
+        """Remove and return the next submissions; with `refuse` unset, stop before one that must not be written."""
         now_s = self._clock.now_s()
         batch: list[Submission] = []
         size_bytes = 0
@@ -305,7 +308,7 @@ class AppendPath:
             while queue and (not batch or size_bytes + queue[0].size_bytes <= most_bytes):
                 submission = queue[0]
                 late = submission.deadline_s <= now_s
-                # one before it may have failed since it came
+                # one before it may have failed since it arrived
                 broken = submission.order.find_refusal() if submission.order is not None else None
                 if (late or broken is not None) and not refuse:
                     break
@@ -319,7 +322,7 @@ class AppendPath:
                     size_bytes += submission.size_bytes
                     batch.append(submission)
         except Exception:
-            queue.extendleft(reversed(batch))  # nobody is lost on the way
+            queue.extendleft(reversed(batch))  # a fault here must not lose submissions
             raise
         return batch
 
@@ -327,7 +330,7 @@ class AppendPath:
         return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._unanswered)
 
     def _ended(self, done: asyncio.Future[None]) -> None:
-        block = self._under_way.popleft()  # the writer takes them in order
+        block = self._under_way.popleft()  # the writer handles them in order
         error = done.exception()
         if block.void:
             self._go_on()
@@ -350,7 +353,7 @@ class AppendPath:
         self._owes = False
         self.writable_again()
         self.stats.writes += 1
-        # The next write starts before this one's callers are told: the disk and the loop work side by side.
+        # The next write starts before this one's callers are notified: the disk and the loop work side by side.
         ahead = self._under_way[0] if self._under_way else self._write_ahead()
         self._complete(block)
         if ahead is not None:
@@ -362,11 +365,11 @@ class AppendPath:
             self._remember(fault, "what follows a write could not be done")
 
     def _publish_early(self, block: AppendBlock) -> None:
-        """Tell those whose messages are all promised from memory, while the rest is being written."""
+        """Complete submissions whose messages are all promised from memory, while the rest is being written."""
         try:
             if block.publish_early():
                 self._wake(block)
-        except Exception as fault:  # they are told when it is written, like the others
+        except Exception as fault:  # they are completed when it is written, like the others
             self._unanswered(fault)
 
     def _complete(self, block: AppendBlock) -> None:
@@ -385,7 +388,7 @@ class AppendPath:
             self._unanswered(fault)
 
     def _fail(self, block: AppendBlock, error: BaseException) -> None:
-        """A write failed: its callers learn it; whether there will be another depends on why."""
+        """Refuse the callers of a failed write; its error decides whether there will be another."""
         self.stats.failed_writes += 1
         if isinstance(error, DiskFullError):
             if self.full is None:
@@ -393,15 +396,13 @@ class AppendPath:
             self.full = error
             refusal = Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
-                f"the Broker's disk is full: {error.message}; send again when there is space",
+                f"the Broker's disk is full: {error.message}; retry when there is space",
             )
         elif isinstance(error, OutOfResourcesError):
             if self.unopened is None:
                 logger.error("sends are refused until the journal's next file can be opened: %s", one_line(error))
             self.unopened = error
-            refusal = Refusal(
-                Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; send again later"
-            )
+            refusal = Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
         else:
             self._failed_for_good(error)
             refusal = _failed(error)
@@ -420,7 +421,7 @@ class AppendPath:
         )
 
     def _broken(self, error: Exception) -> None:
-        """A fault of ours keeps writes from going on."""
+        """Stop writing for good after a fault in this program."""
         self.failure = error
         logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
         self._refuse_all(_failed(error))
@@ -429,7 +430,7 @@ class AppendPath:
         self._remember(fault, "a caller could not be notified of the outcome of its write")
 
     def _remember(self, fault: Exception, what: str) -> None:
-        """Log a fault of ours; a repeated one only the 10th, the 100th, … time, and without a traceback."""
+        """Log a fault in this program; a repeated one only the 10th, the 100th, … time, and without a traceback."""
         self.fault = fault
         text = f"{what}: {type(fault).__name__}: {fault}"
         if text != self._fault_text:
@@ -451,7 +452,7 @@ class AppendPath:
             self._idle.set()
 
     def _drop_expired(self) -> None:
-        """While the journal waits for its backlog: let go of those who have given up."""
+        """Drop expired submissions while the journal waits for its backlog."""
         now_s = self._clock.now_s()
         waiting = list(self._queue)
         self._queue.clear()

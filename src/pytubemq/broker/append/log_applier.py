@@ -1,9 +1,7 @@
 """The background thread that carries messages from the journal into their partitions' logs.
 
-The invariant: a failure here is kept, logged and shown in the Broker's health; one that can mend by itself (a full
-disk, no file handle) is tried again, any other ends the thread, after which the append path stops taking messages once
-its backlog is full.
-"""
+The invariant: a failure here is kept, logged and shown in the Broker's health; one that may pass (a full disk, no file
+handle) is retried, any other ends the thread, after which the append path refuses messages once its backlog is full."""
 
 from __future__ import annotations
 
@@ -22,23 +20,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_S: Final = 0.5
-"""What lies in the journal is applied at the latest so long after it was written, if little comes in."""
+"""The longest time that messages stay in the journal before they are applied, if few arrive, in seconds."""
 REST: Final = 10
-"""The thread rests so many times as long as its last round took, if little comes in: with thousands of partitions a
-round costs much however little is in it."""
+"""The thread's pause, as a multiple of its last round, if few messages arrive: with thousands of partitions even a
+small round costs much."""
 LONGEST_REST_S: Final = 10.0
 RETRY_S: Final = 1.0
 
 
 class LogApplier:
-    """Runs `store.apply()` until it is closed."""
+    """The thread that runs `store.apply()` until it is closed."""
 
     def __init__(self, store: BrokerStore, *, on_progress: Callable[[], None]) -> None:
         """`on_progress` is called on the thread, after each round and after a failure."""
         self.error: BaseException | None = None
-        """The last round's failure; None again after a good one."""
+        """The last round's failure; None again after a successful one."""
         self.dead = False
-        """The thread ended by a failure that does not mend."""
+        """True if a permanent failure ended the thread."""
         self._store = store
         self._on_progress = on_progress
         self._wake = threading.Event()
@@ -46,16 +44,16 @@ class LogApplier:
         self._thread = threading.Thread(target=self._run, name="pytubemq-apply", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def record_write(self) -> None:
-        """Something was written to the journal."""
+        """Record that something was written to the journal."""
         if self._store.worth_applying:
             self._wake.set()
 
     def close(self, *, timeout_s: float) -> bool:
-        """Stop after the round under way; False if that takes longer than `timeout_s`. Blocks."""
+        """Stop after the running round; False if that takes longer than `timeout_s`. Blocks."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -73,7 +71,7 @@ class LogApplier:
             rest_s = min(max(IDLE_S, REST * (time.monotonic() - begun_s)), LONGEST_REST_S)
 
     def _round(self) -> bool:
-        """Apply all there is; False when that must not be tried again."""
+        """Apply everything in the journal; False if it must not be retried."""
         try:
             while self._store.apply():
                 self._on_progress()

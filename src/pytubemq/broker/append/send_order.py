@@ -1,7 +1,7 @@
-"""Keeps the batches of one producer in order when one of them is refused for now.
+"""The order of one producer's batches when one of them is refused for now.
 
-The invariant: of a producer that counts its refusals, no batch is taken that was sent without knowledge of an earlier
-one which was refused for now or dropped for its age; so what it sends again never lands behind later messages.
+The invariant: if a producer counts its refusals, no batch is stored that it sent without knowledge of an earlier one
+which was refused for now or expired; so a batch that it sends again is never stored behind later messages.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Connection
 
 _CONTEXT: Final = "send order"
-_BEHIND: Final = Refusal(Code.SERVER_RECEIVE_OVERFLOW, f"{EARLIER_BATCH_REFUSED}; send again in order")
+_BEHIND: Final = Refusal(Code.SERVER_RECEIVE_OVERFLOW, f"{EARLIER_BATCH_REFUSED}; retry in order")
 
 
 class SendOrder:
-    """One batch's place among its producer's: a connection's client id and topic, and the refusals it knows of."""
+    """One batch's position among its producer's: a connection's client id and topic, and the refusals it knows of."""
 
     __slots__ = ("_connection", "_producer", "_seen")
 
@@ -36,17 +36,17 @@ class SendOrder:
         return _BEHIND if counts is not None and counts.get(self._producer, 0) > self._seen else None
 
     def record_refusal(self, code: Code) -> None:
-        """Record that the batch is refused. A final refusal changes nothing, because its messages do not come again."""
+        """Record that the batch is refused. A final refusal changes nothing: its messages are not sent again."""
         if code in COUNTED_REFUSALS:
             self.record_drop()
 
     def record_drop(self) -> None:
-        """Record that the batch was not taken and that its messages will come again."""
+        """Record that the batch was not stored and that its messages will be sent again."""
         client_id, topic = producer = self._producer
         if len(client_id) > MAX_CLIENT_ID_CHARS or len(topic) > MAX_TOPIC_CHARS:
-            return  # never taken anyway
+            return  # never stored anyway
         counts: dict[tuple[str, str], int] = self._connection.context.setdefault(_CONTEXT, {})
         count = counts.pop(producer, 0) + 1
         if len(counts) >= MAX_ORDERED_PRODUCERS:
-            del counts[next(iter(counts))]  # forgetting the longest quiet one: a count too low refuses nothing
+            del counts[next(iter(counts))]  # drop the one quiet for the longest time: a count too low refuses nothing
         counts[producer] = count

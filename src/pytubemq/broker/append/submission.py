@@ -1,6 +1,6 @@
-"""One request's share of a journal write: what it wants written, and how it learns what became of it.
+"""One request's part of a journal write: the messages or positions to write, and the callbacks for its outcome.
 
-The invariant: exactly one of `written`, `refused` and `expired` is called, once.
+The invariant: exactly one of `complete`, `refuse` and `expire` is called, once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.journal.staging import Appended, AppendedRun, Staging
 
 Result: TypeAlias = "Appended | AppendedRun"
-"""What became of a message, or of several."""
+"""The outcome of one message, or of several."""
 ENTRY_OVERHEAD_BYTES: Final = 512
 """Size of a message staged individually, beside its payload: bounds its objects, and lets a block of the smallest be
 prepared, or answered, in 50 ms."""
@@ -43,37 +43,37 @@ class Confirmation(NamedTuple):
 
 
 class Submission(Protocol):
-    """What the append path takes."""
+    """One request's part of a journal write, as the append path sees it."""
 
     @property
     def deadline_s(self) -> float:
-        """After this nobody waits for the outcome any more."""
+        """The deadline after which nobody waits for the outcome."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """What it counts against the bound on staged bytes."""
+        """The bytes that it counts against the bound on staged bytes."""
         ...
 
     @property
     def order(self) -> SendOrder | None:
-        """Its place among its producer's batches, if the producer cares; looked at again when its turn comes."""
+        """Its position among its producer's batches, if the producer counts refusals; checked when its turn comes."""
         ...
 
     @property
     def confirmations(self) -> int:
-        """How many positions it confirms."""
+        """The number of positions that it confirms."""
         ...
 
     def stage(self, staging: Staging) -> int:
-        """Put what it has into a journal block; returns how many numbers of the staging it took, one after the other.
+        """Add its content to a journal block; return how many consecutive numbers of the staging it used.
 
         It may be called again, with another staging, if the first one could not be prepared.
         """
         ...
 
     def complete(self, results: Sequence[Result]) -> None:
-        """Complete it: it is as durable as its topic asks, and readable. One result for each number it took."""
+        """Complete it: it is as durable as its topic requires, and readable. One result for each number it used."""
         ...
 
     def refuse(self, refusal: Refusal) -> None:
@@ -86,7 +86,7 @@ class Submission(Protocol):
 
 
 class Barrier:
-    """Writes nothing, and ends when all that came before it has. Never dropped for its age."""
+    """A submission without content that completes when all earlier ones have. Never dropped for its age."""
 
     __slots__ = ("_done",)
 
@@ -113,7 +113,7 @@ class Barrier:
 
 
 class ConfirmSubmission(Barrier):
-    """Makes one position durable."""
+    """A submission that makes one position durable."""
 
     __slots__ = ("confirmation",)
 

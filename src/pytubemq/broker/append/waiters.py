@@ -1,4 +1,4 @@
-"""Fetches held at the tail of their partition until a message comes or their time is over.
+"""Fetches that wait at the end of their partition for a message, until their time is over.
 
 The invariants: each waiter is resumed exactly once or dropped with its connection; their number is bounded; a
 publish touches only the waiters of the partitions it wrote to, the end of a connection only its own.
@@ -19,7 +19,7 @@ PartitionKey = tuple[str, int]
 
 
 class Waiter:
-    """One held fetch. `resume(timed_out)` continues it."""
+    """One waiting fetch. `resume(timed_out)` continues it."""
 
     __slots__ = ("connection", "key", "resume", "timer")
 
@@ -31,7 +31,7 @@ class Waiter:
 
 
 class Waiters:
-    """All held fetches of one Broker."""
+    """All waiting fetches of one Broker."""
 
     def __init__(self, *, most: int = MAX_WAITING_FETCHES) -> None:
         self._most = most
@@ -54,7 +54,7 @@ class Waiters:
         return True
 
     def wake(self, keys: Iterable[PartitionKey]) -> None:
-        """Something was published to these partitions."""
+        """Resume the fetches of partitions to which something was published."""
         if not self._count:
             return
         for key in keys:
@@ -63,7 +63,7 @@ class Waiters:
                 waiter.resume(False)
 
     def drop(self, connection: int) -> None:
-        """A connection is gone: forget what it waits for."""
+        """Forget the fetches of a connection that is gone."""
         for waiter in list(self._by_connection.get(connection, ())):
             self._remove(waiter)
 

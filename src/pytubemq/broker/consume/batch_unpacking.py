@@ -1,7 +1,7 @@
-"""Slices of a log for consumers that know no packs: the messages of each pack as if they had come alone.
+"""Slices of a log for consumers that do not support record batches: the messages of each batch individually.
 
-The invariants: every message of the slice from its start on comes out once and in order, up to the limits; the new
-slice ends where the next fetch has to begin, which may be within a pack; of bytes that were damaged nothing is guessed.
+The invariants: every message of the slice from its start on is included once and in order, up to the limits; the new
+slice ends at the next fetch's offset, which may be within a record batch; damaged bytes are never guessed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SINGLE_TAG: Final = b"\x22"
 
 @dataclass(slots=True)
 class _Room:
-    """What may still be taken."""
+    """The space left in the new slice."""
 
     max_bytes: int
     max_messages: int
@@ -42,7 +42,7 @@ class _Room:
 
 @dataclass(slots=True)
 class _Taken:
-    """What came out so far; `next_offset` set once it is known that the slice ends before its end."""
+    """The new slice so far; `next_offset` is set once it is known that the slice ends before its end."""
 
     parts: list[bytes] = field(default_factory=list)
     count: int = 0
@@ -57,17 +57,17 @@ def unpacked(
     codes: frozenset[int] | None = None,
     end_offset: int | None = None,
 ) -> Slice:
-    """The slice with single messages only.
+    """Return the slice with single messages only.
 
     Args:
-        found: as the store gave it, perhaps with packs that begin before its start or have messages of other codes.
-        max_bytes: it ends with the message that reaches them, or before.
-        max_messages: as many are taken at most.
-        codes: the consumer's filter codes; None takes all.
-        end_offset: nothing from there on is taken.
+            found: the slice from the store, perhaps with batches that begin before its start or have other codes.
+            max_bytes: the slice ends with the message that reaches this size, or before.
+            max_messages: the most messages in the slice.
+            codes: the consumer's filter codes; None includes all.
+            end_offset: the slice ends before this offset.
 
     Raises:
-        FormatError: a pack, or where a record begins, was damaged.
+        FormatError: a record batch, or the beginning of a record, is damaged.
     """
     blob = b"".join(found.parts)
     taken, room = _Taken(), _Room(max_bytes, max_messages)
@@ -118,7 +118,7 @@ def _take_pack(
 
 
 def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where each record begins and ends, and whether it is a pack."""
+    """Yield where each record begins and ends, and True if it is a record batch."""
     at = 0
     while at < len(blob):
         is_pack = blob.startswith(PACK_TAG, at)
@@ -133,5 +133,5 @@ def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
 
 
 def _offset_of(record: bytes, *, is_pack: bool) -> int | None:
-    """Where a record stands."""
+    """Return a record's first offset."""
     return read_stored_pack(record, check=False)[0].offset if is_pack else decode_stored(record)[0].offset

@@ -1,8 +1,8 @@
-"""GetMessage and CommitOffset: what a registered consumer reads, and how it says that it is done with it.
+"""GetMessage and CommitOffset: reading for a registered consumer, and its confirms.
 
-The invariants: only what is durable is read; what is handed out is booked before it is sent, and confirmed only when
-the consumer says so (or the filter skipped it); a confirm that is refused is undone, so that what it was about is
-handed out again; a fetch that was held belongs to the registration that asked for it and never acts for a later one.
+The invariants: only durable messages are read; a fetch's messages are recorded before they are sent, and confirmed
+only by the consumer (or because the filter skipped them); a refused confirm is undone, so that its messages are sent
+again; a waiting fetch belongs to the registration that sent it and never acts for a later one.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Call
     from pytubemq.storage.log.selection import Slice
 
-_AT_END = Refusal(Code.NOT_FOUND, "the consumer has read all there is in the partition")
+_AT_END = Refusal(Code.NOT_FOUND, "the consumer has read all messages of the partition")
 _NO_LIMIT = 0
 _AT_END_LIMIT = -1
-"""`minLimitTime` as the original fills it; clients read it with 452 only."""
+"""The value of `minLimitTime` as the original fills it; clients read it with 452 only."""
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class _Fetch:
     hold: Hold
     manual: bool
     escapes: bool
-    """The consumer keeps to a rule of its group already; the cluster's do not count for it."""
+    """True if the consumer applies a rule of its group itself; then the cluster's do not apply to it."""
     limits: ReadLimits
 
 
 class FetchHandlers:
-    """Methods 17 and 18."""
+    """The handlers of methods 17 and 18."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
@@ -64,7 +64,7 @@ class FetchHandlers:
     # --- GetMessage -----------------------------------------------------------------------------------------
 
     def get(self, call: Call) -> None:
-        """GetMessage: what comes next for this consumer; may be held until there is something."""
+        """Serve GetMessage: respond with the consumer's next messages; the request may wait until there are some."""
         request = decode(GetMessageRequestC2B, call.request.body)
         state = self._state
         now_s = state.clock.now_s()
@@ -105,7 +105,7 @@ class FetchHandlers:
         return hold
 
     def _attempt(self, fetch: _Fetch) -> None:
-        """Read when the connection's turn comes, or hold the fetch if there is nothing and it may wait."""
+        """Read when the connection's turn comes, or let the fetch wait if there is nothing to read and it may."""
         key = fetch.hold.key
         extent = self._state.store.extent(key.topic, key.partition_id)
         offset = fetch.hold.cursor.request(manual=fetch.manual)
@@ -146,7 +146,7 @@ class FetchHandlers:
                 here = hold.cursor is cursor and cursor.request(manual=fetch.manual) == offset
                 if here and not self._overtaken(key, offset, result):
                     self._deliver(fetch, max_offset, result)
-                else:  # moved or confirmed while the disk was read: what was read is not what comes next
+                else:  # moved or confirmed while the disk was read: these are no longer the next messages
                     self._attempt(fetch)
             finally:
                 turns.finish()
@@ -155,16 +155,16 @@ class FetchHandlers:
         read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
 
     def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
-        """Whether retention let go of the place while it was read: the cursor is lifted then, as for any other."""
+        """True if retention removed the offset during the read: then the cursor is advanced as for any other fetch."""
         if not isinstance(result, Refusal) or result.code is not Code.MOVED:
             return False
         try:
             return offset < self._state.store.ends(key.topic, key.partition_id)[0]
-        except NotFoundError:  # the topic was removed meanwhile: the refusal stands
+        except NotFoundError:  # the topic was removed meanwhile: the refusal stays
             return False
 
     def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
-        """Refuse the fetch if its consumer has had what the cluster's rules give it."""
+        """Refuse the fetch if its consumer has used up its share by the cluster's rules; return True if so."""
         state, key = self._state, fetch.hold.key
         pause_ms = meter.pause_ms(
             state.flow.rules,
@@ -177,13 +177,13 @@ class FetchHandlers:
         state.flow.refusals += 1
         refusal = Refusal(
             Code.SERVER_CONSUME_SPEED_LIMIT,
-            f"the cluster's flow control leaves {key} alone for now; fetch again in {pause_ms} ms",
+            f"the cluster's flow control pauses {key}; fetch again in {pause_ms} ms",
         )
         self._refuse(fetch.call, refusal, min_limit_time=pause_ms)
         return True
 
     def _wait_or_end(self, fetch: _Fetch) -> None:
-        """Hold the fetch for what is left of its wait, or answer that there is nothing."""
+        """Let the fetch wait for the rest of its wait, or respond that there is nothing."""
         state, key = self._state, fetch.hold.key
         held = state.serving.started and state.waiters.hold(
             (key.topic, key.partition_id),
@@ -195,7 +195,7 @@ class FetchHandlers:
             self._at_end(fetch)
 
     def _at_end(self, fetch: _Fetch) -> None:
-        """Answer that there is nothing, and how far the group is: its filter may have skipped the rest."""
+        """Respond that there is nothing, with the group's position: its filter may have skipped the rest."""
         if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
             self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
             return
@@ -215,7 +215,7 @@ class FetchHandlers:
         if timed_out:
             self._at_end(fetch)
         elif self._still_holds(fetch):
-            try:  # while it was held, reading may have been stopped, or the topic closed
+            try:  # meanwhile the Master may have stopped reading, or closed the topic
                 self._state.serving.check_read()
                 request_checks.open_for_reading(request_checks.topic(fetch.hold.key.topic, self._state.topics))
             except Refused as refused:
@@ -224,9 +224,9 @@ class FetchHandlers:
                 self._attempt(fetch)
 
     def _still_holds(self, fetch: _Fetch) -> bool:
-        """Whether the registration that asked is still in force; if not, the caller is told (if it is still there)."""
+        """True if the registration that sent the fetch is still valid; if not, the fetch is refused or dropped."""
         if fetch.call.connection.closed or fetch.call.expired:
-            fetch.call.drop()  # nothing may be booked for an answer that nobody will get
+            fetch.call.drop()  # no progress may be recorded for a response that nobody will get
             return False
         now_s = self._state.clock.now_s()
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
@@ -275,12 +275,12 @@ class FetchHandlers:
         counters.fetch_s.add(state.clock.now_s() - fetch.call.received_s)
 
     def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
-        """The filter skipped all there was: go on waiting if there is time; True if so."""
+        """Let the fetch wait again if there is time, as the filter skipped all messages; True if so."""
         state, key = self._state, fetch.hold.key
         if state.clock.now_s() >= fetch.limits.wait_until_s:
             return False
         if result.next_offset < state.store.ends(key.topic, key.partition_id)[1]:
-            return False  # a bounded scan ended early: the caller hears of the progress and asks again
+            return False  # a bounded scan ended early: the caller learns of the progress and fetches again
         self._attempt(fetch)
         return True
 
@@ -315,7 +315,7 @@ class FetchHandlers:
     # --- CommitOffset ---------------------------------------------------------------------------------------
 
     def commit(self, call: Call) -> None:
-        """CommitOffset: confirm what was handed out, or all below a given offset; answered when that is durable."""
+        """Serve CommitOffset: confirm the last fetch, or all below a given offset; respond when that is durable."""
         request = decode(CommitOffsetRequestC2B, call.request.body)
         state = self._state
         try:
@@ -342,12 +342,12 @@ class FetchHandlers:
         confirmed = cursor.settling()
 
         def done(refusal: Refusal | None) -> None:
-            # Before anything is fetched again: who hears of the refusal first knows why messages come again.
+            # Before the next fetch: a client that knows of the refusal understands why messages are repeated.
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
             if refusal is not None:
                 cursor.take_back(confirmed, to=state.positions.current(key))
-                state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
+                state.waiters.wake([(key.topic, key.partition_id)])  # a waiting fetch has messages again
                 return
             passed = cursor.settled(confirmed)
             # The next holder may have confirmed more meanwhile; it has skipped the same messages on its own.
@@ -380,7 +380,7 @@ def _moved_refusal(hold: Hold) -> Refusal:
 
 
 def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
-    """Whether a consumer with a filter is better off waiting until there is more to look through."""
+    """True if a consumer with a filter should wait until there are more messages to scan."""
     return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
 
 

@@ -1,8 +1,8 @@
-"""Turns of one connection's fetches: no more is read for a peer than it takes.
+"""Turns of one connection's fetches: no more is read for a peer than it receives.
 
 The invariant: at most `MAX_READS_PER_CONNECTION` reads of a connection are under way, none begins while the peer has
-not taken its answers, or while the server's budget for all peers is used up, and those that wait begin in the order
-they came.
+not read its responses, or while the server's budget for all peers is used up, and waiting ones begin in the order they
+came.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FetchTurns:
     """The turns of one connection. Each `start` given to `run` must lead to one call of `finish`."""
 
     def __init__(self, connection: Connection) -> None:
-        """Use `of`."""
+        """Create the turns of a connection; callers use `of`."""
         self._connection = connection
         self._budget = connection.server.responses
         self._waiting: deque[tuple[Callable[[int], None], ReadSize]] = deque()
@@ -40,7 +40,7 @@ class FetchTurns:
 
     @classmethod
     def of(cls, connection: Connection) -> FetchTurns:
-        """The connection's own."""
+        """Return the connection's own turns."""
         turns = connection.context.get(_KEY)
         if not isinstance(turns, FetchTurns):
             turns = connection.context[_KEY] = cls(connection)
@@ -52,7 +52,7 @@ class FetchTurns:
         self._advance()
 
     def finish(self) -> None:
-        """Note that a read has been answered or given up, and begin the next."""
+        """Record that a read ended, with or without a response, and begin the next."""
         self._under_way -= 1
         self._budget.release(self._reserved.popleft())
         self._advance()
@@ -90,7 +90,7 @@ class FetchTurns:
         start(most_bytes)
 
     def _look_again(self) -> None:
-        """After the loop's next turn, when the queued answers have been handed over; a paused peer calls by itself."""
+        """Advance after the loop's next turn, when queued responses have been written, unless the peer is paused."""
         if not self._connection.paused and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)

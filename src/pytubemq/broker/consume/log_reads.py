@@ -1,8 +1,8 @@
 """Reads for fetches: at once from memory, on a few threads from the disk.
 
-The invariants: the event loop never waits for the disk, nor for packs to be taken apart; reads that wait for a thread
-are bounded; each read ends in exactly one call of `done`, on the event loop. A partition that cannot be read is a
-matter of that partition alone.
+The invariants: the event loop never waits for the disk, nor for record batches to be unpacked; reads that wait for a
+thread are bounded; each read ends in exactly one call of `done`, on the event loop. A partition that cannot be read
+affects no other.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_READ_FAULTS = 1_000
-"""Partitions that cannot be read and are named as such; of further ones the log alone tells."""
+"""Partitions that cannot be read and are named in the health; further ones are only logged."""
 ANSWER_MARGIN_S = 0.2
-"""A held fetch is answered so long before its caller gives up, so that the answer arrives in time."""
+"""The time before its caller's deadline at which a waiting fetch is answered, so that the response arrives in time."""
 _FRAME_SLACK_BYTES = 64 * 1024
 _MOST_RECORD_BYTES = MAX_PACK_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES
-"""A pack, which ends with the message that reaches its bound, and its columns."""
+"""The largest record batch, which ends with the message that reaches its bound, with its columns."""
 _MOST_BYTES = min(MAX_ANSWER_BYTES, MAX_FRAME_BYTES - _MOST_RECORD_BYTES - _FRAME_SLACK_BYTES)
-"""A read ends with the record that reaches its limit; with the largest one the answer must still be a frame."""
+"""The largest limit of a read: with the largest record beyond it the response must still fit into a frame."""
 _MOST_PLAIN_BYTES = MAX_ANSWER_BYTES - _FRAME_SLACK_BYTES
-"""The same for a peer that takes small blocks only, and perhaps (C++) no more than MAX_ANSWER_BYTES of them."""
+"""The same limit for a peer that accepts small blocks only, and perhaps (C++) no more than MAX_ANSWER_BYTES of them."""
 
 Done = Callable[["Slice | Refusal"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What one fetch may take."""
+    """The limits of one fetch."""
 
     max_bytes: int
     max_messages: int
     wait_until_s: float
     most_bytes: int
-    """What an answer may come to with the message that reaches `max_bytes`; a single message may be larger."""
+    """The largest response, with the message that reaches `max_bytes`; a single message may be larger."""
     packs: bool
-    """Whether the peer takes packs."""
+    """True if the peer supports record batches."""
 
     def within(self, max_bytes: int) -> ReadLimits:
         """Return these limits with no more bytes than this."""
@@ -75,7 +75,7 @@ class ReadLimits:
     def of(
         cls, call: Call, *, now_s: float, max_bytes: int | None, max_messages: int | None, max_wait_ms: int | None
     ) -> ReadLimits:
-        """The request's limits within ours; what is absent or not positive is our default."""
+        """Return the request's limits within ours; a missing or non-positive one gets our default."""
         wait_s = min((max_wait_ms or 0) / 1000, MAX_FETCH_WAIT_S)
         return cls(
             max_bytes=min(max_bytes, _MOST_BYTES) if max_bytes and max_bytes > 0 else MAX_FETCH_BYTES,
@@ -110,7 +110,7 @@ def read(
     end_offset: int | None = None,
     codes: frozenset[int] | None = None,
 ) -> None:
-    """Read from a partition; `done` gets the slice or why there is none."""
+    """Read from a partition and call `done` with the slice, or with a refusal."""
     store = state.store
 
     def run(max_messages: int = limits.max_messages, *, take_apart: bool = True, doubted: bool = False) -> Slice:
@@ -133,11 +133,11 @@ def read(
             except FormatError:
                 if doubted:
                     raise
-                # It was not looked at on the way here. The store knows how many messages there were, so it shall check.
+                # The batch was not checked until here. The store knows how many messages there were, so it can.
                 store.doubt(topic, partition_id, found.next_offset - OFFSET_UNIT)
                 return run(max_messages, doubted=True)
         if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.packs:
-            return run(found.count - 1)  # the last one made it too much: it comes with the next answer
+            return run(found.count - 1)  # the last one exceeds the limit: it comes with the next response
         return found
 
     key = (topic, partition_id)
@@ -174,7 +174,7 @@ def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Ref
     what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
     text = f"partition {key[1]} of {key[0]} cannot be read: {what}"
     faults = state.read_faults
-    # Once for each partition; of more than are listed no more is said than `health` does.
+    # Log once for each partition; `health` counts those that are not listed.
     hint = error.hint if isinstance(error, TubeError) else None
     fault = text if hint is None else f"{text}; {hint}"
     if faults.get(key) != fault and (len(faults) < MAX_READ_FAULTS or key in faults):

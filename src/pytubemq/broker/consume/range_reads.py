@@ -1,8 +1,8 @@
-"""READ_RANGE and PARTITION_OFFSETS: reading and looking without a group.
+"""READ_RANGE and PARTITION_OFFSETS: reads and lookups without a group.
 
-The invariants: nothing here changes what any group has confirmed or is handed out; nobody is answered who may not
-register a consumer, and as there is no registration to rely on, that is looked at with every request. Offsets of many
-partitions are answered in slices, so each is as of its slice.
+The invariants: nothing here changes any group's confirmed offset or next message; only clients that may register a
+consumer are served, and without a registration that is checked with every request. Offsets of many partitions are
+looked up in slices, so each is as of its slice.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 
 _POSITION_CHARS = 40
-"""What a position takes in an answer beside its names."""
+"""The size of a position in a response beside its names."""
 _SCANNED = 10_000
-"""Positions of the store that are looked at in one turn."""
+"""Positions of the store that are checked in one turn."""
 
 
 @dataclass(slots=True)
@@ -60,11 +60,11 @@ class _Range:
     end_offset: int | None
     limits: ReadLimits
     codes: frozenset[int] | None
-    """Of the message types that are wanted; None for all."""
+    """The codes of the requested message types; None for all."""
 
 
 class RangeHandlers:
-    """Methods 101 and 102."""
+    """The handlers of methods 101 and 102."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
@@ -72,7 +72,7 @@ class RangeHandlers:
     # --- READ_RANGE -----------------------------------------------------------------------------------------
 
     def read_range(self, call: Call) -> None:
-        """ReadRange: messages from an offset on."""
+        """Serve ReadRange: respond with messages from an offset on."""
         request = decode(ReadRangeRequestC2B, call.request.body)
         state = self._state
         try:
@@ -83,9 +83,7 @@ class RangeHandlers:
             request_checks.partition(served, request.partition_id)
             request_checks.open_for_reading(served)
             if request.offset < 0 or (request.end_offset is not None and request.end_offset < request.offset):
-                raise Refused(
-                    Code.BAD_REQUEST, f"offsets {request.offset} to {request.end_offset} are no range to read"
-                )
+                raise Refused(Code.BAD_REQUEST, f"offsets {request.offset} to {request.end_offset} are not a range")
             codes = request_checks.filter_codes(request.filters)
         except Refused as refused:
             code, text = refused.refusal
@@ -144,7 +142,7 @@ class RangeHandlers:
             )
 
     def _removed(self, wanted: _Range) -> bool:
-        """Refuse a read whose topic was taken away while it waited; True if so."""
+        """Refuse a read whose topic was removed while it waited; True if so."""
         topic = wanted.key[0]
         if self._state.topics.get(topic) is not None:
             return False
@@ -161,7 +159,7 @@ class RangeHandlers:
         )
 
     def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
-        """Answer with a code; where the partition's ends explain it, they are told."""
+        """Respond with a code, and with the partition's ends where they explain it."""
         self._state.counters.fetch_refused(refusal.code)
         ends: tuple[int, int] | None = None
         if refusal.code in (Code.MOVED, Code.NOT_FOUND):
@@ -206,7 +204,7 @@ class RangeHandlers:
     # --- PARTITION_OFFSETS ----------------------------------------------------------------------------------
 
     async def offsets(self, call: Call) -> None:
-        """PartitionOffsets: ends of partitions, how far groups have confirmed there, and what came at a time."""
+        """Serve PartitionOffsets: respond with ends of partitions, groups' confirmed offsets, and offsets by time."""
         async with self._state.turns_of(call).request(call.connection) as turn:
             if call.expired or call.connection.closed:
                 call.drop()
@@ -247,7 +245,7 @@ class RangeHandlers:
         found: dict[PartitionKey, int] = {}
         state.pending_reads += 1
         try:
-            for keys in sliced(list(wanted)):  # between them other requests have theirs looked up
+            for keys in sliced(list(wanted)):  # other requests run between slices
                 found.update(await loop.run_in_executor(state.lookups, look, keys))
         except (StorageError, OSError) as error:
             what = error.message if isinstance(error, TubeError) else str(error)
@@ -278,7 +276,7 @@ class RangeHandlers:
         return found
 
     async def _wanted(self, turn: Turn, named: Values[TopicPartition]) -> dict[PartitionKey, None]:
-        """The partitions asked for that are served here, each once; all of them when none is named."""
+        """Return the requested partitions that are served here, each once; all of them when none is named."""
         topics = self._state.topics
         wanted: dict[PartitionKey, None] = {}
         if not named:
@@ -296,8 +294,9 @@ class RangeHandlers:
     async def _positions(
         self, turn: Turn, request: PartitionOffsetsRequest, wanted: Collection[PartitionKey]
     ) -> list[bytes]:
-        """Build parts of the response: positions in these partitions, durable ones only; a holder is listed with the
-        position it began at, which is durable by then."""
+        """Build parts of the response: positions in these partitions, durable ones only.
+
+        A consumer is listed with the position it began at, which is durable by then."""
         if not request.all_groups and not request.group_names:
             return []
         groups = None if request.all_groups else frozenset(request.group_names)

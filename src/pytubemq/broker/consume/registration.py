@@ -1,9 +1,9 @@
-"""Registration, heartbeat and farewell of consumers.
+"""Registration, heartbeat and unregistration of consumers.
 
 The invariants: a registration is answered only when its starting position is durable (or cannot be now, which is
-logged), so that the group begins there again after a crash; what was handed out to the previous holder and not
-confirmed is handed out again; while a confirm is in flight nobody begins and nobody leaves, so that neither undoes it
-nor keeps what is refused.
+logged), so that the group begins there again after a crash; messages that the previous consumer got and did not
+confirm are sent again; while a confirm is in flight no consumer begins and none leaves, so that neither undoes it nor
+keeps a refused one.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 REGISTER: Final = 31
 UNREGISTER: Final = 32
 CONSUMED: Final = 0
-"""`readStatus` of a farewell whose last fetch was consumed."""
+"""The `readStatus` of an unregistration whose last fetch was consumed."""
 
 
 class RegisterHandlers:
-    """Methods 15 and 16."""
+    """The handlers of methods 15 and 16."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
 
     def register(self, call: Call) -> None:
-        """RegisterRequestC2B: take or give back a partition."""
+        """Serve RegisterRequestC2B: assign a partition to a consumer, or take it back."""
         self._serve(call, decode(RegisterRequestC2B, call.request.body))
 
     def _serve(self, call: Call, request: RegisterRequestC2B) -> None:
@@ -62,7 +62,7 @@ class RegisterHandlers:
             if state.positions.when_decided(key, lambda: self._resume(call, request)):
                 return
             if request.op_type == REGISTER:
-                # 500 as the original has it: its clients try again, which is right while a topic grows
+                # 500 as the original has it: its clients retry, which is right while a topic grows
                 request_checks.partition(served, request.partition_id, code=Code.INTERNAL_SERVER_ERROR)
                 self._register(call, request, key, consumer_id, codes)
             elif request.op_type == UNREGISTER:
@@ -75,7 +75,7 @@ class RegisterHandlers:
             _answer(call, refused.refusal)
 
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
-        """Serve a request that waited for a confirm: a registration unless its caller has gone, a farewell always."""
+        """Serve a request that waited for a confirm; a registration is dropped if its caller is gone."""
         if request.op_type != UNREGISTER and (call.connection.closed or call.expired):
             call.drop()
             return
@@ -125,10 +125,10 @@ class RegisterHandlers:
                 host=call.peer.rpartition(":")[0],
             )
         except RegistryFullError:
-            # 503, as clients try again then, ours and Java's: a place becomes free when somebody leaves or is silent
+            # 503, as clients retry then, ours and Java's: room is made when a consumer leaves or expires
             raise Refused(
                 Code.SERVICE_UNAVAILABLE,
-                f"registrations are full: this Broker has {len(state.registry)}, which is as many as may be; try again",
+                f"registrations are full: this Broker has {len(state.registry)}, which is the limit; retry later",
             ) from None
         hold.has_reset_notices, hold.reset_epoch = has_notices, epoch
         GROUP.record(
@@ -158,7 +158,7 @@ class RegisterHandlers:
         state.positions.save(key, hold.cursor.confirmed, lambda refusal: _answer(call, refusal))
 
     def heartbeat(self, call: Call) -> None:
-        """HeartBeatRequestC2B: renew the holds named; those that cannot be are named in the answer."""
+        """Serve HeartBeatRequestC2B: renew the named registrations; the response names those that could not be."""
         request = decode(HeartBeatRequestC2B, call.request.body)
         state = self._state
         failures: list[str] = []

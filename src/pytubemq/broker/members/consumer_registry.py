@@ -1,8 +1,8 @@
-"""Which consumer holds which partition for its group, and until when: decisions only, `now_s` comes in.
+"""The registrations of consumers for partitions, and their leases: decisions only, `now_s` comes in.
 
-The invariants: a partition has at most one holder per group; a hold that was not renewed in time is nobody's; the
-number of holds is bounded. When there are as many as may be, a new one replaces one of the host, then the connection,
-that has most, if that has clearly more than the new one's own: first those that never fetched. So nobody can keep all
+The invariants: a partition has at most one consumer per group; a registration that was not renewed in time has no
+effect; the number of registrations is bounded. At the bound a new one replaces one of the host, then the connection,
+that has most, if that has clearly more than the new one's own: first those that never fetched. So no peer can keep all
 others out, and where all have a fair share none goes.
 """
 
@@ -36,8 +36,8 @@ NOWHERE: Final = Origin("", None)
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None once that is
-    lost; `heard_s` is when that was; `priority_id` is the consumer's `qryPriorityId`, kept to be shown."""
+    """A consumer's registration for a partition. `connection` is the token of its latest connection, None once that is
+    lost; `heard_s` is the time of its latest request; `priority_id` is the consumer's `qryPriorityId`, for display."""
 
     key: HoldKey
     consumer_id: str
@@ -50,9 +50,9 @@ class Hold:
     connection: int | None = None
     priority_id: int = UNDEFINED
     meter: Meter | None = None
-    """Its recent reads under the cluster's rules; None while there are none."""
+    """Its recent reads under the cluster's rules; None if there are no rules."""
     origin: Origin = NOWHERE
-    """From where it registered; the host is shown."""
+    """The origin of the registration; the host is displayed."""
     is_used: bool = False
     """True once it was renewed by a fetch or a confirm, not only by heartbeats."""
     has_reset_notices: bool = False
@@ -82,7 +82,7 @@ class ConsumerRegistry:
     _groups: KeyCounts[str] = field(default_factory=KeyCounts)
     """Number of holds by group."""
     _idle: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
-    """Holds that never fetched by origin, in the order in which they were registered."""
+    """Holds that never fetched by origin, in the order of registration."""
     _carried: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
     """All holds in the same way."""
     made_room: int = 0
@@ -107,12 +107,12 @@ class ConsumerRegistry:
             return None
         host = self._hosts.largest()
         return (
-            f"registrations are full: all {self.max_holds} are taken, {self._hosts[host or '']} of them from "
+            f"registrations are full: all {self.max_holds} are in use, {self._hosts[host or '']} of them from "
             f"{host or 'nowhere'}; a new one replaces one of whoever has most"
         )
 
     def get(self, key: HoldKey, *, now_s: float) -> Hold | None:
-        """The live hold on a partition; one that has run out is dropped here."""
+        """Return the live hold on a partition; one that has expired is dropped here."""
         hold = self._holds.get(key)
         if hold is not None and hold.lease_until_s <= now_s:
             self.drop(hold)
@@ -131,7 +131,7 @@ class ConsumerRegistry:
         priority_id: int = UNDEFINED,
         host: str = "",
     ) -> Hold:
-        """Give the partition to a consumer, in place of whoever had it (`get` tells who must be asked first).
+        """Give the partition to a consumer, in place of its previous one (`get` returns that).
 
         Raises:
             RegistryFullError: no room for another hold, and none has to make room.
@@ -153,7 +153,7 @@ class ConsumerRegistry:
         return hold
 
     def renew(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
-        """The holder fetches or confirms."""
+        """Renew a hold, since the holder fetches or confirms."""
         if not hold.is_used:
             hold.is_used = True
             if self._holds.get(hold.key) is hold:
@@ -170,7 +170,7 @@ class ConsumerRegistry:
                 self._enter(hold)
 
     def drop(self, hold: Hold) -> None:
-        """End a hold; one that was replaced already is left alone."""
+        """End a hold; one that was replaced already is ignored."""
         if self._holds.get(hold.key) is hold:
             del self._holds[hold.key]
             self._leave(hold)
@@ -199,18 +199,18 @@ class ConsumerRegistry:
         return len(keys)
 
     def expire(self, *, now_s: float) -> list[Hold]:
-        """Drop and return every hold that has run out."""
+        """Drop and return every expired hold."""
         gone = [hold for hold in self._holds.values() if hold.lease_until_s <= now_s]
         for hold in gone:
             self.drop(hold)
         return gone
 
     def holds(self) -> Iterable[Hold]:
-        """All holds, those that have run out and are not yet dropped included."""
+        """Return all holds, including expired ones that are not yet dropped."""
         return self._holds.values()
 
     def _seen_on(self, hold: Hold, connection: int | None) -> None:
-        """Move a hold from the connection it was heard on to another."""
+        """Move a hold from its previous connection to another."""
         if hold.connection is not None:
             keys = self._by_connection.get(hold.connection)
             if keys is not None:

@@ -1,8 +1,8 @@
-"""Where one consumer stands in one partition, and where a new one begins: decisions only.
+"""One consumer's position in one partition, and the start of a new one: decisions only.
 
-The invariants: `confirmed` moves forward only over messages that were handed out and confirmed, or that the filter
-skipped; what the filter skipped behind a confirm that is under way counts with that confirm, and not without;
-whatever was handed out and not confirmed is handed out again to the next registration.
+The invariants: `confirmed` moves forward only over messages that were sent and confirmed, or that the filter skipped;
+messages that the filter skipped behind a confirm in flight count with that confirm, and not without it; messages that
+were sent and not confirmed are sent again to the next registration.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
 
 NOT_GIVEN: Final = -1
-"""`currOffset` of a registration that asks for no particular place."""
+"""The `currOffset` of a registration that requests no particular offset."""
 
 
 class ReadStatus(IntEnum):
-    """`readStatus` of a registration: where to begin."""
+    """The `readStatus` of a registration: the offset to begin at."""
 
     FROM_STORED_OR_MIN = 0
     FROM_STORED_OR_MAX = 1
@@ -26,15 +26,15 @@ class ReadStatus(IntEnum):
 
 
 def whole(offset: int) -> int:
-    """The offset rounded down to a whole message."""
+    """Return the offset rounded down to a whole message."""
     return offset - offset % OFFSET_UNIT
 
 
 def start_offset(*, stored: int | None, read_status: int, asked: int, min_offset: int, max_offset: int) -> int:
-    """Where a registration begins.
+    """Return the offset at which a registration begins.
 
     Args:
-        stored: what the group has confirmed here, None if nothing yet.
+        stored: the group's confirmed offset, None if nothing yet.
         asked: the request's `currOffset`; below 0 means not given. It wins over `stored`, `ALWAYS_MAX` wins over it.
     """
     if read_status == ReadStatus.ALWAYS_MAX:
@@ -48,30 +48,30 @@ def start_offset(*, stored: int | None, read_status: int, asked: int, min_offset
 
 @dataclass(slots=True)
 class Cursor:
-    """`handed_out` is the offset after the last message given to the consumer, `confirmed` what it has confirmed."""
+    """A consumer's position: `handed_out` is the offset after the last message sent to it."""
 
     confirmed: int
     handed_out: int
     moved: bool = False
-    """Somebody else put it here while its consumer had messages from elsewhere: a confirm of those counts no more."""
+    """True if it was moved while its consumer had messages from before: a confirm of those no longer counts."""
     unsettled: int | None = None
     """The newest confirm that is not durable yet."""
     passed: int | None = None
-    """End of the messages that the filter has skipped behind that one."""
+    """The end of the messages that the filter has skipped behind that one."""
     expired: int = 0
     """Messages that retention removed before they were confirmed, not yet reported to the consumer."""
 
     @classmethod
     def at(cls, offset: int, *, moved: bool = False) -> Cursor:
-        """A fresh registration, or one that was moved: nothing handed out yet."""
+        """Return the cursor of a new registration, or of one that was moved: nothing was sent yet."""
         return cls(offset, offset, moved)
 
     def request(self, *, manual: bool) -> int:
-        """Where the next fetch reads: behind what was handed out (manual commit), else behind what is confirmed."""
+        """Return the next fetch's offset: after the sent messages (manual commit), else after the confirmed ones."""
         return self.handed_out if manual else self.confirmed
 
     def commit(self, *, consumed: bool) -> bool:
-        """Confirm what was handed out, or take it back. Returns whether `confirmed` moved."""
+        """Confirm the sent messages, or take them back. Return True if `confirmed` moved."""
         if not consumed or self.handed_out == self.confirmed:
             self.handed_out = self.confirmed
             return False
@@ -79,9 +79,9 @@ class Cursor:
         return True
 
     def commit_up_to(self, offset: int) -> bool:
-        """Confirm all below `offset`, whatever was handed out behind it; never moves back.
+        """Confirm all messages below `offset`, whatever was sent behind it; never moves back.
 
-        Once the cursor was moved, a confirm of what was not handed out since is about the place it was moved away from.
+        After a move, a confirm of messages that were sent before it is ignored.
         """
         offset = whole(offset)
         if offset <= self.confirmed or (self.moved and offset > self.handed_out):
@@ -91,21 +91,21 @@ class Cursor:
         return True
 
     def settling(self) -> int:
-        """A confirm is on its way to the disk; returns the offset that it is to make durable."""
+        """Record that a confirm is being written; return the offset that it is to make durable."""
         self.unsettled, self.passed = self.confirmed, None
         return self.confirmed
 
     def settled(self, offset: int) -> int | None:
-        """A confirm up to `offset` is durable. Returns what is to be made durable now: what the filter skipped."""
+        """Record that a confirm up to `offset` is durable; return the end of skipped messages to make durable next."""
         if self.unsettled != offset:
             return None
         passed, self.unsettled, self.passed = self.passed, None, None
         return passed if passed == self.confirmed else None
 
     def take_back(self, refused: int, *, to: int | None) -> None:
-        """A confirm up to `refused` did not become durable: back to the newest position that stands, if there is one.
+        """Undo a refused confirm up to `refused`: return to the newest position that is still valid, if there is one.
 
-        What was handed out behind it stays handed out. A confirm made since then has its own outcome and is left alone.
+        Messages sent behind it stay sent. A confirm made since then has its own outcome and is not affected.
         """
         newest = refused
         if self.unsettled == refused:
@@ -114,10 +114,10 @@ class Cursor:
             self.confirmed = to
 
     def align(self, *, min_offset: int, max_offset: int, manual: bool) -> bool:
-        """Bring the cursor into what the partition holds; returns whether `confirmed` moved.
+        """Move the cursor into the partition's range; return True if `confirmed` moved.
 
         Behind the end (the log was replaced): to the end, in manual mode only for reading. Below the start (the
-        messages are gone by age): to the start.
+        messages have expired): to the start.
         """
         request = self.request(manual=manual)
         if request < min_offset:
@@ -137,10 +137,10 @@ class Cursor:
         return expired or None
 
     def book(self, next_offset: int, *, found: bool, manual: bool) -> bool:
-        """Record a read from where `request` says to `next_offset`; returns whether `confirmed` is to be made durable.
+        """Record a read from `request` to `next_offset`; return True if `confirmed` is to be made durable.
 
-        A read that found nothing for the consumer's filter has nothing that could be confirmed later, so in automatic
-        mode its range is confirmed at once; behind a confirm that is under way, when that is durable.
+        A read without a message for the consumer's filter has nothing to confirm later, so in automatic
+        mode its range is confirmed at once; behind a confirm in flight, when that is durable.
         """
         self.handed_out = next_offset
         if found or manual or next_offset == self.confirmed:

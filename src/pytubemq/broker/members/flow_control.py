@@ -1,8 +1,8 @@
-"""How fast partitions are read here: the cluster's flow-control rules, and what each registration has had of late.
+"""Throttling of reads by the cluster's flow-control rules, and the recent reads of each registration.
 
 The invariants: decisions only, times and positions come in; a registration has at most a twelfth of its limit in five
-seconds and the whole in a minute, with one message beyond it; where no rule fits, nothing is counted or refused; new
-rules hold from the next fetch on.
+seconds and the whole in a minute, with one message beyond it; where no rule applies, nothing is counted or refused; new
+rules apply from the next fetch on.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from pytubemq.core.flow import DataLimit
 
 LIMIT_S: Final = 60.0
-"""The time for which a rule's limit is meant, and after which another rule may fit (the original's)."""
+"""The period of a rule's limit, after which another rule may apply (the original's)."""
 WINDOW_S: Final = 5.0
 _WINDOWS: Final = int(LIMIT_S / WINDOW_S)
 DEFAULT_PRIORITY_ID: Final = 300
-"""What the original assumes where neither consumer nor Master named a priority."""
+"""The priority that the original assumes where neither consumer nor Master named one."""
 FEW_LEFT_MESSAGES: Final = 240_000
-"""A filtered fetch that leaves less than this to read is told to slow down (10 x 3 x 8,000, the original's)."""
+"""A filtered fetch that leaves fewer messages than this is slowed down (10 x 3 x 8,000, the original's)."""
 
 
 @dataclass(slots=True)
 class FlowControl:
-    """What the Master said of flow control, for the whole Broker."""
+    """The Master's flow-control rules, for the whole Broker."""
 
     rules: FlowRules = NO_FLOW_RULES
     priority_id: int = UNDEFINED
@@ -37,17 +37,17 @@ class FlowControl:
 
     @property
     def limits(self) -> bool:
-        """Whether any rule limits reading at all."""
+        """True if any rule limits reading."""
         return bool(self.rules.data_limits)
 
     def priority(self, consumer_id: int) -> int:
-        """The priority id that counts for a consumer: its own, the Master's, or the original's default."""
+        """Return the priority id that applies to a consumer: its own, the Master's, or the original's default."""
         return next((wanted for wanted in (consumer_id, self.priority_id) if wanted > 0), DEFAULT_PRIORITY_ID)
 
 
 @dataclass(slots=True)
 class Meter:
-    """What one registration was given, against the limit that fits it."""
+    """The recent reads of one registration, against the limit that applies to it."""
 
     read_to: int | None = None
     """The position in the partition's bytes up to which it has read; None before its first fetch, which is free."""
@@ -59,10 +59,10 @@ class Meter:
     _window_bytes: int = 0
 
     def pause_ms(self, rules: FlowRules, *, end_position: int, now_s: float, hhmm: int) -> int | None:
-        """How long the consumer is to wait before it gets more; None = it may read now.
+        """Return the time to wait before the next read in ms; None = it may read now.
 
         Args:
-            end_position: where the partition's bytes end now.
+                end_position: the current end of the partition's bytes.
             hhmm: the rules' time of day (`core.flow.rule_clock`).
         """
         if self.read_to is None:
@@ -81,7 +81,7 @@ class Meter:
         return limit.freq_ms
 
     def most_bytes(self, wanted: int) -> int:
-        """What one read may bring: what was asked for, or what the limit has for a window."""
+        """Return the most bytes of one read: the requested ones, or the limit of a window."""
         return wanted if self.limit is None else max(1, min(wanted, self._window_limit(self.limit)))
 
     def record_read(self, size_bytes: int, *, read_to: int) -> None:
@@ -92,12 +92,12 @@ class Meter:
 
     @property
     def given_bytes(self) -> tuple[int, int]:
-        """What it had in the window and in the minute that were counted last."""
+        """Return the bytes read in the last window and in the last minute."""
         return self._window_bytes, self._minute_bytes
 
     @property
     def window_limit_bytes(self) -> int | None:
-        """What it may have in a window; None without a limit."""
+        """Return the most bytes in a window; None without a limit."""
         return None if self.limit is None else self._window_limit(self.limit)
 
     @staticmethod

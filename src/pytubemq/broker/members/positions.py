@@ -1,9 +1,9 @@
-"""How far each group has confirmed in each partition, as this Broker knows it before and after it is durable.
+"""The confirmed offsets of all groups at this Broker, before and after they are durable.
 
-The invariants: a position is told as confirmed only once it is durable; a confirm that was refused leaves no trace,
-since its consumer was told so and handles the messages again, and so does a place that an operator chose; a position
-nobody was refused (a start, or what a fetch says along the way) is kept in memory when its write fails, so that reading
-goes on, and is written once writes succeed.
+The invariants: a position is reported as confirmed only once it is durable; a refused confirm leaves no trace, since
+its consumer was notified and handles the messages again, and so does a refused reset by an operator; a position whose
+refusal nobody waits for (a start, or one that a fetch reports along the way) is kept in memory when its write fails, so
+that reading continues, and is written once writes succeed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Done = Callable[[Refusal | None], None]
 
 
 class _Write:
-    """A position that is not durable: on its way, or `failed` and kept for later. `offset` None: it goes."""
+    """A position that is not durable: being written, or `failed` and kept for later. `offset` None: it is removed."""
 
     __slots__ = ("chosen", "failed", "keep", "offset")
 
@@ -57,19 +57,19 @@ class Positions:
         most_deferred: int = MAX_DEFERRED_REGISTRATIONS,
     ) -> None:
         self.most = most
-        """What is kept, of all groups; it is never forgotten."""
+        """The largest number of positions, of all groups."""
         self.most_deferred = most_deferred
         """Callbacks that may wait for confirms in flight at a time."""
         self.spare = SparePositions()
-        """Positions that make room for others."""
+        """Positions that may be removed for others."""
         self.made_room = 0
-        """Positions that had to make room."""
+        """The number of positions that were removed for others."""
         self._store = store
         self._path = path
         self._writes: dict[HoldKey, list[_Write]] = {}
-        """In the order they were asked for; at most one of a key has failed."""
+        """The writes of each position in the order of submission; at most one of a key has failed."""
         self._changes: dict[HoldKey, int] = {}
-        """What the writes of a key change of the number of positions: 1 for a new one, -1 for one that goes."""
+        """The change in the number of positions by the writes of each key: 1 for a new one, -1 for a removed one."""
         self._change = 0
         """The sum of these."""
         self._unwritten: set[HoldKey] = set()
@@ -79,28 +79,28 @@ class Positions:
 
     @property
     def unwritten(self) -> int:
-        """Positions whose write failed and was not yet made good."""
+        """The number of positions whose write failed and was not repeated successfully."""
         return len(self._unwritten)
 
     def current(self, key: HoldKey) -> int | None:
-        """The newest position of a group in a partition, durable or on its way."""
+        """Return the newest position of a group in a partition, durable or being written."""
         writes = self._writes.get(key)
         return writes[-1].offset if writes else self._durable(key)
 
     @property
     def full(self) -> bool:
-        """Whether the bound is reached: no position is kept that is not known yet."""
+        """True if the bound is reached: no position is added that is not known yet."""
         return self.count >= self.most
 
     @property
     def count(self) -> int:
-        """How many are kept, or soon will be."""
+        """The number of positions, with those that are being written."""
         return self._store.position_count + self._change
 
     def has_room(self, key: HoldKey) -> bool:
-        """Whether the group's position in the partition can be kept: it is known, or there is room.
+        """True if the group's position in the partition can be stored: it is known, or there is room.
 
-        Where the bound is reached, a position that no consumer has used makes room, if there is one.
+        At the bound, a position that no consumer has used is removed, if there is one.
         """
         if self.current(key) is not None or not self.full:
             return True
@@ -108,16 +108,16 @@ class Positions:
         return not self.full
 
     def begin(self, key: HoldKey, offset: int, done: Done) -> None:
-        """As `save`, for a consumer that has registered there."""
+        """Save the position of a consumer that has registered there."""
         if self.current(key) is None:
             self.spare.record_registration(key)
         self.save(key, offset, done)
 
     def prepare_resets(self, keys: Iterable[HoldKey], peer: str) -> bool:
-        """Before a peer's resets: let as many others of such positions go as these create too many.
+        """Remove as many spare positions as a peer's resets need room for.
 
         Returns:
-            False if there is no room for those that are new.
+                False if there is no room for the new ones.
         """
         created = [key for key in keys if self.current(key) is None]
         spare = self.spare
@@ -132,11 +132,11 @@ class Positions:
         return True
 
     def _have_room(self, created: int) -> bool:
-        """Whether resets may create so many more."""
+        """True if resets may create so many more."""
         return self.spare.by_reset + created <= self.spare.most_by_reset and self.count + created <= self.most
 
     def _remove_spare(self, find: Callable[[], HoldKey | None]) -> None:
-        """Forget the next position that may go, if there is one."""
+        """Remove the next spare position, if there is one."""
         while (key := find()) is not None:
             if self.current(key) is not None:  # else it went with its topic
                 self.made_room += 1
@@ -160,8 +160,8 @@ class Positions:
         if self._deferred_count >= self.most_deferred:
             raise Refused(
                 Code.SERVICE_UNAVAILABLE,
-                f"{self._deferred_count} registrations wait for confirms that are being written, which is as many as "
-                "may; try again",
+                f"{self._deferred_count} registrations wait for confirms that are being written, which is the limit; "
+                "retry later",
             )
         self._deferred_count += 1
         self._deferred.setdefault(key, []).append(then)
@@ -171,14 +171,14 @@ class Positions:
         return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
 
     def settled(self, key: HoldKey) -> int | None:
-        """The newest position that was chosen, or that no refusal takes back any more: a consumer begins there."""
+        """Return the newest position that was set by a reset or can no longer be refused: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
             if write.keep or write.chosen:
                 return write.offset
         return self._durable(key)
 
     def save(self, key: HoldKey, offset: int, done: Done | None = None) -> None:
-        """Make a position durable, later if not now; `done` is called then, or at once if it is so already."""
+        """Make a position durable, later if not now; call `done` then, or at once if it is durable already."""
         self._submit(key, _Write(offset, keep=True), done)
 
     def commit(self, key: HoldKey, offset: int, done: Done) -> None:
@@ -187,7 +187,7 @@ class Positions:
         self._submit(key, _Write(offset), done)
 
     def choose(self, key: HoldKey, offset: int | None, done: Done) -> None:
-        """Put a group's position somewhere else, None for nowhere; `done` is called when that is durable or refused."""
+        """Set a group's position, None to remove it; call `done` when that is durable or refused."""
         if offset is None:
             self.spare.record_use(key)
         self._submit(key, _Write(offset, chosen=True), done)
@@ -213,7 +213,7 @@ class Positions:
         return durable | {key.group for key, writes in self._writes.items() if writes[-1].offset is not None}
 
     def forget(self, topic: str) -> bool:
-        """Give up on positions in a topic whose write failed; False if others are still on their way."""
+        """Forget positions in a topic whose write failed; return False if others are still being written."""
         mine = [key for key in self._writes if key.topic == topic]
         for key in mine:
             for write in [write for write in self._writes[key] if write.failed]:
@@ -222,7 +222,7 @@ class Positions:
         return not any(key in self._writes for key in mine)
 
     def writable_again(self) -> None:
-        """A write has succeeded: bring up what failed before."""
+        """Write the positions that failed before, since a write has succeeded."""
         if not self._unwritten:
             return
         keys, self._unwritten = self._unwritten, set()

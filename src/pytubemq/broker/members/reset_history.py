@@ -1,10 +1,10 @@
-"""The resets of groups' positions that this Broker remembers: who moved which group, when, from where to where.
+"""The resets of groups' positions: who moved which group, when, from where to where.
 
-The invariants: the file holds whole records only, since it is replaced in one step; it never has more than
+The invariants: the file has whole records only, since it is replaced in one step; it never has more than
 `MAX_RESET_RECORDS`. Beyond that the oldest of the host, then the group, with most records goes, so that a flood of
-resets does not push out what others did. A record that cannot be written now is written with the next one: the move
-itself is durable elsewhere, so a full disk does not undo it. A file that cannot be read keeps no Broker from serving:
-it is set aside.
+resets does not push out those of others. A record that cannot be written now is written with the next one: the move
+itself is durable elsewhere, so a full disk does not undo it. A file that cannot be read does not stop a Broker: it is
+renamed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One position that was moved; `asked` in words. `old_offset` None: the group had none there."""
+    """One position that was moved; `asked` is the target as text. `old_offset` None: the group had none there."""
 
     time_ms: int
     user: str
@@ -53,7 +53,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_offset: int
     old_offset: int | None = None
     host: str = ""
-    """From where it was asked for; empty if over HTTP."""
+    """The address that requested it; empty over HTTP."""
 
 
 class ResetHistory:
@@ -63,7 +63,7 @@ class ResetHistory:
         self._disk = disk
         self._directory = directory
         self._records: dict[int, Reset] = {}
-        """By number, the oldest first."""
+        """The records by number, the oldest first."""
         self._numbers = count()
         self._hosts: KeyCounts[str] = KeyCounts()
         """Number of records by host."""
@@ -73,21 +73,22 @@ class ResetHistory:
         """Numbers of records by host and group, the oldest first."""
         self._writing = asyncio.Lock()
         self._added = 0
-        """Additions so far; one write takes all that came before it."""
+        """The number of additions; one write covers all that came before it."""
         self._written = 0
-        """Those of them that a write has taken, or that `problem` names."""
+        """The number of additions that are written, or that `problem` names."""
         self.problem: str | None = None
-        """Why the newest records are in memory only; None when all are on disk."""
+        """The reason why the newest records are in memory only; None when all are on disk."""
         self.loss: str | None = None
-        """What became of a file that could not be read when this was opened."""
+        """A note on a file that could not be read when this was opened; None if there is none."""
 
     @classmethod
     def open(cls, disk: Disk, directory: Path) -> ResetHistory:
-        """The history that `add` wrote last; an empty one if there is none, or one that cannot be read, which then has
-        another name. Blocks.
+        """Read the history that `add` wrote last; it is empty if there is none. Blocks.
+
+        A file that cannot be read gets another name, and the history is empty.
 
         Raises:
-            NewerVersionError: the file is not what this version wrote; it is left untouched. OSError: as the disk did.
+            NewerVersionError: a newer version wrote the file; it is not changed. OSError: the disk failed.
         """
         history = cls(disk, directory)
         path = directory / FILE
@@ -102,16 +103,16 @@ class ResetHistory:
         return history
 
     async def add(self, records: Iterable[Reset]) -> None:
-        """Remember these; they are on disk when it returns, or `problem` says why not.
+        """Add records; they are on disk when it returns, or `problem` has the reason.
 
-        The file is written as a whole, once for all who wait while it is being written.
+        The file is written as a whole, once for all callers who wait while it is being written.
         """
         self._remember(records)
         self._added += 1
         mine = self._added
         async with self._writing:
             if self._written >= mine:
-                return  # a write for somebody else has taken these along
+                return  # the write of another caller included these
             taken = self._added
             lines: list[msgspec.Struct] = [_Header(_VERSION), *self._records.values()]
             try:
@@ -125,7 +126,7 @@ class ResetHistory:
             self._written = taken
 
     def newest(self, *, group: str | None = None, most: int = MAX_RESET_RECORDS) -> list[Reset]:
-        """The newest first; of one group, or of all."""
+        """Return the newest records first; of one group, or of all."""
         wanted = (record for record in reversed(self._records.values()) if group is None or record.group == group)
         return list(islice(wanted, most))
 
@@ -158,14 +159,14 @@ class ResetHistory:
 
 
 def decode(path: Path, data: bytes) -> list[Reset]:
-    """What the file `path` says. Raises CorruptError, NewerVersionError."""
+    """Return the records in the file `path`. Raises CorruptError, NewerVersionError."""
     text = unseal(data)
     head, _, rest = (data if text is None else text[:-1]).partition(b"\n")
     try:
         version = msgspec.json.decode(head, type=_Header).version
         if text is not None and version > _VERSION:
             raise NewerVersionError(
-                f"{path} was written by a newer version", hint="run that version; the file was left untouched"
+                f"{path} was written by a newer version", hint="run that version; the file was not changed"
             )
         if version != (_UNCHECKED_VERSION if text is None else _VERSION):
             raise FormatError("its checksum does not match its content")

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pytubemq.broker.hold_key import HoldKey
 
 _LOOKED_AT: Final = 1_000
-"""Positions that are looked at for one that may go: those of groups that read are passed over and looked at last."""
+"""Positions that are checked for one to remove: those of groups that read are skipped and checked last."""
 _Keys: TypeAlias = "OrderedDict[HoldKey, None]"
 
 
 class SparePositions:
-    """Which positions may go, in which order."""
+    """The positions that may be removed, and their order."""
 
     def __init__(self, *, most_by_reset: int = MAX_RESET_POSITIONS) -> None:
         self.most_by_reset = most_by_reset
         self.is_reading: Callable[[str], bool] = lambda group: False
-        """Whether a group holds a partition."""
+        """Returns True if a group has a registration for a partition."""
         self._peer_of: dict[HoldKey, str] = {}
-        """Who created a position by a reset, by position."""
+        """The peer that created a position by a reset, by position."""
         self._of_peer: dict[str, _Keys] = {}
         self._hosts: KeyCounts[str] = KeyCounts()
         self._peers: dict[str, KeyCounts[str]] = {}
@@ -41,12 +41,12 @@ class SparePositions:
 
     @property
     def by_reset(self) -> int:
-        """How many were created by resets."""
+        """The number of positions created by resets."""
         return len(self._peer_of)
 
     @property
     def problem(self) -> str | None:
-        """What to say while resets have created as many positions as they may."""
+        """A text while resets have created as many positions as they may; None otherwise."""
         host = self._hosts.largest()
         if host is None or self.by_reset < self.most_by_reset:
             return None
@@ -82,13 +82,13 @@ class SparePositions:
             del self._peers[host]
 
     def next_by_reset(self) -> HoldKey | None:
-        """Take out the next of those that resets created; None if none may go."""
+        """Remove and return the next position that a reset created; None if none may go."""
         host = self._hosts.largest()
         peer = None if host is None else self._peers[host].largest()
         return None if peer is None else self._take(self._of_peer[peer])
 
     def next(self) -> HoldKey | None:
-        """Take out the next that may go; None if none may."""
+        """Remove and return the next position that may go; None if none may."""
         return self.next_by_reset() or self._take(self._begun)
 
     def _take(self, keys: _Keys) -> HoldKey | None:

@@ -1,8 +1,8 @@
-"""Who may speak to this Broker: the visit tokens that the Master gives to the clients it has admitted.
+"""Admission of clients by the visit tokens that the Master gives to them.
 
-The invariants: nothing is asked of anybody unless the Master says so; while the Master cannot be reached, and shortly
-after a registration, a token that is not known here counts as one that is too new (the original's rules, since tokens
-change and reach clients and Brokers at different times); no token is ever logged or told.
+The invariants: no token is required unless the Master requires it; while the Master cannot be reached, and shortly
+after a registration, an unknown token counts as one that is too new (the original's rules, since tokens change and
+reach clients and Brokers at different times); no token is ever logged or returned.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 _TOKENS_KEPT: Final = 6
 _MAX_TEXT_CHARS: Final = 1024
 NEW_TOKENS_S: Final = 120.0
-"""So long after a registration every token passes (the original's visitTokenCheckInValidTimeMs)."""
+"""The time after a registration in which every token passes (the original's visitTokenCheckInValidTimeMs)."""
 
 
 @dataclass(slots=True)
 class VisitTokens:
-    """What the Master asks this Broker to check of its clients. `now_s` comes in."""
+    """The checks of clients that the Master requires. `now_s` comes in."""
 
     tokens_checked: bool = False
     producers_named: bool = False
     consumers_named: bool = False
-    """Whether a client must bring an `authAuthorizedToken`; what it says is not verified, as in the original."""
+    """True if a client must send an `authAuthorizedToken`; its content is not verified, as in the original."""
     in_touch: bool = False
-    """Whether the Master answered the last heartbeat."""
+    """True if the Master responded to the last heartbeat."""
     _registered_s: float = 0.0
     _tokens: deque[bytes] = field(default_factory=lambda: deque(maxlen=_TOKENS_KEPT))
 
     def record_registration(self, asked: EnableBrokerFunInfo | None, *, now_s: float) -> None:
-        """Record a registration, and what the Master wants to be checked (nothing, if it does not say)."""
+        """Record a registration, with the checks that the Master requires (none, if it does not name any)."""
         self._registered_s = now_s
         self.in_touch = True
         self.tokens_checked = asked is not None and bool(asked.enable_visit_token_check)
@@ -47,7 +47,7 @@ class VisitTokens:
         self.consumers_named = asked is not None and asked.enable_consume_authenticate
 
     def learn(self, text: str) -> None:
-        """The Master's tokens, separated by commas; what is none is skipped."""
+        """Replace the Master's tokens, separated by commas; malformed ones are skipped."""
         for item in text[:_MAX_TEXT_CHARS].split(","):
             token = item.strip().encode()
             if token.removeprefix(b"-").isdigit() and token not in self._tokens:
@@ -55,7 +55,7 @@ class VisitTokens:
 
     @property
     def asks_producers(self) -> bool:
-        """Whether a producer's request is to be looked at."""
+        """True if a producer's request must be checked."""
         return self.tokens_checked or self.producers_named
 
     def check_producer(self, info: AuthorizedInfo | None, *, now_s: float) -> None:

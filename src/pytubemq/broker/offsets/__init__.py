@@ -1,1 +1,1 @@
-"""Handlers of changes to groups' offsets by somebody who is not their consumer."""
+"""Handlers of requests that change groups' offsets from outside the group."""

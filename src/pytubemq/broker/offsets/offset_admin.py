@@ -1,8 +1,8 @@
-"""Changing where groups stand, by somebody who is not their consumer.
+"""Changes of groups' positions from outside the group.
 
-The invariants: a change is durable before it is answered; a consumer that holds the partition goes on from the new
-place, whatever it confirms of what it was given before; what cannot be done is refused before anything is changed; an
-offset that is set lies within what the partition holds and names a whole message; each change is in the history.
+The invariants: a change is durable before the response; a consumer of the partition continues at the new position,
+whatever it confirms of earlier messages; an impossible change is refused before anything is changed; a new offset is
+within the partition's range and is a whole message's; each change is in the history.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
 
 _AT_ONCE: Final = 1_000
-"""Changes that are made in one go: few, so that others have their turn and the journal takes them."""
+"""The number of changes made at once: few, so that others have their turn and the journal takes them."""
 _PLACES_HINT: Final = "admin_query_pubinfo lists topics with their partitions and offsets"
 
 PartitionKey = tuple[str, int]
 OPERATOR: Final = "operator"
-"""Who changes something and did not say his name."""
+"""The user name on a change without one."""
 
 
 class OffsetAdmin:
-    """What an operator may do to positions. Event loop only."""
+    """An operator's changes of positions. Event loop only."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
@@ -49,22 +49,23 @@ class OffsetAdmin:
         turn: Callable[[], Awaitable[object]],
         peer: str,
     ) -> None:
-        """Put positions to offsets that were found to be good.
+        """Set positions to offsets that were checked before.
 
         Args:
-            offsets: where to.
-            user: who wants it.
-            asked: in words, what each came from.
-            turn: waits until the next of these changes may be made, if they are many.
-            peer: the address that it comes from.
+                offsets: the new offsets.
+                user: the author.
+                asked: the requested targets as text.
+                turn: waits until the next of these changes may be made, if they are many.
+                peer: the address that it comes from.
 
         Raises:
-            RefusedError: some could not be made durable, or their topic went meanwhile; the text says how many were.
+            RefusedError: some could not be made durable, or their topic was removed meanwhile; the text says how many
+                were.
         """
         await self._change(offsets, user=user, asked=asked, turn=turn, peer=peer)
 
     async def set_one(self, key: HoldKey, offset: int, *, user: str = OPERATOR) -> int | None:
-        """Put a group's position to `offset`; returns where it was, None if nowhere.
+        """Set a group's position to `offset`; return the previous one, None if there was none.
 
         Raises:
             NotFoundError: no such topic or partition here. BadRequestError: the offset is not one of the partition's.
@@ -90,11 +91,12 @@ class OffsetAdmin:
         user: str = OPERATOR,
         asked: str | None = None,
     ) -> int:
-        """Put the positions of all these groups there, each within what its partition holds; returns how many.
+        """Set the positions of all these groups, each within its partition's range; return their number.
 
         Raises:
             NotFoundError: a topic or partition is not here; nothing was changed.
-            RefusedError: some could not be made durable, or their topic went meanwhile; the text says how many were.
+            RefusedError: some could not be made durable, or their topic was removed meanwhile; the text says how many
+                were.
         """
         for topic, partition_id in offsets:
             self._check_partition(topic, partition_id)
@@ -109,7 +111,7 @@ class OffsetAdmin:
         )
 
     async def to_end(self, groups: Collection[str], topics: Collection[str], *, user: str = OPERATOR) -> int:
-        """Put the positions of all these groups behind all that these topics hold now; returns how many.
+        """Set the positions of all these groups to the current end of these topics; return their number.
 
         Raises: as `set_many`.
         """
@@ -122,7 +124,7 @@ class OffsetAdmin:
     async def clone(
         self, source: str, targets: Collection[str], topics: Collection[str], *, user: str = OPERATOR
     ) -> int:
-        """Give other groups the positions that `source` has; all its topics if none is named. Returns how many.
+        """Give other groups the positions of `source`, in all its topics if none is named; return their number.
 
         Raises:
             NotFoundError: the source has no position there. Else as `set_many`.
@@ -144,9 +146,9 @@ class OffsetAdmin:
         return await self.set_many(others, offsets, user=user, asked=f"as group {source}")
 
     async def remove(self, groups: Collection[str], topics: Collection[str], *, user: str = OPERATOR) -> int:
-        """Forget the positions of these groups; in all topics if none is named. Returns how many.
+        """Forget the positions of these groups, in all topics if none is named; return their number.
 
-        A consumer that holds such a partition begins again at the first message that is kept.
+        A consumer of such a partition begins again at the first stored message.
 
         Raises:
             RefusedError: some could not be made durable; the text says how many were.
@@ -186,7 +188,7 @@ class OffsetAdmin:
         turn: Callable[[], Awaitable[object]] | None = None,
         peer: str | None = None,
     ) -> int:
-        """Make all these changes durable, so many at a time; returns how many there were."""
+        """Make all these changes durable, a limited number at a time; return their number."""
         if not self._state.serving.started:
             raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
         self._check_room(wanted, may_go=0 if peer is None else self._state.positions.spare.by_reset)
@@ -234,7 +236,7 @@ class OffsetAdmin:
             asked=asked, user=user,
         )  # fmt: skip
         return Reset(
-            time_ms=self._state.reset_epochs.get(key),  # so that the epoch is the same after a restart
+            time_ms=self._state.reset_epochs.get(key),  # so that the epoch stays the same after a restart
             user=user,
             group=key.group,
             topic=key.topic,
@@ -246,14 +248,14 @@ class OffsetAdmin:
         )
 
     def _gone(self, batch: Iterable[tuple[HoldKey, int | None]]) -> Refusal | None:
-        """Why these cannot be made any more: a place in a topic that went would wait for the next one of its name."""
+        """Return a refusal if a topic was removed: a position in it would wait for the next topic of its name."""
         for key, offset in batch:
             if offset is not None and not self._is_here(key.topic, key.partition_id):
                 return Refusal(Code.NOT_FOUND, f"partition {key.partition_id} of {key.topic} is not here any more")
         return None
 
     def _without_room(self, batch: Iterable[tuple[HoldKey, int | None]], peer: str | None) -> Refusal | None:
-        """Why there is no room for those that a peer's reset creates; None if there is, or was made."""
+        """Return a refusal if there is no room for the positions that a peer's reset creates; None if there is."""
         positions = self._state.positions
         if peer is None or positions.prepare_resets((key for key, _ in batch), peer):
             return None
@@ -274,13 +276,13 @@ class OffsetAdmin:
             )
 
     def _move(self, key: HoldKey, offset: int | None) -> asyncio.Future[Refusal | None]:
-        """Move a position and whoever reads there; the result comes when it is durable or refused."""
+        """Set a position and move its consumer; the result comes when it is durable or refused."""
         state = self._state
         result: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
 
         def ended(refusal: Refusal | None) -> None:
             if refusal is not None:
-                # what was there before stands again; the consumer gets again what it had not confirmed
+                # back to the previous position; the consumer gets its unconfirmed messages again
                 self._put(key, state.positions.current(key))
             if not result.done():
                 result.set_result(refusal)

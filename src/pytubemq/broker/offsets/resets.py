@@ -1,8 +1,8 @@
-"""RESET_OFFSETS and RESET_HISTORY: moving a group to another place, and what was moved before.
+"""RESET_OFFSETS and RESET_HISTORY: moves of a group to other offsets, and the past ones.
 
-The invariants: an answer that says a position was moved comes when that is durable; a place outside what the partition
-holds, or between two messages, is refused with its neighbours, and no other is taken for it; a dry run changes nothing.
-Both may take long, so they work in slices.
+The invariants: a response that reports a move comes when that is durable; a target outside the partition's range, or
+between two messages, is refused with its neighbours, and never replaced by another; a dry run changes nothing. Both may
+take long, so they work in slices.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from pytubemq.wire.serialization.message_bytes import Values
 
 _UNDER_WAY: Final = "resets under way"
-"""Where a connection's context has the number of its requests to move positions that are not answered yet."""
+"""The key under which a connection's context has the number of its unanswered reset requests."""
 _DEFAULT_RECORDS: Final = 100
-"""Records of an answer when no number is asked for."""
+"""The records in a response when no number is requested."""
 _RECORD_CHARS: Final = 80
-"""What a record takes in an answer beside its texts."""
+"""The size of a record in a response beside its texts."""
 
 
 class _Move(NamedTuple):
@@ -64,25 +64,25 @@ class _Move(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """A reset to a place that is yet to be looked up, maybe on the disk."""
+    """A reset whose target must be looked up, perhaps on the disk."""
 
     target: ResetTarget
     time_ms: int
 
 
 class ResetHandlers:
-    """Methods 104 and 105."""
+    """The handlers of methods 104 and 105."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._admin = OffsetAdmin(state)
 
     async def reset(self, call: Call) -> None:
-        """ResetOffsets: each item is moved or refused by itself; all that can be are moved at once."""
+        """Serve ResetOffsets: each item is moved or refused individually."""
         context = call.connection.context
         under_way = context.get(_UNDER_WAY, 0)
         if under_way >= MAX_RESETS_UNDER_WAY:
-            text = f"{under_way} requests of this connection are being worked on, which is as many as may; try again"
+            text = f"{under_way} requests of this connection are being worked on, which is the limit; retry later"
             call.reply(encode(ResetOffsetsResponse(success=False, err_code=Code.SERVICE_UNAVAILABLE, err_msg=text)))
             return
         context[_UNDER_WAY] = under_way + 1
@@ -112,7 +112,7 @@ class ResetHandlers:
             )
 
     async def history(self, call: Call) -> None:
-        """ResetHistory: what was moved, the newest first."""
+        """Serve ResetHistory: respond with past moves, the newest first."""
         async with self._state.turns_of(call).request(call.connection) as turn:
             if call.expired or call.connection.closed:
                 call.drop()
@@ -145,7 +145,7 @@ class ResetHandlers:
         call.reply(parts)
 
     def _check_admitted(self, request: ResetOffsetsRequest | ResetHistoryRequest) -> None:
-        """Refuse who may not register a consumer either."""
+        """Refuse clients that may not register a consumer either."""
         self._state.serving.check_started()
         self._state.visit_tokens.check_consumer(request.auth_info, now_s=self._state.clock.now_s())
         request_checks.client(request.client_id)
@@ -160,7 +160,7 @@ class ResetHandlers:
         group = request_checks.group(request.group_name)
         user = request_checks.text(request.user, "user", MAX_USER_CHARS)
         if len(resets) > MAX_RESETS:
-            raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets are asked for, {MAX_RESETS} go at once")
+            raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets in one request, {MAX_RESETS} are allowed")
         parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
         moves: dict[HoldKey, _Move] = {}
         for items in resets.slices(LONG_WORK_SLICE):
@@ -180,7 +180,7 @@ class ResetHandlers:
     async def _results(
         self, group: str, items: Sequence[OffsetReset], moves: dict[HoldKey, _Move]
     ) -> list[ResetResult]:
-        """What becomes of each item of a slice; those that can be moved join `moves`."""
+        """Return the result of each item of a slice; add those that can be moved to `moves`."""
         named: set[HoldKey] = set()
         looks: dict[HoldKey, _Look] = {}
         outcomes: list[tuple[HoldKey, _Move | _Look | Refused]] = []
@@ -205,14 +205,14 @@ class ResetHandlers:
         return ResetResult(err_code=Code.SUCCESS, old_offset=old, new_offset=outcome.offset)
 
     def _resolved(self, key: HoldKey, item: OffsetReset) -> _Move | _Look | Refused:
-        """Where an item says to go, if that can be known without the disk."""
+        """Return an item's target, as far as it can be known without the disk."""
         try:
             return self._checked(key, item)
         except Refused as refused:
             return refused
 
     def _checked(self, key: HoldKey, item: OffsetReset) -> _Move | _Look:
-        """The same. Raises Refused."""
+        """Return an item's target as `_resolved` does. Raises Refused."""
         state = self._state
         served = request_checks.topic(key.topic, state.topics)
         request_checks.partition(served, key.partition_id)
@@ -231,13 +231,13 @@ class ResetHandlers:
             before = whole(offset)
             raise Refused(
                 Code.BAD_REQUEST,
-                f"offset {offset} is no message's: they are {OFFSET_UNIT} apart, the ones beside it are {before} and "
+                f"offset {offset} is not a message's: these are {OFFSET_UNIT} apart, its neighbours are {before} and "
                 f"{before + OFFSET_UNIT}",
             )
         return _Move(target, offset)
 
     async def _look_up(self, looks: Mapping[HoldKey, _Look]) -> dict[HoldKey, _Move | Refused]:
-        """The places of a slice by their times: one job, for to hand over a single one costs more than most take."""
+        """Look up a slice's targets by their times, in one job: handing over a single one costs more than most take."""
         store = self._state.store
 
         def look_up() -> dict[HoldKey, _Move | Refused]:
@@ -247,7 +247,7 @@ class ResetHandlers:
 
 
 def _found(store: BrokerStore, key: HoldKey, look: _Look) -> _Move | Refused:
-    """Where a partition was at a time. On a thread."""
+    """Return a partition's offset at a time. On a thread."""
     try:
         return _Move(look.target, store.offset_at(key.topic, key.partition_id, look.time_ms))
     except (TubeError, OSError) as error:
@@ -260,7 +260,7 @@ def _named_twice(key: HoldKey) -> Refused:
 
 
 def _beyond(key: HoldKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
-    """That there is no such offset, in numbers of messages as well where one was asked for."""
+    """Return the text for an offset out of range, in message numbers as well where one was requested."""
     where = f"is not in partition {key.partition_id} of {key.topic}, which holds"
     if target.asked is None:
         return f"offset {offset} {where} {least} to {most}"
@@ -269,7 +269,7 @@ def _beyond(key: HoldKey, target: ResetTarget, offset: int, least: int, most: in
 
 
 def _target(item: OffsetReset) -> ResetTarget:
-    """Where an item says to go, and in which words. Raises Refused."""
+    """Return an item's target, with its text. Raises Refused."""
     target = _place(item)
     return target if item.asked is None else target.asked_as(item.asked)
 
@@ -283,7 +283,7 @@ def _place(item: OffsetReset) -> ResetTarget:
         return ResetTarget(ResetTo(item.to))
     raise Refused(
         Code.BAD_REQUEST,
-        "a reset names an offset, or one of earliest, latest and time, the latter with timeMs; this one says "
+        "a reset names an offset, or one of earliest, latest and time, the latter with timeMs; this one has "
         f"offset {item.offset}, to {(item.to or '')[:40]!r}, timeMs {item.time_ms}",
     )
 

@@ -1,8 +1,8 @@
-"""SEND_PACKS: packs of one topic; each message of each pack is accepted or refused by itself.
+"""SEND_PACKS: record batches of one topic; each message of each batch is accepted or refused individually.
 
-The invariant: a pack is checked once and stored as its producer built it; only one with a message that cannot be taken
-is cut, into stretches that can, and not more often than a request may have such messages: so neither the work nor the
-answer grows with what a producer gets wrong. The answer's spans cover every message of every pack, in order.
+The invariant: a batch is checked once and stored as its producer built it; only one with a message that cannot be
+accepted is cut, into parts that can, and not more often than a request may have such messages: so neither the work nor
+the response grows with a producer's errors. The response's spans cover every message of every batch, in order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Span = tuple[int, int, int, int, bool, str]
 
 
 class _Stretch(NamedTuple):
-    """Messages of a pack that share a fate so far: `refusal` None and the columns to store, or why not."""
+    """Consecutive messages of a batch with the same outcome so far: the columns to store, or a `refusal`."""
 
     messages: int
     refusal: Refusal | None
@@ -51,7 +51,7 @@ class _Stretch(NamedTuple):
 
 
 class _Pack(NamedTuple):
-    """A pack that has passed its checks as far as it does."""
+    """A record batch with the results of its checks."""
 
     partition_id: int
     stretches: list[_Stretch]
@@ -90,14 +90,14 @@ class _Packs(BulkSend):
 
 
 class PackHandlers:
-    """Method 103."""
+    """The handler of method 103."""
 
     def __init__(self, state: BrokerState, checks: SendChecks) -> None:
         self._state = state
         self._checks = checks
 
     def send_packs(self, call: Call) -> None:
-        """SendPacks: packs of one topic; one answer with spans for each."""
+        """Serve SendPacks: record batches of one topic; one response with spans for each."""
         request = decode_send_packs(call.request.body)
         bulk = BulkCall(self._state, call, request, encode_send_packs_response)
         try:
@@ -112,11 +112,11 @@ class PackHandlers:
         self._state.path.submit(_Packs(bulk, served.config.name, packs, size_bytes))
 
     def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_Pack], int]:
-        """The packs with what is wrong in them, and what those that can be stored count.
+        """Return the batches with the faults in them, and the size of those that can be stored.
 
         Raises:
-            Refused: a pack is none or was damaged, so that nobody can say what it holds, or a producer's numbers are
-                none.
+            Refused: a batch is malformed or damaged, so that its messages are unknown, or a producer's numbers are
+                invalid.
         """
         packs: list[_Pack] = []
         size_bytes = 0
@@ -153,7 +153,7 @@ class PackHandlers:
 
 
 def _stretches(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark | None) -> list[_Stretch]:
-    """The whole pack, or if some of its messages cannot be taken, what lies between them."""
+    """Return the whole batch, or, if some of its messages cannot be accepted, the parts between them."""
     if not faults:
         return [_Stretch(columns.count, None, columns, producer)]
     found: list[_Stretch] = []
@@ -179,7 +179,7 @@ def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None
 
 
 def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refusal]:
-    """What is wrong with messages of the pack, by their number, rising; of more than `most`, some more than that."""
+    """Return the faults of a batch's messages by their number, rising; if there are more than `most`, only some."""
     lengths, limit = columns.lengths, served.max_payload_bytes
     faults: dict[int, Refusal] = {}
     # Where all of them together are not too large, none is: nearly always, and finding the largest takes longer.
@@ -203,7 +203,7 @@ def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refus
 
 
 def _too_many(faults: dict[int, Refusal]) -> Refusal:
-    """For all messages of a pack with one more fault than its request may have."""
+    """Return the refusal of all messages of a batch with one more fault than its request may have."""
     return Refusal(
         Code.BAD_REQUEST,
         f"more than {MAX_PACK_FAULTS} messages of the request cannot be taken, so no message of this pack is: "
@@ -212,7 +212,7 @@ def _too_many(faults: dict[int, Refusal]) -> Refusal:
 
 
 def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[AppendedRun]) -> bytes:
-    """The answer to packs of which some messages may have been refused, before they were staged or then."""
+    """Return the response for batches of which some messages may have been refused, before or during staging."""
     outcomes = iter(results)
     spans: list[list[_Span]] = []
     first: tuple[int, str] | None = None

@@ -1,7 +1,7 @@
-"""Requests with many messages of one topic: what all kinds of them share from their arrival to the journal.
+"""Requests with many messages of one topic: the part that all kinds share from their arrival to the journal.
 
-The invariant: one that is refused or dropped is counted among its producer's first, so that nothing its producer sent
-behind it is taken before it comes again.
+The invariant: a refused or dropped request is first counted among its producer's, so that none of the producer's later
+messages is stored before it is sent again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BulkRequest(Protocol):
-    """What every such request tells of its producer."""
+    """The fields of every such request that identify its producer."""
 
     @property
     def client_id(self) -> str: ...
@@ -28,7 +28,7 @@ class BulkRequest(Protocol):
 
 
 class RefusalEncoder(Protocol):
-    """Encodes the answer in which one code speaks for all messages."""
+    """Encodes the response in which one code applies to all messages."""
 
     def __call__(self, *, success: bool, err_code: int, err_msg: str) -> bytes: ...
 
@@ -48,21 +48,21 @@ class BulkCall:
         self._answer = answer
 
     def refuse(self, refusal: Refusal) -> None:
-        """None of its messages is taken."""
+        """Refuse all of its messages."""
         if self.order is not None:
             self.order.record_refusal(refusal.code)
         self.state.counters.send_refused(refusal.code)
         self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
 
     def drop(self) -> None:
-        """Nobody waits for its answer any more."""
+        """Drop it, as nobody waits for its response any more."""
         if self.order is not None:
             self.order.record_drop()
         self.call.drop()
 
 
 class BulkSend:
-    """Such a request that waits for the journal; its kinds know what to stage and how to answer."""
+    """Such a request that waits for the journal; its kinds define the staging and the response."""
 
     __slots__ = ("_bulk", "order", "size_bytes")
 

@@ -1,7 +1,7 @@
-"""SendMessage: from the request's bytes to the append path, and back to an answer.
+"""SendMessage: from the request's bytes to the append path, and back to a response.
 
-The invariant: a message is answered as accepted only by `written`, that is once it is as durable as its topic promises
-and readable. Sends that follow each other are staged and answered together, so that what is done for each is little.
+The invariant: a message is acknowledged only by `complete`, that is once it is as durable as its topic promises
+and readable. Consecutive sends are staged and answered together, which keeps the work for each small.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from pytubemq.storage.journal.staging import Appended, Staging
 
 NO_CHECK_SUM: Final = -1
-"""All producers send it: "do not compare"."""
+"""The `checkSum` that all producers send for "do not compare"."""
 _MOST_TOGETHER_BYTES: Final = 256 * 1024
 """Sends that are staged together; a write of the journal takes several such groups."""
 
 
 @lru_cache(maxsize=4096)
 def key_code(msg_type: str | None) -> int:
-    """The filter code of a message's type; few types are in use at a time."""
+    """Return the filter code of a message's type; few types are in use at a time."""
     return NO_FILTER_CODE if msg_type is None or not msg_type.strip() else filter_code(msg_type)
 
 
@@ -52,7 +52,7 @@ _Item: TypeAlias = "tuple[str, int, bytes, int, int, int | None, ProducerMark | 
 
 
 class _Sends:
-    """SendMessages that came one after the other, for topics that all promise from memory, or none of them."""
+    """Consecutive SendMessages, for topics that all promise from memory, or none of them."""
 
     __slots__ = ("_calls", "_first_deadline_s", "_items", "_state", "deadline_s", "from_memory", "size_bytes")
 
@@ -63,14 +63,14 @@ class _Sends:
         self.from_memory = from_memory
         self.size_bytes = 0
         self.deadline_s = 0.0
-        """When the last of them gives up; those whose time is over before that are left out when they are staged."""
+        """The latest of their deadlines; those that expired before are dropped when they are staged."""
         self._first_deadline_s = math.inf
         self._state = state
         self._calls: list[Call] = []
         self._items: list[_Item] = []
 
     def add(self, call: Call, item: _Item, size_bytes: int) -> None:
-        """One more."""
+        """Add a message."""
         deadline_s = call.deadline_s
         if deadline_s > self.deadline_s:
             self.deadline_s = deadline_s
@@ -107,7 +107,7 @@ class _Sends:
             else:
                 counters.send_refused(code)
                 call.reply(hot.encode_send_response(success=False, err_code=code, err_msg=text))
-        if self._calls:  # of those that came together the time of one is as good as that of all
+        if self._calls:  # they came together, so the time of one stands for all
             counters.put_s.add(now_s - self._calls[0].received_s, len(self._calls))
 
     def refuse(self, refusal: Refusal) -> None:
@@ -139,17 +139,17 @@ class _Sends:
 
 
 class SendHandlers:
-    """Method 13."""
+    """The handler of method 13."""
 
     def __init__(self, state: BrokerState, checks: SendChecks) -> None:
         self._state = state
         self._path = state.path
         self._checks = checks
         self._open: _Sends | None = None
-        """The sends that the next one is put with, if nothing else came between."""
+        """The sends that the next one joins, if nothing else came between."""
 
     def send(self, call: Call) -> None:
-        """SendMessage: one message, answered when it is as durable as its topic promises."""
+        """Serve SendMessage: one message, acknowledged when it is as durable as its topic promises."""
         request = send_message.decode_send(call.request.body)
         client_id, topic_name, partition_id, payload, flag, check, _, msg_type, _, producer_id, epoch, sequence = (
             request

@@ -1,7 +1,7 @@
-"""What every send is checked for before its messages are looked at, and what is wrong with one that fails its checks.
+"""Checks of every send before its messages are read, and the faults of one that fails them.
 
-The invariant: the checks are made in the original's order; who was let in a moment ago is let in again without them
-only while nothing has changed that they look at.
+The invariant: the checks are made in the original's order; a client that passed a moment ago passes again without them
+only while nothing has changed that they depend on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _new = tuple.__new__
 """Makes a named tuple in half the time of calling its class, which counts when done for every message."""
 _MOST_SOURCES: Final = 10_000
-"""Pairs of client id and topic that are remembered as let in; beyond it all are forgotten, which costs time only."""
+"""Pairs of client id and topic that are remembered as admitted; beyond it all are forgotten, which costs time only."""
 
 
 class Source(NamedTuple):
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     served: ServedTopic
     from_memory: bool
-    """Whether the topic promises from memory."""
+    """True if the topic promises from memory."""
 
 
 class SendChecks:
@@ -46,10 +46,10 @@ class SendChecks:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._sources: dict[tuple[str, str], Source] = {}
-        """Who may send where, by the names as they come."""
+        """The admitted clients by topic, by the names as they arrive."""
 
     def source(self, call: Call, kind: SendKind, client_id: str, topic_name: str) -> Source:
-        """The topic, if this client may send to it now.
+        """Return the topic, if this client may send to it now.
 
         Raises:
             Refused: it may not.
@@ -73,7 +73,7 @@ class SendChecks:
         return source
 
     def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int, what: str) -> ServedTopic:
-        """The topic of a request with many messages, if nothing speaks against all of them.
+        """Return the topic of a request with many messages, unless all of them are refused.
 
         Args:
             bulk: the request, not answered yet.
@@ -101,7 +101,7 @@ class SendChecks:
         served = request_checks.topic(topic_name, self._state.topics)
         request_checks.open_for_writing(served)
         if not served.config.accept_publish:
-            # the original leaves this to the Master, and a producer that keeps to what it was told before gets through
+            # the original leaves this to the Master, and a producer with old routes gets through
             raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed for writing (acceptPublish is false)")
         durability = self._state.store.durability_of(served.config.name)
         return Source(served, durability is Durability.MEMORY)
@@ -117,7 +117,7 @@ class SendChecks:
             raise Refused(*refusal)
 
     def partition_refusal(self, served: ServedTopic, partition_id: int) -> Refusal | None:
-        """Why nothing can be sent to this partition; None if it can."""
+        """Return the refusal of sends to this partition; None if it accepts them."""
         try:
             request_checks.partition(served, partition_id)
         except Refused as refused:
@@ -126,7 +126,7 @@ class SendChecks:
 
 
 def message_fault(served: ServedTopic, payload: bytes, flag: int) -> Refusal | None:
-    """What is wrong with a message itself; None if nothing."""
+    """Return the fault of a message itself; None if it has none."""
     fault = size_fault(served, len(payload))
     if fault is None and flag & HAS_ATTRIBUTES and not attributes_fit(payload):
         fault = attributes_fault(flag, len(payload))
@@ -134,7 +134,7 @@ def message_fault(served: ServedTopic, payload: bytes, flag: int) -> Refusal | N
 
 
 def size_fault(served: ServedTopic, size_bytes: int) -> Refusal | None:
-    """What is wrong with the size of a message; None if nothing."""
+    """Return the fault of a message's size; None if it has none."""
     if not size_bytes:
         return Refusal(Code.BAD_REQUEST, "the message is empty")
     if size_bytes > served.max_payload_bytes:
@@ -146,25 +146,26 @@ def size_fault(served: ServedTopic, size_bytes: int) -> Refusal | None:
 
 
 def attributes_fault(flag: int, size_bytes: int) -> Refusal:
-    """For attributes that do not fit: no consumer could read them (the original takes the message, and its consumers
-    drop it silently)."""
+    """Return the refusal of attributes that do not fit: no consumer could read them.
+
+    The original accepts the message, and its consumers drop it silently."""
     return Refusal(
         Code.BAD_REQUEST, f"the message's flag {flag} claims attributes that do not fit into its {size_bytes} bytes"
     )
 
 
 def partition_fault(error: CorruptError | NotFoundError) -> Refusal:
-    """For messages that the store has no sound partition for: its files are damaged, or its topic was just removed."""
+    """Return the refusal of messages whose partition is not sound: its files are damaged, or its topic was removed."""
     if isinstance(error, NotFoundError):
         return Refusal(Code.FORBIDDEN, error.message)
     return Refusal(Code.INTERNAL_SERVER_ERROR, error.message)
 
 
 def mark(producer_id: int | None, epoch: int | None, sequence: int | None, messages: int = 1) -> ProducerMark | None:
-    """What so many messages are known by if they come again; None if their producer numbers nothing.
+    """Return the numbers by which these messages are known if they are sent again; None if their producer has none.
 
     Raises:
-        Refused: numbers that no producer gives, of the last message too.
+        Refused: numbers that no producer uses, of the last message too.
     """
     if producer_id is None or sequence is None:
         return None

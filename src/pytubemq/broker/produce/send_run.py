@@ -1,7 +1,7 @@
-"""SendMessages of one producer that came together: checked, staged and answered together.
+"""SendMessages of one producer that arrive together: checked, staged and answered together.
 
-The invariant: each has the answer that it would have had by itself. Where one of them needs a look of its own, none is
-taken here, and all are served one by one.
+The invariant: each has the response that it would have had individually. If one of them needs special treatment, none
+is accepted here, and all are served one by one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_GROUPS: Final = 1_000
 
 
 class RunHandlers:
-    """Method 13, several at once."""
+    """The handler of method 13 for several requests at once."""
 
     def __init__(self, state: BrokerState, checks: SendChecks) -> None:
         self._state = state
@@ -53,7 +53,7 @@ class RunHandlers:
         self._reader = SendReader()
 
     def send_run(self, run: CallRun) -> bool:
-        """Take them if nothing is unusual about any of them."""
+        """Accept them if none of them is unusual; return False otherwise."""
         if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_PACK_MESSAGES:
             return False
         found = self._reader.read(run.parts)

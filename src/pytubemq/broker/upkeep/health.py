@@ -1,8 +1,8 @@
-"""What is wrong with a Broker, in words.
+"""The problems of a Broker as texts.
 
-The invariant: what is named here is so now; it is gone from here when it is over, but for what only a restart mends and
-messages that are lost, which stay named until they would have gone anyway, and what a repair may have lost, which stays
-named until its report is removed.
+The invariant: a problem that is named here exists now and is no longer named once it is over, except for problems that
+only a restart ends, lost messages, which stay named until they would have expired anyway, and possible losses by a
+repair, which stay named until its report is removed.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from pytubemq.broker.upkeep.orders import Orders
 
 LOOK_S: Final = 5.0
-"""How often all partitions are looked at; the Master is told several times a second what is found here."""
+"""The time between two checks of all partitions; the Master gets the result several times a second."""
 _MOST_NAMED: Final = 8
 """Partitions named at a time; the others are counted."""
 
 
 class StoreTroubles:
-    """What is wrong with single partitions: files that are missing, messages that are lost."""
+    """The problems of single partitions: missing files, lost messages."""
 
     def __init__(self) -> None:
         self._found: tuple[str, ...] = ()
         self._look_s: float | None = None
         self._lost = 0
-        """Lost messages as of the last look; more of them are reported at once."""
+        """Lost messages as of the last check; more of them are reported at once."""
 
     def problems(self, state: BrokerState) -> tuple[str, ...]:
-        """Return what is wrong as of LOOK_S ago at most, messages lost as of now."""
+        """Return the problems as of LOOK_S ago at most, lost messages as of now."""
         now_s, lost = state.clock.now_s(), state.store.stats.fenced_messages
         if self._look_s is None or now_s >= self._look_s or lost != self._lost:
             self._look_s, self._lost = now_s + LOOK_S, lost
@@ -95,7 +95,7 @@ def problems(
 
 
 def _partitions(state: BrokerState) -> Iterator[str]:
-    """Partitions that cannot be read, or only in part; what a reader met already is told with more words."""
+    """Yield partitions that cannot be read, or only in part, except for those that a reader has met already."""
     for served in state.topics:
         topic = served.config.name
         for partition_id in served.partition_ids:

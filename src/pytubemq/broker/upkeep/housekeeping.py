@@ -1,8 +1,8 @@
-"""What a Broker does about old messages, now and then: it lets go of those that their topics keep no longer.
+"""A Broker's retention: passes that remove messages older or more than their topics keep.
 
-The invariant: while this Broker runs nothing goes because of a clock that jumped and is put back within HOLD_S. Wall
-clock and monotonic clock are compared before each pass; once they have gone different ways none is made until the wall
-clock is back, or has stood by its word for so long. What the clock was before a start nobody knows.
+The invariant: while this Broker runs, a clock that jumps and is corrected within HOLD_S removes nothing. Wall clock and
+monotonic clock are compared before each pass; once they differ no pass is made until the wall clock is back, or has
+kept its jump for so long. A jump before the start cannot be detected.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_PASS_S: Final = 2.0
-"""How soon after a start the first pass is made, so that a Broker that was away for long does not stay full."""
+"""The time from a start to the first pass, so that a Broker that was away for long does not stay full."""
 HOLD_S: Final = 3600.0
-"""How long a clock that jumped is not gone by: time for an operator to see it in health(), and put it right."""
+"""The time that a jumped clock is not trusted: an operator can see it in health(), and correct it."""
 _PASSES_AHEAD: Final = 2
 """Groups are warned at least this many passes before their unconfirmed messages are removed by age."""
 _MOST_DRIFT_MS: Final = 10_000
-"""By how much the two clocks may differ over the time between two passes."""
+"""The most that the two clocks may differ by between two passes."""
 
 
 class Housekeeping:
@@ -36,10 +36,10 @@ class Housekeeping:
 
     def __init__(self, state: BrokerState, *, period_s: float, first_s: float = FIRST_PASS_S) -> None:
         self.problem: str | None = None
-        """Why the last pass was not made or failed; None after a good one."""
+        """The reason why the last pass was not made or failed; None after a successful one."""
         self.passes = 0
         self.skipped = 0
-        """Passes that were put off because a clock had jumped."""
+        """The number of passes that were skipped because a clock had jumped."""
         self.dropped_segments = 0
         self.dropped_messages = 0
         self.dropped_bytes = 0
@@ -50,12 +50,12 @@ class Housekeeping:
         self._first_s = first_s
         self._clocks = self._read_clocks()
         self._jumped_ms = 0.0
-        """By how much the wall clock is off since it jumped, if it did and neither came back nor is believed yet."""
+        """The deviation of the wall clock since it jumped; 0 once it is back or trusted."""
         self._believed_s = 0.0
-        """When it is believed, by the monotonic clock."""
+        """The time at which it is trusted, by the monotonic clock."""
 
     async def run(self) -> None:
-        """One pass after the other until cancelled."""
+        """Make one pass after the other until cancelled."""
         await asyncio.sleep(min(self._first_s, self._period_s))
         while True:
             await self.one_pass()
@@ -87,7 +87,7 @@ class Housekeeping:
             await self.watch.look(gone.expiring)
 
     def _is_held(self) -> bool:
-        """Whether the wall clock is not to be gone by; compares the clocks."""
+        """True if the wall clock is not to be trusted now; compares the clocks."""
         before, self._clocks = self._clocks, self._read_clocks()
         drift_ms = (self._clocks[1] - before[1]) - (self._clocks[0] - before[0]) * 1000
         if abs(drift_ms) > _MOST_DRIFT_MS:
@@ -118,6 +118,6 @@ class Housekeeping:
         self.problem = problem
 
     def _read_clocks(self) -> tuple[float, int]:
-        """The monotonic clock in seconds, the wall clock in milliseconds."""
+        """Return the monotonic clock in seconds and the wall clock in milliseconds."""
         clock = self._state.clock
         return clock.now_s(), clock.wall_ms()

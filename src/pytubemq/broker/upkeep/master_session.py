@@ -1,8 +1,8 @@
-"""This Broker's standing with the Master: register, heartbeat, take its configuration, say farewell.
+"""This Broker's session with the Master: registration, heartbeats, configuration, leaving.
 
 The invariants: a Master that cannot be reached never stops the Broker from serving; a configuration is reported back
 as soon as it is in force, and a change of the Broker's own condition as soon as it is known, not a period later; every
-wait and every try is bounded, and what went wrong last is shown in the Broker's health.
+wait and every try is bounded, and the last failure is shown in the Broker's health.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ logger = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(first_s=0.2, most_s=5.0)
 _UNHELD_PAUSE_S: Final = 0.2
-"""Between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
+"""The pause between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
 _FAREWELL_TIMEOUT_S: Final = 1.0
 _REMOVED: Final = 2
-"""From this status on a topic that the Master lists for removal is to go (1 is a soft delete)."""
+"""The least status with which a topic that the Master lists for removal is removed (1 is a soft delete)."""
 
 
 @dataclass(slots=True)
 class SessionHealth:
-    """How this Broker stands with the Master."""
+    """The state of this Broker's session with the Master."""
 
     registered: bool = False
     problem: str | None = None
     refusal: str | None = None
-    """Why the Master refused the last registration; None once it took one."""
+    """The reason why the Master refused the last registration; None once it accepted one."""
     unusable: str | None = None
-    """What the Master said last and cannot be used, though the rest of its word could."""
+    """The part of the Master's last response that cannot be used; None if all of it could."""
     forgotten: int = 0
-    """How often the Master did not know this Broker any more."""
+    """The number of times that the Master no longer knew this Broker."""
     heartbeats: int = 0
     failures: int = 0
 
 
 class MasterSession:
-    """Keeps the Broker registered. `run` is a task of the service; `join` may be called once before it."""
+    """The Broker's session with the Master. `run` is a task of the service; `join` may be called once before it."""
 
     def __init__(
         self,
@@ -102,27 +102,27 @@ class MasterSession:
         self._period_s = heartbeat_period_s
         self._rng = rng
         self._report = True
-        """Whether the next heartbeat tells the configuration in force."""
+        """True if the next heartbeat reports the configuration in force."""
         self._may_have_missed = False
         """True if a response may have been on its way that was not waited for."""
         self._condition = Condition()
         self._news = asyncio.Event()
-        """The condition is another than the last heartbeat told."""
+        """Set while the condition differs from the last heartbeat's."""
 
     def report(self, condition: Condition) -> None:
-        """What the heartbeats say about the Broker from now on; the Master hears of a change at once."""
+        """Set the condition that heartbeats report; the Master learns of a change at once."""
         if condition != self._condition:
             self._condition = condition
             self._news.set()
 
     async def join(self, *, timeout_s: float) -> bool:
-        """Register and report once; False if that did not work, which `run` will then try again."""
+        """Register and report once; return False if that failed, after which `run` retries."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._register()
                 await self._heartbeat(wait_s=0.0)
         except TimeoutError:
-            self._failed(RequestTimeoutError(f"the Master did not take this Broker within {timeout_s:g} s"))
+            self._failed(RequestTimeoutError(f"the Master did not accept this Broker within {timeout_s:g} s"))
             return False
         except TubeError as error:
             self._failed(error)
@@ -130,7 +130,7 @@ class MasterSession:
         return True
 
     async def run(self) -> None:
-        """Heartbeat until cancelled; register anew whenever the Master does not know us."""
+        """Send heartbeats until cancelled; register again whenever the Master does not know this Broker."""
         attempt = 0
         while True:
             try:
@@ -145,7 +145,7 @@ class MasterSession:
                 await asyncio.sleep(_BACKOFF.delay_s(attempt, self._rng))
 
     async def leave(self) -> None:
-        """Tell the Master that this Broker stops; whether it hears it or not, this ends soon."""
+        """Unregister, since this Broker stops; bounded in time, whether the Master responds or not."""
         if not self.health.registered:
             return
         self.health.registered = False
@@ -193,7 +193,7 @@ class MasterSession:
         self.health.problem = self.health.refusal = None
 
     async def _beat(self) -> None:
-        """One heartbeat, and the pause that belongs to it."""
+        """Send one heartbeat, and make the pause that follows it."""
         connection = self._masters.peek()
         held = connection is not None and Capability.HEARTBEAT_WAIT in connection.capabilities
         reporting = self._report
@@ -225,7 +225,7 @@ class MasterSession:
             self.health.registered = False
             if answer.err_code == Code.HB_NO_NODE:
                 self.health.forgotten += 1
-                logger.info("the Master does not know Broker %d any more, registering anew", self._broker_id)
+                logger.info("the Master does not know Broker %d any more, registering again", self._broker_id)
                 return True
             raise refused(answer.err_code, f"the Master refuses the heartbeat: {answer.err_msg}")
         self.health.heartbeats += 1
@@ -238,7 +238,7 @@ class MasterSession:
         return self._report
 
     async def _ask(self, heartbeat: HeartRequestB2M, *, timeout_s: float) -> HeartResponseM2B | None:
-        """The Master's answer; None when there is news of ours to tell while the Master still holds the heartbeat."""
+        """Return the Master's response; None if this Broker must report a change while the heartbeat is held."""
         asking = asyncio.ensure_future(
             self._masters.request(heartbeat, HeartResponseM2B, Method.BROKER_HEARTBEAT_B2M, timeout_s=timeout_s)
         )
@@ -252,7 +252,7 @@ class MasterSession:
             await asyncio.gather(asking, news, return_exceptions=True)
 
     async def _take(self, answer: RegisterResponseM2B | HeartResponseM2B, *, default_conf: str | None) -> bool:
-        """Put what the Master sent in force; True if that changed anything."""
+        """Apply the Master's response; return True if that changed anything."""
         self._orders.stop(reads=answer.stop_read, writes=answer.stop_write)
         tokens = answer.broker_authorized_info
         self._orders.tokens(tokens.visit_authorized_token if tokens is not None else "")
@@ -287,8 +287,9 @@ class MasterSession:
         return True
 
     def _flow(self, config: MasterConfig, answer: RegisterResponseM2B | HeartResponseM2B) -> MasterConfig:
-        """The configuration with the cluster's flow control as the Master tells it; rules that make no sense leave the
-        ones in force, and show."""
+        """Return the configuration with the cluster's flow control from the response.
+
+        Malformed rules leave the previous ones in force, and are shown in the health."""
         check_id, text, priority_id = answer.flow_check_id, answer.flow_control_info, answer.qry_priority_id
         if priority_id is not None:
             config = msgspec.structs.replace(config, qry_priority_id=priority_id)
@@ -304,7 +305,7 @@ class MasterSession:
         except FormatError as error:
             problem = f"the Master's flow-control rules cannot be used: {error.message}"
             if problem != self.health.unusable:
-                logger.warning("%s; those from before stay in force", problem)
+                logger.warning("%s; the previous ones stay in force", problem)
             self.health.unusable = problem
             return msgspec.structs.replace(config, flow_check_id=check_id)
         self.health.unusable = None
@@ -313,7 +314,7 @@ class MasterSession:
         )
 
     def _to_remove(self, confs: tuple[str, ...]) -> frozenset[str]:
-        """Topics that the Master wants removed; what cannot be read is skipped, and shows."""
+        """Return the topics that the Master wants removed; malformed ones are skipped, and shown in the health."""
         found = set()
         for text in confs:
             try:
@@ -335,7 +336,7 @@ class MasterSession:
         problem = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
         if self.health.problem != problem:  # once per cause, not once per try
             logger.warning(
-                "Broker %d and the Master: %s; serving on, trying again",
+                "Broker %d and the Master: %s; still serving, retrying",
                 self._broker_id,
                 problem,
                 exc_info=None if expected else error,

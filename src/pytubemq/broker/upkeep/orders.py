@@ -1,7 +1,7 @@
-"""The Master's word, put in force: topics, stops, flow-control rules, tokens, removals.
+"""The Master's orders, put in force: topics, stops, flow-control rules, tokens, removals.
 
-The invariants: what is configured is on disk before it is acted on; a word that is the one in force already changes
-nothing; a topic that is being removed is not served, whatever the configuration says.
+The invariants: a configuration is on disk before it is applied; an order that is in force already changes nothing; a
+topic that is being removed is not served, whatever the configuration says.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 class Orders:
-    """What the Master said to one Broker. Event loop only."""
+    """The Master's orders to one Broker. Event loop only."""
 
     def __init__(self, state: BrokerState, file: TopicFile, stored: StoredTopics) -> None:
-        """Prepare without serving a topic; `stored` is what the store held at the start."""
+        """Prepare without serving a topic; `stored` are the topics in the store at the start."""
         self.removal = TopicRemoval(state, on_change=self._serve)
         self._state = state
         self._file = file
@@ -59,7 +59,7 @@ class Orders:
 
     @property
     def stored_topics(self) -> tuple[str, ...]:
-        """The same for a registration."""
+        """The stored topics in the form of a registration."""
         return self._file.stored.confs()
 
     def compare(self, reported: StoredTopics) -> None:
@@ -75,7 +75,7 @@ class Orders:
             logger.error("%s", passed_over_text(self._passed_over))
 
     def serve(self, topics: Iterable[TopicConfig]) -> None:
-        """Serve these topics from now on, and no others."""
+        """Serve these topics and no others."""
         self._topics = tuple(topics)
         if self._passed_over:
             known = {topic.name for topic in self._topics}
@@ -113,7 +113,7 @@ class Orders:
                 PARTITION.record("widened", topic=topic.name, partitions=count, before=len(before.partition_ids))
 
     def restore(self, config: MasterConfig) -> None:
-        """Go on with what the Master said before the start."""
+        """Continue with the Master's orders from before the start."""
         self.serve(self._reader.topics(config))
         self._flow(config)
 
@@ -133,16 +133,16 @@ class Orders:
     def _flow(self, config: MasterConfig) -> None:
         flow = self._state.flow
         rules = parse_rules(config.flow_rules)
-        if rules != flow.rules:  # the same ones go on measuring where they are
+        if rules != flow.rules:  # unchanged rules keep their measurements
             flow.rules = rules
             logger.info("the cluster's flow control has %d rules that limit reading", len(rules.data_limits))
         flow.priority_id = config.qry_priority_id
 
     def stop(self, *, reads: bool, writes: bool) -> None:
-        """Whether the Master has stopped reads, and writes."""
+        """Apply the Master's stop of reads and of writes, or its end."""
         serving = self._state.serving
         if (reads, writes) != (serving.read_stopped, serving.write_stopped):
-            logger.warning("the Master says: reads %s, writes %s", *("stopped" if s else "on" for s in (reads, writes)))
+            logger.warning("the Master sets reads %s, writes %s", *("stopped" if s else "on" for s in (reads, writes)))
         serving.read_stopped, serving.write_stopped = reads, writes
 
     def record_registration(self, asked: EnableBrokerFunInfo | None) -> None:
@@ -154,6 +154,6 @@ class Orders:
         self._state.visit_tokens.in_touch = False
 
     def tokens(self, text: str) -> None:
-        """The visit tokens that count now; the Master has just answered."""
+        """Replace the valid visit tokens; the Master has just responded."""
         self._state.visit_tokens.in_touch = True
         self._state.visit_tokens.learn(text)

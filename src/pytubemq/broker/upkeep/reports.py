@@ -1,6 +1,6 @@
-"""What this Broker tells its Master: how it is, what it serves, what it has removed.
+"""This Broker's reports to its Master: its condition, the topics it serves, the topics it has removed.
 
-The invariant: it tells what is so now, never what it was told to become.
+The invariant: a report describes the current state, never an order that is not in force yet.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ _STOPPED_BY_MASTER: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How the Broker is, as the Master is told."""
+    """The Broker's condition, as the Master gets it."""
 
     writes_off: bool = False
-    """It takes no messages until somebody has mended it."""
+    """True if it refuses messages until somebody has repaired it."""
     problems: tuple[str, ...] = ()
     read_stopped: bool = False
     write_stopped: bool = False
-    """The Master's own word, which it hears back."""
+    """The Master's own orders, which are reported back."""
     removed: tuple[str, ...] = ()
-    """Topics taken away for good that the Master still wants removed."""
+    """Topics removed for good that the Master still wants removed."""
 
     @property
     def read_status(self) -> int:
-        """The original's `readStatusRpt`: 0, or 1 while the Master has stopped reads. (A disk that cannot be read does
-        not stop them here: what is in memory, or on its sound parts, is still served.)"""
+        """The original's `readStatusRpt`: 0, or 1 while the Master has stopped reads.
+
+        A disk that cannot be read does not stop them: messages in memory, or on its sound parts, are still served."""
         return _STOPPED_BY_MASTER if self.read_stopped else 0
 
     @property
@@ -49,9 +50,9 @@ class Condition:
 def registration(
     client_id: str, config: MasterConfig, condition: Condition, *, tls_port: int, stored_topics: tuple[str, ...] = ()
 ) -> RegisterRequestB2M:
-    """A registration. It asks for the flow-control rules anew, since another Master may have others under the same id.
+    """Return a registration. It requests the flow-control rules, as another Master may have others of the same id.
 
-    A Broker that knows topics from before says that it is on line: it serves them already, and a Java Master then
+    A Broker that knows topics from before reports that it is online: it serves them already, and a Java Master then
     offers them at once instead of after half a minute.
     """
     return RegisterRequestB2M(
@@ -77,7 +78,7 @@ def registration(
 def heartbeat(
     broker_id: int, config: MasterConfig, condition: Condition, *, report: bool, wait_s: float
 ) -> HeartRequestB2M:
-    """A heartbeat; `report` says whether it tells the configuration, `wait_s` how long the Master may hold it."""
+    """Return a heartbeat; with `report` it has the configuration; `wait_s` is how long the Master may hold it."""
     return HeartRequestB2M(
         broker_id=str(broker_id),
         broker_online=True,

@@ -83,7 +83,7 @@ def near_losses(
 
 
 def _left_s(part: Expiring, bytes_per_s: float | None) -> float | None:
-    """Return the time until it is removed; None if that depends on growth and the partition does not grow."""
+    """Return the time until it is removed in s; None if that depends on growth and the partition does not grow."""
     by_size = None
     if part.left_bytes is not None and bytes_per_s:
         by_size = max(0.0, part.left_bytes / bytes_per_s)
@@ -92,7 +92,7 @@ def _left_s(part: Expiring, bytes_per_s: float | None) -> float | None:
 
 
 class RetentionWatch:
-    """The groups near a loss, as of the last pass of retention. Event loop only."""
+    """The groups that will soon lose messages, as of the last pass of retention. Event loop only."""
 
     def __init__(self, state: BrokerState) -> None:
         self.near: dict[GroupTopic, NearLoss] = {}

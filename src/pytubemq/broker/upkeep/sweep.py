@@ -37,10 +37,10 @@ _CHUNK: Final = bytes(64 * KIB)
 def can_write(disk: Disk, root: Path, *, size_bytes: int, reserve_bytes: int) -> bool:
     """Return True if the disk takes a write of `size_bytes` beside the journal of the store at `root`. Blocks.
 
-    It is true only if the disk did what a refused write would have asked of it. The written file is gone afterwards,
-    and recovery never takes it for a journal.
+    It is true only if the disk did everything that a refused write would have needed. The probe's file is deleted,
+    and recovery never reads it as a journal.
 
-    The free space is asked for first, so that a probe never takes what is kept for messages accepted before.
+    The free space is asked for first, so that a probe never takes the reserve for messages accepted before.
     """
     directory = root / "journal"
     path = directory / PROBE_NAME
@@ -63,7 +63,7 @@ def can_write(disk: Disk, root: Path, *, size_bytes: int, reserve_bytes: int) ->
 
 
 class Sweep:
-    """Of one Broker; `run` is a task of its service. Event loop only."""
+    """The checks of one Broker; `run` is a task of its service. Event loop only."""
 
     def __init__(self, state: BrokerState, disk: Disk, directory: Path, *, reserve_bytes: int) -> None:
         self._state = state
@@ -79,7 +79,7 @@ class Sweep:
         self._next_log_s = float("-inf")
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_S)
             self._expire_holds()
@@ -88,7 +88,7 @@ class Sweep:
             await self._try_disk()
 
     async def look_at_space(self) -> None:
-        """Check whether the disk has room for messages."""
+        """Check that the disk has room for messages."""
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.check_space)
         except StorageError as error:
@@ -102,10 +102,10 @@ class Sweep:
         state = self._state
         for hold in state.registry.expire(now_s=state.clock.now_s()):
             state.counters.expired_holds += 1
-            logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
+            logger.info("the registration of %s for %s has expired", hold.consumer_id, hold.key)
 
     def log_room(self) -> None:
-        """Log once a minute what had to make room for others."""
+        """Log once a minute the holds and positions that were removed for others."""
         registry, positions = self._state.registry, self._state.positions
         now_s = self._state.clock.now_s()
         holds, gone = registry.made_room - self._made_room, positions.made_room - self._positions_gone
@@ -125,7 +125,7 @@ class Sweep:
     async def _try_disk(self) -> None:
         path = self._state.path
         refusals = (path.full, path.unopened)
-        # A write refused while the probe ran knows better than the probe.
+        # A write that was refused while the probe ran is newer than the probe.
         if any(refusals) and await self._writable() and (path.full, path.unopened) == refusals:
             path.writable_again()
             self._state.positions.writable_again()

@@ -1,7 +1,7 @@
 """The Master's last configuration on disk, so that a Broker that starts without a Master serves the same topics.
 
 The invariants: the file is replaced in one step, and a checksum covers all its bytes. A file whose checksum fails is
-set aside and logged, never used in part, and the Master sends its configuration again. A file of the version without
+renamed and logged, never used in part, and the Master sends its configuration again. A file of the version without
 checksums is read once and rewritten with one.
 """
 
@@ -56,10 +56,10 @@ class TopicFile:
         """Read the configuration that `save` wrote last; a file that cannot be read is renamed.
 
         Args:
-            stored: the topics of the store, which the Master is asked about if the file says nothing of topics.
+            stored: the topics of the store, which are reported to the Master if the file has no topics.
 
         Raises:
-            NewerVersionError: a newer version wrote it; it is left untouched. OSError: the disk failed.
+            NewerVersionError: a newer version wrote it; it is not changed. OSError: the disk failed.
         """
         found, stored = cls(disk, directory), stored or StoredTopics()
         path = found._path
@@ -128,7 +128,7 @@ def decode(path: Path, data: bytes) -> MasterConfig:
         number = msgspec.json.decode(version, type=int)
         if text is not None and number > _VERSION:
             raise NewerVersionError(
-                f"{path} was written by a newer version", hint="run that version; the file was left untouched"
+                f"{path} was written by a newer version", hint="run that version; the file was not changed"
             )
         if number != (_UNCHECKED_VERSION if text is None else _VERSION):
             raise FormatError("its checksum does not match its content")

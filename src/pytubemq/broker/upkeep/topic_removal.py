@@ -1,8 +1,8 @@
-"""Topics that the Master takes away from this Broker for good: served no more, then off the disk, then reported.
+"""Topics that the Master removes from this Broker: no longer served, then deleted from the disk, then reported.
 
-The invariants: a topic's data goes only while the Master lists the topic, and only when nothing of it is on its way to
-the disk any more; a topic is not served while it is being removed, also when the Master has brought it back meanwhile;
-what cannot be removed now, for whatever reason, is tried again, and shown.
+The invariants: a topic's data is deleted only while the Master lists the topic, and only when none of it is still
+being written; a topic is not served while it is being removed, also when the Master has restored it meanwhile; a
+removal that fails, for whatever reason, is retried, and shown.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RETRY_S: Final = 2.0
 
 
 class TopicRemoval:
-    """Removes what it is told to, one topic after the other. `run` is a task of the service. Event loop only."""
+    """The removal of listed topics, one after the other. `run` is a task of the service. Event loop only."""
 
     def __init__(self, state: BrokerState, *, on_change: Callable[[], None]) -> None:
-        """`on_change` is called whenever `hidden` is another: the topics served are to be looked at again."""
+        """Call `on_change` whenever `hidden` changes, so that the served topics are computed again."""
         self._state = state
         self._on_change = on_change
         self._listed: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class TopicRemoval:
         self._under_way: str | None = None
         self._news = asyncio.Event()
         self.problem: str | None = None
-        """Why the last topic could not be removed; None after one that could."""
+        """The reason why the last topic could not be removed; None after a success."""
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -46,7 +46,7 @@ class TopicRemoval:
 
     @property
     def done(self) -> tuple[str, ...]:
-        """What is removed and still listed."""
+        """The topics that are removed and still listed."""
         return tuple(sorted(self._done))
 
     def set_listed(self, topics: frozenset[str]) -> None:
@@ -59,7 +59,7 @@ class TopicRemoval:
         self._news.set()
 
     async def run(self) -> None:
-        """Remove what is listed until cancelled."""
+        """Remove the listed topics until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -78,8 +78,8 @@ class TopicRemoval:
                 refusal = await self._written()
                 if refusal is not None and self._state.path.full is None:
                     return self._failed(topic, refusal.text)
-                # On a full disk nothing that came in before is on its way either: it was refused. To remove the topic
-                # is what makes room, and takes its positions along.
+                # On a full disk nothing that came in before is being written either: it was refused. Removing the topic
+                # makes room, and removes its positions too.
                 quiet = self._state.positions.forget(topic) or refusal is not None
             if topic not in self._listed:
                 return True
@@ -101,7 +101,7 @@ class TopicRemoval:
         return True
 
     def _let_go(self, topic: str) -> None:
-        """End what consumers hold of the topic, and let those who wait there hear of it."""
+        """End consumers' registrations for the topic, and notify the fetches that wait there."""
         state = self._state
         for hold in [hold for hold in state.registry.holds() if hold.key.topic == topic]:
             state.registry.drop(hold)
@@ -110,7 +110,7 @@ class TopicRemoval:
         state.waiters.wake([key for key in state.store.partitions() if key[0] == topic])
 
     async def _written(self) -> Refusal | None:
-        """Wait until all that came in before is written; the refusal if writing is not possible."""
+        """Wait until everything submitted before is written; return the refusal if writing is not possible."""
         written: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
 
         def ended(refusal: Refusal | None) -> None:

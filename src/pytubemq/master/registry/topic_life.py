@@ -440,7 +440,7 @@ class TopicLife:
         return left()
 
     def _timeout_s(self, broker_ids: Collection[int]) -> float:
-        """Return the time that Brokers get, longer if the heartbeats of one cannot be held: it learns of changes later."""
+        """Return the time that Brokers get; longer if one does not wait with heartbeats and learns of changes late."""
         settings = self._settings
         runs = [self._brokers.runs.get(broker_id) for broker_id in broker_ids]
         if all(run.holds_heartbeats for run in runs if run is not None):

@@ -144,7 +144,7 @@ def test_the_host_with_most_makes_room_first_with_holds_that_never_fetched() -> 
     newcomer(held, "c", 3)
     assert gone(held, holds) == [1, 2]
     assert held.problem is not None
-    assert "all 5 are taken" in held.problem
+    assert "all 5 are in use" in held.problem
 
 
 def test_connections_of_one_host_share_its_places() -> None:
