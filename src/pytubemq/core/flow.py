@@ -49,11 +49,11 @@ class DataLimit:
 
     @property
     def limit_bytes(self) -> int:
-        """What a partition gives in a minute; 0 = nothing."""
+        """Bytes that a partition gives in a minute; 0 = nothing."""
         return self.limit_mib * MIB
 
     def fits(self, lag_bytes: int, hhmm: int) -> bool:
-        """Whether the rule is for a reader so far behind at this time of day."""
+        """True if the rule is for a reader so far behind at this time of day."""
         return self.start_hhmm <= hhmm <= self.end_hhmm and lag_bytes > self.lag_mib * MIB
 
 

@@ -1,4 +1,4 @@
-"""How far one partition has been fetched, handed out and confirmed.
+"""The progress of one partition: fetched, handed out and confirmed.
 
 The invariants: confirmed <= handed out <= fetched; at most one batch is with the user, and at most one before it has a
 confirm under way; what is given back is fetched again from where it began, and so is all behind a confirm that fails; a
@@ -15,7 +15,7 @@ from pytubemq.model.offset import messages_between
 
 
 class Hold(Enum):
-    """What is with this client."""
+    """The state of the batch that this client has fetched last."""
 
     NOTHING = "nothing"
     FETCHED = "fetched"
@@ -24,22 +24,22 @@ class Hold(Enum):
 
 
 class Behind(NamedTuple):
-    """What lies before the batch that is held, or the next one: a confirm of it is under way."""
+    """The batch before the one that is held, or before the next one: its confirm is under way."""
 
     ticket: int
     start: int | None
     end: int
-    """Where it ends, with what a filter skipped behind it."""
+    """The end of the batch, with what a filter skipped after it."""
 
 
 @dataclass(slots=True)
 class Watermarks:
-    """One partition's progress. Offsets are None until the Broker has told them."""
+    """One partition's progress. Offsets are None until the Broker has sent them."""
 
     hold: Hold = Hold.NOTHING
     ticket: int = 0
     start: int | None = None
-    """Where the fetch that is held, or the next one, begins."""
+    """The start of the fetch that is held, or of the next one."""
     fetched: int | None = None
     confirmed: int | None = None
     newest: int | None = None
@@ -86,7 +86,7 @@ class Watermarks:
         self.hold = Hold.HANDED_OUT
 
     def holds(self, ticket: int) -> bool:
-        """Whether the batch with this ticket may be settled now."""
+        """True if the batch with this ticket may be settled now."""
         return self.hold is Hold.HANDED_OUT and self.ticket == ticket
 
     def begin_confirm(self) -> None:

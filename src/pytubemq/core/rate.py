@@ -23,7 +23,7 @@ class Rate:
         self._left -= amount
 
     def wait_s(self, now_s: float) -> float:
-        """How long to wait before more may be asked for."""
+        """Return how long to wait before more may be requested."""
         self._fill(now_s)
         return max(0.0, -self._left / self.per_s)
 

@@ -1,4 +1,4 @@
-"""Where a group's position is to go, in the words that people, the HTTP API and the protocol use.
+"""The target of a reset of a group's position, in the words of people, the HTTP API and the protocol.
 
 The invariant: a target is one of four kinds and complete: a time has its milliseconds, an offset its number. A time
 that a program or a person gives without a zone is one of their machine's clock, as Python has it; in a text that goes
@@ -63,7 +63,7 @@ class ResetTarget(NamedTuple):
         return text if self.asked is None else f"{self.asked} ({text})"
 
     def asked_as(self, asked: str) -> ResetTarget:
-        """The same, asked for in these words, if they can mean it; a history is told nothing else."""
+        """Return the same target with these words, if they can mean it; the history keeps no others."""
         try:
             meant = parse_reset_target(asked, now_ms=_MAX_MS)
         except BadRequestError:

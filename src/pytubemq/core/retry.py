@@ -1,4 +1,4 @@
-"""When to try again: backoff with jitter, and which failures are worth another try.
+"""Retries: backoff with jitter, and the failures that are worth another try.
 
 The invariant: a delay never exceeds its bound, and a failure that cannot mend by itself is never retried.
 """
@@ -35,7 +35,7 @@ class Backoff:
 
 
 class Verdict(Enum):
-    """What a failure deserves."""
+    """The treatment of a failure."""
 
     RETRY = "retry"
     RETRY_BRIEFLY = "retry briefly"
@@ -43,15 +43,16 @@ class Verdict(Enum):
 
 
 BRIEF_S: Final = 5.0
-"""How long a disagreement between Master and Broker may last: one of them learns of a topic or a restart a little
-later than the other, at most a heartbeat."""
+"""Seconds for which Master and Broker may disagree: one of them learns of a topic or a restart a little later than the
+other, at most a heartbeat.
+"""
 
 _BRIEF: Final = frozenset({Code.FORBIDDEN, Code.NOT_FOUND, Code.CERTIFICATE_FAILURE})
 """415, because a Broker may hear of a new visit token a little later than its client, or the other way round."""
 
 
 def verdict(error: BaseException) -> Verdict:
-    """What to do after `error`.
+    """Return the treatment of `error`.
 
     A Broker that answers 403 or 404 to a partition that the Master has just named does not know of it yet, or no
     longer: worth a few tries, not the whole delivery time. So is a peer that failed while it worked on the request: it
@@ -67,7 +68,7 @@ def verdict(error: BaseException) -> Verdict:
 
 
 def may_retry(error: BaseException, *, age_s: float, limit_s: float) -> bool:
-    """Whether work that began `age_s` ago and may take `limit_s` in all is tried again after `error`."""
+    """True if work that began `age_s` ago and may take `limit_s` in all is tried again after `error`."""
     match verdict(error):
         case Verdict.RETRY:
             return age_s < limit_s

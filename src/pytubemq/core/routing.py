@@ -1,4 +1,4 @@
-"""Which partition a message goes to.
+"""The choice of a message's partition.
 
 The invariants: a key always goes to the same partition as long as the set of partitions is the same; messages without
 a key go round all partitions of all Brokers that are believed to work; a Broker or a partition that failed is left out
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 SHIELD: Final = Backoff(first_s=0.25, most_s=30.0, jitter=0.25)
-"""How long a Broker is left out after its n-th failure in a row. (The original waits for six failures in a minute and
-then leaves a Broker out for half an hour.)"""
+"""Seconds for which a Broker is left out after its n-th failure in a row. (The original waits for six failures in a
+minute and then leaves a Broker out for half an hour.)
+"""
 
 _NEVER: Final = float("inf")
 
@@ -95,7 +96,7 @@ class Router:
         """Record that a Broker that serves cannot serve this partition."""
         shield = self._sick.setdefault(partition, _Shield(0, now_s))
         if shield.until_s > now_s:
-            return  # of messages that left together each tells the same
+            return  # each of the messages that left together reports the same failure
         shield.failures += 1
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
@@ -114,7 +115,7 @@ class Router:
         return True
 
     def is_left_out(self, partition: Partition) -> bool:
-        """Whether messages without a key go elsewhere now."""
+        """True if messages without a key go elsewhere now."""
         return partition not in self._open
 
     def record_response(self, broker_id: int, now_s: float) -> bool:

@@ -1,7 +1,7 @@
-"""Which of a producer's messages a partition has already: the rules by which a repeat is told from a new message.
+"""Detection of duplicates by a producer's sequence numbers, per partition.
 
 A producer that wants it numbers its messages; a Broker keeps a *window* for each producer and partition. The
-invariants: a sequence that a window knows is never new again; one that the window can no longer tell is refused, never
+invariants: a sequence that a window knows is never new again; one that the window no longer covers is refused, never
 taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was heard of. A window is
 bounded, whatever a producer sends, and noting the same thing twice changes nothing. How many windows there are, and
 which are let go of when there are too many, is the matter of who keeps them (`storage.windows`).
@@ -22,13 +22,13 @@ _LARGEST_PLACE: Final = (1 << 32) - 1
 MAX_SEQUENCE: Final = (1 << 63) - 2
 """The last one: an int64 holds what follows it, too."""
 MAX_EPOCH: Final = (1 << 31) - 1
-"""Of those that a client gives; what it means is its own matter."""
+"""The largest epoch that a client may give; its meaning is the client's own matter."""
 NOWHERE: Final = -1
 """In the place of an ordinal, an offset or a message id that is not remembered any more."""
 
 
 class ProducerMark(NamedTuple):
-    """Who sent a message, and as which one; all at least 0, `producer_id` at least 1.
+    """The producer of a message, its epoch and sequence; all at least 0, `producer_id` at least 1.
 
     `sequence` is that of the first message where there are several; those after it follow.
     """
@@ -39,7 +39,7 @@ class ProducerMark(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where so many messages from `sequence` on were stored; ordinals and ids follow each other."""
+    """The stored location of so many messages from `sequence` on; ordinals and ids follow each other."""
 
     sequence: int
     messages: int
@@ -48,14 +48,14 @@ class Place(NamedTuple):
 
 
 class Verdict(Enum):
-    """What a window says of a sequence."""
+    """The verdict of a window on a sequence."""
 
     NEW = "new"
     REPEATED = "repeated"
     FENCED = "fenced"
-    """Of an older epoch than one that was heard of."""
+    """It is of an epoch older than one that was seen."""
     FORGOTTEN = "forgotten"
-    """Too far back to be told from a repeat."""
+    """Too old to know whether it is a duplicate."""
 
 
 class Stretch(NamedTuple):
@@ -68,7 +68,7 @@ class Stretch(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What became of so many messages of a pack, one after the other; those after the first follow in offset and id.
+    """The result of so many messages of a pack, one after the other; those after the first follow in offset and id.
 
     `first_offset` and `first_message_id` are NOWHERE of refused ones, and of repeated ones whose place is not
     remembered any more. `code` is 200, or why they were refused, as `text` says.
@@ -84,7 +84,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Window:
-    """What is known of one producer in one partition; below `floor` nothing is."""
+    """The known sequences of one producer in one partition; below `floor` none are known."""
 
     epoch: int
     floor: int = 0
@@ -98,7 +98,7 @@ class Window:
         return Window(self.epoch, self.floor, self.runs.copy(), self.places.copy())
 
     def knows(self, sequence: int, count: int) -> bool:
-        """Whether all of these are known, or below the floor."""
+        """True if all of these are known, or below the floor."""
         at = bisect_right(self.runs, sequence, key=_start) - 1
         return sequence + count <= self.floor or (at >= 0 and sequence + count <= self.runs[at][1])
 
@@ -152,7 +152,7 @@ class Window:
 
 
 def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch]:
-    """What is to be done with `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
+    """Judge `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
     if window is None or mark.epoch > window.epoch or not window.runs:
         return [Stretch(count, Verdict.NEW)]
     if mark.epoch < window.epoch:

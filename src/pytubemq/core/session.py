@@ -1,7 +1,7 @@
 """The life of a client at the Master: register, heartbeat, re-register, close; one table for all kinds of client.
 
-The invariants: a client that was told "unknown" (411) registers before it says anything else; a refusal that will not
-mend ends the session; after close nothing is said any more.
+The invariants: a client that was refused as unknown (411) registers before it sends anything else; a refusal that
+will not mend ends the session; after close nothing is sent any more.
 
     NEW ──start──▶ REGISTERING ──accepted──▶ ACTIVE ──unknown──▶ REGISTERING
                      │  ▲                      │
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """Where a session stands."""
+    """The phases of a session."""
 
     NEW = "new"
     REGISTERING = "registering"
@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 class Fact(Enum):
-    """What has happened to it."""
+    """The events that change a session's phase."""
 
     START = "start"
     ACCEPTED = "accepted"
@@ -43,7 +43,7 @@ class Fact(Enum):
 
 
 class Action(Enum):
-    """What it does next."""
+    """The next step of a session."""
 
     REGISTER = "register"
     REGISTER_LATER = "register later"
@@ -62,7 +62,7 @@ TABLE: Final[Mapping[tuple[Phase, Fact], tuple[Phase, Action]]] = MappingProxyTy
         (Phase.REGISTERING, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER_LATER),
         (Phase.REGISTERING, Fact.FAILED): (Phase.REGISTERING, Action.REGISTER_LATER),
         (Phase.REGISTERING, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
-        # The Master may have registered us although its answer did not arrive, so it is told all the same.
+        # The Master may have registered us although its response did not arrive, so we unregister all the same.
         (Phase.REGISTERING, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
         (Phase.ACTIVE, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
         (Phase.ACTIVE, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER),
@@ -80,7 +80,7 @@ def step(phase: Phase, fact: Fact) -> tuple[Phase, Action]:
 
 
 def fact_of(error: BaseException) -> Fact:
-    """What a failed register or heartbeat means."""
+    """Return the fact that a failed register or heartbeat stands for."""
     if isinstance(error, NotRegisteredError):
         return Fact.UNKNOWN
     return Fact.REFUSED if verdict(error) is Verdict.GIVE_UP or _is_final(error) else Fact.FAILED

@@ -1,4 +1,4 @@
-"""Which partitions belong to which node of a group that divides them itself.
+"""The division of partitions in a group whose nodes divide them themselves.
 
 The invariants: every partition belongs to exactly one node, and all nodes that see the same set of partitions agree on
 which; the loads of two nodes differ by at most one, over all and within each topic; whether a partition can be
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What a node does to hold its share, sorted."""
+    """The changes that bring a node to its share, sorted."""
 
     release: tuple[Partition, ...] = ()
     connect: tuple[Partition, ...] = ()
@@ -59,7 +59,7 @@ def share_of(partitions: Iterable[Partition], *, source_count: int, node_id: int
 def next_moves(
     configured: Mapping[Partition, bool], held: Collection[Partition], *, source_count: int, node_id: int
 ) -> Moves:
-    """What to give back and what to connect to.
+    """Return the partitions to disconnect from and those to connect to.
 
     Args:
         configured: every partition that the topics have, with whether it can be consumed now.

@@ -1,4 +1,4 @@
-"""How long a partition is left alone after a fetch: the flow-control rules as its reader keeps them.
+"""The delay before a partition is fetched again: the flow-control rules as its reader applies them.
 
 There are the rules of the group and those of the cluster; where the group has a rule of a kind, it decides. Bytes are
 counted as payload that came, in windows of a minute and of five seconds, a twelfth of the minute's share each.
@@ -23,13 +23,13 @@ SLICES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedRules:
-    """Rules as the Master told them, under the number by which it knows whether we have them."""
+    """Rules as the Master sent them, under the number by which it knows whether we have them."""
 
     check_id: int = UNDEFINED
     rules: FlowRules = NO_FLOW_RULES
 
     def after_response(self, check_id: int | None, text: str | None) -> AnnouncedRules:
-        """What holds after an answer that says this.
+        """Return the rules that hold after a response with these fields.
 
         Without a number, or with the one that is known, nothing changes; -2 or another number without text ends the
         rules. (Java goes on with them.)
@@ -46,13 +46,13 @@ class AnnouncedRules:
 
 @dataclass(frozen=True, slots=True)
 class RulesInForce:
-    """What a group reads by: its own rules, and the cluster's for everybody."""
+    """The rules that a group reads by: its own, and the cluster's for everybody."""
 
     group: FlowRules = NO_FLOW_RULES
     cluster: FlowRules = NO_FLOW_RULES
 
     def escapes(self, hhmm: int) -> bool:
-        """Whether the group has a limit of its own now, so that the Broker need not keep the cluster's."""
+        """True if the group has a limit of its own now, so that the Broker need not apply the cluster's."""
         return any(rule.start_hhmm <= hhmm <= rule.end_hhmm for rule in self.group.data_limits)
 
 
@@ -66,16 +66,16 @@ class Fetched(NamedTuple):
     size_bytes: int
     """Payload that came."""
     lag_bytes: int | None
-    """What is left to read; None or negative when the Broker did not tell."""
+    """The bytes left to read; None or negative when the Broker did not report it."""
     require_slow: bool
-    """Whether the Broker says that little is left of what the filter looks for."""
+    """True if the Broker reports that little is left of what the filter selects."""
     escaped: bool
-    """Whether the Broker says that the limits are lifted."""
+    """True if the Broker reports that the limits are lifted."""
     filtered: bool
 
 
 class Pause(NamedTuple):
-    """How long to wait before the next fetch; `reason` is None when no rule asks for it."""
+    """The wait before the next fetch; `reason` is None when no rule asks for it."""
 
     wait_s: float
     reason: str | None

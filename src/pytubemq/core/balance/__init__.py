@@ -1,5 +1,5 @@
-"""Who consumes what: the Master's view of one group as (view, fact) -> (view, actions).
+"""Balance of one group's partitions over its members: (view, fact) -> (view, actions).
 
-`facts` and `view` are the words, `plan` says who should hold which partition, `transition` says what may be told to
-whom now, `consistency` says who may join. The picture is in `docs/design/balance.md`.
+`facts` and `view` are the words, `plan` says which member should have which partition, `transition` which event may be
+sent now, `consistency` which consumer may join. The picture is in `docs/design/balance.md`.
 """

@@ -1,4 +1,4 @@
-"""Who gets which partition first in a bound group.
+"""The first assignment of partitions in a bound group.
 
 Each consumer of a bound group says where to begin: it claims partitions, each with an offset. Where several claim the
 same one, the group's terms decide (`select_big`): the largest offset wins, or the smallest. Consumers that claim the
@@ -51,9 +51,9 @@ def share_claimed(
     owners: Mapping[Partition, str],
     members: Collection[str],
 ) -> dict[str, frozenset[Partition]]:
-    """What each of `members` gets of the partitions of `pool` that are claimed.
+    """Divide the claimed partitions of `pool` among `members`.
 
-    Who has a partition already (`owners`) keeps it, if its claim is as good as any.
+    A member that has a partition already (`owners`) keeps it, if its claim is as good as any.
     """
     given: dict[str, set[Partition]] = {name: set() for name in members}
     for partition in sorted(best.keys() & pool):

@@ -1,4 +1,4 @@
-"""Who may join a group: every member must have come on the same terms as the first.
+"""Admission to a group: every member must have come on the same terms as the first.
 
 The order of the checks and their codes are the original's (424, 425, 426, then for bound groups 427, 428, 429, for
 client-balanced ones 429, 430).
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @unique
 class GroupKind(IntEnum):
-    """How a group shares its partitions; the numbers are the protocol's."""
+    """The ways in which a group shares its partitions; the numbers are the protocol's."""
 
     SERVER_BALANCE = 0
     """The Master decides."""
@@ -30,13 +30,13 @@ class GroupKind(IntEnum):
 
     @property
     def text(self) -> str:
-        """As it is shown: `server-balance`, `bound`, `client-balance`."""
+        """The kind as it is shown: `server-balance`, `bound`, `client-balance`."""
         return self.name.lower().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a consumer registers with and all members of its group must share.
+    """The terms with which a consumer registers, and which all members of its group must share.
 
     `conditions` has an entry per topic that is filtered. `session_key` and `select_big` only count in a bound group.
     `total_count` is the number of consumers a bound or client-balanced group is to have; of the latter not above 0 =
@@ -52,12 +52,12 @@ class Terms:
 
     @property
     def bound(self) -> bool:
-        """Whether the group is bound."""
+        """True if the group is bound."""
         return self.kind is GroupKind.BOUND
 
     @property
     def counts_nodes(self) -> bool:
-        """Whether each consumer of the group has its own number below `total_count`."""
+        """True if each consumer of the group has its own number below `total_count`."""
         return self.kind is GroupKind.CLIENT_BALANCE and self.total_count > 0
 
 
@@ -93,7 +93,7 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
 
 
 def check_node(consumer: str, node_id: int, taken: Mapping[int, str]) -> Mismatch | None:
-    """Whether a client-balanced consumer may be the node it says it is; `taken` tells who is which."""
+    """Check that a client-balanced consumer may be the node that it claims to be; `taken` has the others' nodes."""
     holder = taken.get(node_id, consumer)
     if holder == consumer:
         return None

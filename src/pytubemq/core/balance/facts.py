@@ -1,4 +1,4 @@
-"""What can happen to a consumer group, and what the Master does about it.
+"""The facts that change a consumer group, and the actions that the Master takes on them.
 
 A fact is something the Master has learned; an action is something it must carry out. Both are plain values, so a
 group's whole history can be replayed in a test.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @unique
 class OpType(IntEnum):
-    """What an event tells a consumer to do (the protocol's numbers)."""
+    """The commands of an event to a consumer (the protocol's numbers)."""
 
     CONNECT = 1
     """Take these partitions; follows a DISCONNECT to the same consumer."""
@@ -32,7 +32,7 @@ class OpType(IntEnum):
 class Event:
     """An order to one consumer, known by its `rebalance_id` (never 0), which comes back as its acknowledgement.
 
-    `first_sent_s` is when it was first told: the time-out counts from there. `sent_s` is when it last went out, or None
+    `first_sent_s` is when it was first sent: the time-out counts from there. `sent_s` is when it last went out, or None
     when the answer that carried it is known to be lost.
     """
 
@@ -44,7 +44,7 @@ class Event:
 
     @property
     def connects(self) -> bool:
-        """Whether the consumer gains partitions."""
+        """True if the consumer gains partitions."""
         return self.op in (OpType.CONNECT, OpType.ONLY_CONNECT)
 
 
@@ -66,7 +66,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A member told everything it holds."""
+    """A member reported all its partitions."""
 
     member: str
     holds: frozenset[Partition]
@@ -102,14 +102,14 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A member is alive and can be told something now: an answer to it is due or waits to be given."""
+    """A member is alive and can be sent an event now: a response to it is due or waits."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
-    """A member is alive, as a heartbeat shows; nothing can be told with this fact."""
+    """A member is alive, as a heartbeat shows; no event can be sent with this fact."""
 
     member: str
 
@@ -134,10 +134,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsChanged:
-    """What there is to consume.
+    """The partitions that there are to consume.
 
     `available` partitions can be handed out. `absent` ones belong to a Broker that is away and may come back: who
-    holds one keeps it, but it is told to nobody. All others are gone.
+    holds one keeps it, but it is assigned to nobody. All others are gone.
     """
 
     available: frozenset[Partition]
@@ -148,7 +148,7 @@ class PartitionsChanged:
 class Leased:
     """A Broker says who reads from its partitions, though this Master does not know them all: they may be on their way.
 
-    Until `until_s` such a partition is told to nobody else, unless who reads it comes without it.
+    Until `until_s` such a partition is assigned to nobody else, unless its reader comes without it.
     """
 
     leases: Mapping[Partition, str]
@@ -159,7 +159,7 @@ class Leased:
 class Unread:
     """A Broker that has come back does not know members as the readers of these: they may have lost what they hold.
 
-    They are told to take them once more. Who has them all the same does nothing for that.
+    They are assigned once more. A member that has them all the same does nothing then.
     """
 
     partitions: Mapping[str, frozenset[Partition]]
@@ -193,7 +193,7 @@ Fact = (
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """There is something to tell this member: answer its waiting heartbeat, if there is one, after `Asked`."""
+    """There is an event for this member: respond to its waiting heartbeat, if there is one, after `Asked`."""
 
     member: str
 

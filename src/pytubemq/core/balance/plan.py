@@ -1,4 +1,4 @@
-"""Who should hold which partition.
+"""The planned owner of each partition.
 
 The invariant: every partition of the pool has exactly one owner in the plan, two members differ by at most one
 partition, and of all such plans it is one that takes the fewest partitions away from who holds them.
@@ -54,7 +54,7 @@ def plan(
 
 
 def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:
-    """What a member keeps: the surplus comes from the topics it has most of."""
+    """Choose the partitions that a member keeps: the surplus comes from the topics it has most of."""
     if len(held) <= quota:
         return held
     remaining = set(held)
@@ -113,6 +113,6 @@ def _instead(
     members: Sequence[str],
     barred: Mapping[str, frozenset[Partition]],
 ) -> str:
-    """Who takes a partition that those with room should not have: the one with the fewest, if need be one of those."""
+    """Choose another owner than those with room for a partition: the one with the fewest, if need be one of those."""
     others = [member for member in members if partition not in barred.get(member, ())]
     return min(others or members, key=lambda member: len(target[member]))

@@ -1,8 +1,8 @@
 """One group moves on: (view, fact) -> (view, actions).
 
-The invariants, whatever the facts: a partition is told to a member only while no other holds it; a member has at most
-one event that it has not acknowledged; what it is told to give up stays its own until it acknowledges or is gone.
-So a partition is never told to two members at once. (In a group that is not planned nothing is told at all: there
+The invariants, whatever the facts: a partition is assigned to a member only while no other has it; a member has at most
+one event that it has not acknowledged; what is revoked stays its own until it acknowledges or is gone.
+So a partition is never assigned to two members at once. (In a group that is not planned nothing is assigned: there
 only time and what members say change anything.)
 
 Events are made when a member can receive them (`Asked`), never queued, and an event is repeated only while it is valid:
@@ -106,7 +106,7 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
         stray=member.stray - member.leaving,
         after_disconnect=member.event.op is OpType.DISCONNECT,
     )
-    # The plan has counted on this since the event was told, but for what is absent or reported by two, and for who is
+    # The plan has counted on this since the event was sent, but for what is absent or reported by two, and for who is
     # given nothing at the moment.
     surprise = view.absent or view.strays or view.reserving or any(map(_is_out, view.members.values()))
     return _settle(_put(view, done), now_s, replan=bool(surprise))
@@ -259,12 +259,12 @@ def _put(view: GroupView, member: Member) -> GroupView:
 
 
 def _is_out(member: Member) -> bool:
-    """Whether an operator took it out of the sharing."""
+    """True if an operator took the member out of the sharing."""
     return member.out_until_s is not None
 
 
 def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition, float]:
-    """What time has not ended yet."""
+    """Return the marks whose time has not passed yet."""
     return {partition: until_s for partition, until_s in until.items() if until_s > now_s}
 
 
@@ -288,8 +288,8 @@ def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
 
 
 def _forgo(member: Member) -> Member:
-    """Drop an event nobody acknowledged. What it told to take may have been taken, so the member goes on holding it
-    and, as it is then not told again, only its own report can free it."""
+    """Drop an event nobody acknowledged. What it assigned may have been taken, so the member keeps it
+    and, as it is then not sent again, only its own report can free it."""
     return replace(member, event=None, superseded=_NOTHING, forgone=member.forgone + 1, after_disconnect=False)
 
 
@@ -300,8 +300,10 @@ def _superseded(member: Member, connect: Event) -> Member:
 
 
 def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> GroupView:
-    """What a member says it holds replaces what we thought, but for what it was told and has not acknowledged:
-    the report may be older than the telling."""
+    """Replace the view of a member by its report, but for events that it was sent and has not acknowledged.
+
+    The report may be older than such an event.
+    """
     member = view.members[name]
     if not view.planned:
         return _put(view, replace(member, holds=reported))
@@ -313,7 +315,7 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
 
 
 def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[GroupView, tuple[Action, ...]]:
-    """Derive owners and target anew, and wake whoever can be told something."""
+    """Derive owners and target anew, and wake the members that an event can be sent to."""
     if not view.planned:
         owners = {partition: name for name, member in view.members.items() for partition in member.holds}
         return replace(view, owners=owners), ()
@@ -329,7 +331,7 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
 
 
 def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
-    """What each member should hold; who is out, nothing."""
+    """Return the planned partitions of each member; none for one that was taken out."""
     sharing = {name: member for name, member in view.members.items() if not _is_out(member)}
     if view.reserving:
         return share_claimed(view.claims, view.available, view.owners, sharing)
@@ -345,14 +347,14 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
 
 
 def _is_taken(view: GroupView, target: Mapping[str, frozenset[Partition]]) -> bool:
-    """Whether everything was told and acknowledged, once there is something to consume and somebody to do it."""
+    """True if everything was sent and acknowledged, once there is something to consume and somebody to do it."""
     if not view.available or not view.members:
         return False
     return all(m.event is None and target.get(name, _NOTHING) <= m.holds for name, m in view.members.items())
 
 
 def _back_in(view: GroupView, now_s: float) -> GroupView:
-    """Who was taken out may have something again when its time is over and others have what it had."""
+    """Let members that were taken out have partitions again when their time is over and others have what they had."""
     for member in view.members.values():
         if member.out_until_s is None or member.out_until_s > now_s or member.holds:
             continue
@@ -364,7 +366,7 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
 
 def _adopt(view: GroupView) -> GroupView:
     """The owners and the strays; a stray partition whose owner is gone belongs to whoever reported it. The Broker had
-    given it to that owner, so it is told again."""
+    given it to that owner, so it is sent again."""
     owners = {partition: name for name, member in view.members.items() for partition in member.holds}
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
@@ -379,7 +381,7 @@ def _adopt(view: GroupView) -> GroupView:
 
 
 def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """What this member can be told now."""
+    """Return the next event that this member can be sent now."""
     if not view.planned:
         return None
     if member.event is not None:
@@ -442,5 +444,5 @@ def _can_be_taken_again(view: GroupView, partition: Partition, member: Member, n
 
 
 def _is_on_its_way(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
-    """Whether another reads it who has not come back to this Master yet."""
+    """True if another member consumes it that has not come back to this Master yet."""
     return now_s < view.leases_until_s and view.leases.get(partition, member.name) != member.name

@@ -1,7 +1,7 @@
-"""What the Master knows about one group.
+"""The Master's view of one group.
 
 The invariant: `owners` is the union of what the members hold, and no partition is held by two. To hold means: was
-told to take it, or reported having it, and has not yet acknowledged giving it up.
+assigned it, or reported having it, and has not yet acknowledged giving it up.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Timing:
 
     `settle_s`: how long free partitions are held back in a group whose first member came with partitions from before
     a restart of the Master: the others are on their way with theirs. `retry_s`: how long a partition rests that its
-    consumer was told and could not take. `barred_s`: how long a consumer that said it failed to take a partition gets
-    it only if there is nobody else.
+    consumer was assigned and could not take. `barred_s`: how long a consumer that reported that it failed to take a
+    partition gets it only if there is nobody else.
     """
 
     client_timeout_s: float = CLIENT_TIMEOUT_S
@@ -56,13 +56,13 @@ class Timing:
 class Member:
     """One consumer.
 
-    `stray` partitions are reported by this member while another holds them: it is told to give them up.
-    `again` partitions it holds and may have lost at the Broker: it is told to take them once more.
+    `stray` partitions are reported by this member while another holds them: they are revoked from it.
+    `again` partitions it holds and may have lost at the Broker: they are assigned to it once more.
     `forgone` counts events in a row that it has not acknowledged in time. `superseded` partitions come from connects
     that became invalid before they were acknowledged: it may take them until it acknowledges the later `event`.
 
     `claims` is where a bound consumer wants to begin. `barred` partitions, each until then, it could not take.
-    `quiet_until_s`: it failed at its last event and is told nothing new before. `out_until_s`: an operator wants it to
+    `quiet_until_s`: it failed at its last event and is sent nothing new before. `out_until_s`: an operator wants it to
     give up everything, which is `shed`; None once it may be given something again.
     """
 
@@ -83,7 +83,7 @@ class Member:
 
     @property
     def leaving(self) -> frozenset[Partition]:
-        """What it was told to give up and has not yet acknowledged."""
+        """Partitions that it must give up and has not yet acknowledged."""
         if self.event is None or self.event.connects:
             return frozenset()
         return frozenset(self.event.partitions)
@@ -94,10 +94,10 @@ class GroupView:
     """One group; `members` is in the order they joined. `target`, `owners`, `strays` are derived from the rest.
 
     In a group that is not `planned` the members share the partitions among themselves: what they hold is what they
-    say, also when two say the same, and nobody is told anything.
+    say, also when two say the same, and no event is sent.
 
-    While `reserving` only `claims` are told: a bound group begins with them, decided by `select_big`. A partition of
-    `leases` is on its way back with its reader until `leases_until_s`. `name_bytes` is how long the group's name is.
+    While `reserving` only `claims` are assigned: a bound group begins with them, decided by `select_big`. A partition
+    of `leases` is on its way back with its reader until `leases_until_s`. `name_bytes` is how long the group's name is.
     """
 
     name_bytes: int = 0
@@ -124,7 +124,7 @@ class GroupView:
 
     @property
     def balanced(self) -> bool:
-        """Whether every member holds just what it should and nothing is under way."""
+        """True if every member has exactly its planned partitions and nothing is under way."""
         return all(
             member.event is None
             and not (member.stray or member.again)
@@ -135,7 +135,7 @@ class GroupView:
 
 
 def due_s(view: GroupView, *, after_s: float) -> float | None:
-    """When a `Tick` later than `after_s`, the last one, can next change something; None if never."""
+    """Return when a `Tick` later than `after_s`, the last one, can next change something; None if never."""
     return min((due for due in _dues(view) if due > after_s), default=None)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from zlib import crc32
 
 NOT_CHECKED: Final = -1
-"""What producers send instead of a checksum: the Broker computes its own."""
+"""The value that producers send instead of a checksum: the Broker computes its own."""
 
 
 def check_sum(payload: bytes | bytearray | memoryview) -> int:

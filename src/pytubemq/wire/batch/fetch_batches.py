@@ -2,7 +2,7 @@
 
 The invariant: the records of an answer come out in the order in which the Broker wrote them, which is that of their
 offsets; a pack's columns are views of the answer's bytes, given only if head and columns pass their checks. A pack that
-fails them is told as damaged and does not spoil the rest of the answer.
+fails them is reported as damaged and does not spoil the rest of the response.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _fetched(
 
 
 def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
-    """Of each pack: how many single messages stand before it, where its field, its value and what follows it begin.
+    """Find each pack: the count of single messages before it, and the offsets of its field, its value and its end.
 
     Raises:
         UnusualError: protobuf is to be asked.

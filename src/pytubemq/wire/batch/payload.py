@@ -50,7 +50,7 @@ def encode_payload(
 
 
 def attributes_fit(payload: bytes) -> bool:
-    """Whether a payload whose flag claims attributes has room for as many bytes as it says they are."""
+    """True if a payload whose flag claims attributes has room for their length."""
     return len(payload) >= 4 and _read_size(payload)[0] <= len(payload) - 4
 
 

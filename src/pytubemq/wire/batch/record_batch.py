@@ -40,7 +40,7 @@ _INT: Final = "i" if array("i").itemsize == 4 else "l"
 _SWAP: Final = sys.byteorder == "big"
 
 PACK_TAG: Final = encode_varint(1003 << 3 | 2)
-"""Of field 1003, length-delimited: `packs` of both fetch answers."""
+"""The tag of field 1003, length-delimited: `packs` of both fetch responses."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
 _MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES
 """Largest number in a pack's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
@@ -67,11 +67,11 @@ class Columns:
 
     @property
     def mixed(self) -> bool:
-        """Whether the messages have different filter codes."""
+        """True if the messages have different filter codes."""
         return self.codes is not None
 
     def bounds(self) -> list[int]:
-        """Where each payload begins in `data`, and at last where the last one ends."""
+        """Return the offsets at which payloads begin in `data`, and the end of the last one."""
         return list(accumulate(self.lengths, initial=self.payloads_at))
 
     def payloads(self) -> list[bytes]:
@@ -171,7 +171,7 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
 
 
 def checks(columns: Columns) -> bool:
-    """Whether columns that were read without `check` pass it."""
+    """True if columns that were read without `check` pass it."""
     return _passes(memoryview(columns.data))
 
 
@@ -198,9 +198,9 @@ def _column(form: str, view: memoryview) -> Sequence[int]:
 
 
 class PackHead(NamedTuple):
-    """What a Broker says of a pack: where its first message stands, when it came, and who sent it as which one.
+    """A Broker's header of a pack: offset and id of the first message, its append time, its producer and sequence.
 
-    The messages after the first have the offsets and ids (and, if a producer is told, the sequences) that follow.
+    The messages after the first have the offsets and ids (and, if a producer is named, the sequences) that follow.
     `producer_id` 0 is none.
     """
 
@@ -245,7 +245,7 @@ def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHea
 
 
 def claimed_count(field: bytes | memoryview) -> int:
-    """How many messages a `packs` field that fails its checks says it has; 1 where that makes no sense."""
+    """Return the count of messages that a malformed `packs` field claims; 1 where that makes no sense."""
     if len(field) < HEAD_BYTES + COLUMNS_HEAD_BYTES:
         return 1
     count: int = _COLUMNS.unpack_from(field, HEAD_BYTES + _CRC.size)[3]

@@ -43,7 +43,7 @@ class SendPacks(NamedTuple):
 
 
 class SpanResult(NamedTuple):
-    """What became of the next so many messages of a pack (see `PackSpan`)."""
+    """The result of the next so many messages of a pack (see `PackSpan`)."""
 
     messages: int
     code: int
@@ -270,7 +270,7 @@ def encode_send_packs_response(
     return b"".join(parts)
 
 
-def _span(count: int, code: int, first_offset: int, first_message_id: int, repeated: bool, told: str) -> bytes:
+def _span(count: int, code: int, first_offset: int, first_message_id: int, repeated: bool, err_msg: str) -> bytes:
     item = b"\x08%b\x10%b\x18%b\x20%b" % (
         encode_varint(count),
         encode_varint(code),
@@ -279,8 +279,8 @@ def _span(count: int, code: int, first_offset: int, first_message_id: int, repea
     )
     if repeated:
         item += b"\x28\x01"
-    if told:
-        words = told.encode("utf-8", "replace")
+    if err_msg:
+        words = err_msg.encode("utf-8", "replace")
         item += b"\x32%b%b" % (encode_varint(len(words)), words)
     return b"\x0a%b%b" % (encode_varint(len(item)), item)
 

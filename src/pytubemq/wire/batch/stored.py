@@ -31,7 +31,7 @@ _SEQUENCE: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 
 
 class StoredMessage(NamedTuple):
-    """One message of a fetch answer or of a partition's log; None is what its Broker did not tell."""
+    """One message of a fetch response or of a partition's log; None where its Broker did not send it."""
 
     message_id: int
     check_sum: int

@@ -79,7 +79,7 @@ def _values(columns: Sequence[bytes], count: int) -> list[int]:
 
 
 def _rises(columns: Sequence[bytes]) -> bool:
-    """Whether numbers with these bytes count up by one; if that is not seen at once, False."""
+    """True if the numbers with these bytes count up by one; False where that is not certain at once."""
     count = len(columns[0])
     low = _values([column[:1] for column in columns[:2]], 1)[0]
     return (
@@ -92,7 +92,7 @@ def _rises(columns: Sequence[bytes]) -> bool:
 
 
 def place_of(body: bytes, who: bytes) -> tuple[int, int, int]:
-    """Where the payload begins, the partition, and where the payload ends; 0 first if it does not stand so.
+    """Return the payload's start, the partition and the payload's end; 0 first if the layout is another.
 
     Raises:
         IndexError, ValueError: it ends too early, or a number is too long.

@@ -29,7 +29,7 @@ _SECOND: Final = bytes(value >> 7 | 0x80 for value in range(_WINDOW))
 _TEXT_LENGTH_AT: Final = 6
 _ID_BEHIND_TEXT: Final = 3
 _SHARED_BYTES: Final = 2 + 7 + 1 + 6 + 1
-"""From the message id to the offset: an id of usual length, a tag, a time of usual length, a tag."""
+"""Bytes from the message id to the offset: an id of usual length, a tag, a time of usual length, a tag."""
 _MOST_OFFSET_BYTES: Final = 9
 
 
@@ -73,7 +73,7 @@ def read_accepted(run: ResponseRun) -> list[AcceptedSends]:
 
 
 def _rising(data: bytes, at: int, stride: int, count: int, low: int, step: int) -> int:
-    """How many of the varints at `at` and every `stride` bytes behind rise by `step`; all others of their bytes are the
+    """Count the varints at `at` and every `stride` bytes after it that rise by `step`; all other bytes are the
     same."""
     for column, expected in ((0, _FIRST), (1, _SECOND)):
         wanted = expected[low : low + count * step : step]

@@ -20,9 +20,9 @@ class SendGroup:
     def __init__(self, partition_id: int, sequence: int) -> None:
         self.partition_id = partition_id
         self.sequence = self.following = sequence
-        """Of the first message, and behind the last."""
+        """The first message's sequence, and the one after the last."""
         self.numbers: list[int] = []
-        """Which ones of the run they are."""
+        """The positions in the run."""
         self.payloads: list[bytes] = []
 
 

@@ -32,7 +32,7 @@ _THREE: Final = 3
 
 
 class SendRun(NamedTuple):
-    """What several requests say: the first one, and the messages of all."""
+    """The content of several requests: the first one, and the messages of all."""
 
     first: SendRequest
     groups: list[SendGroup]
@@ -45,12 +45,12 @@ class SendReader:
 
     def __init__(self) -> None:
         self._who = b""
-        """How the last requests began."""
+        """The bytes with which the last requests began."""
         self._places: dict[bytes, tuple[int, int]] = {}
         """Partition, and where the payload ends, by the bytes before it, of requests that began so."""
 
     def read(self, parts: Sequence[Request | RequestRun]) -> SendRun | None:
-        """What they say; None where they have to be looked at one by one.
+        """Read the requests; None where they have to be read one by one.
 
         Raises:
             EnvelopeError: the first one is no such request.

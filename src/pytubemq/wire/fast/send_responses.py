@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LOW_BITS: Final = 14
 _LOW: Final = (1 << _LOW_BITS) - 1
 _FIXED_BYTES: Final = 6 + 1 + 3
-"""What stands before the text, its length, and what stands behind it."""
+"""The bytes before the text, its length, and the bytes after it."""
 _METHOD: Final = int(Method.SEND_MESSAGE_P2B)
 _LEAST_TOGETHER: Final = 12
 """Fewer are sooner written one by one."""
@@ -47,7 +47,7 @@ def encode_accepted_responses(
         message_id: of the first message.
         offset: of the first message.
         append_time_ms: of all.
-        capabilities: ours, if the peer is to be told.
+        capabilities: ours, if they are sent to the peer.
     """
     parts: list[bytes] = []
     left, at = len(serials), 0

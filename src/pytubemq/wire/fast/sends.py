@@ -133,7 +133,7 @@ class SendTemplate:
         *,
         numbered: bool,
     ) -> tuple[bytes, bytes]:
-        """What stands before a payload of that size, and behind it; if `numbered` the sequence's number comes next."""
+        """Return the bytes before and after a payload of that size; if `numbered` the sequence's number follows."""
         fixed, auth = self._tail
         who, who_bytes = self._who
         if producer_id != who[0] or producer_epoch != who[1]:

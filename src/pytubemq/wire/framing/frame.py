@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 TOKEN: Final = 0xFF7FF4FE
 
 FRAME_HEAD: Final = struct.Struct(">Iii")
-"""What every frame begins with: token, serial, number of blocks; each block begins with its bytes."""
+"""The start of every frame: token, serial, number of blocks; each block begins with its size."""
 _LENGTH: Final = struct.Struct(">i")
 ONE_BLOCK: Final = struct.Struct(">Iiii")
-"""What stands before the content of a frame of one block: token, serial, 1, bytes."""
+"""The bytes before the content of a frame of one block: token, serial, 1, size."""
 
 
 class Frame(NamedTuple):
@@ -120,12 +120,12 @@ class FrameDecoder:
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a frame has begun and is not whole yet."""
+        """True if a frame has begun and is not complete yet."""
         return self._blocks > 0 or bool(self._rest)
 
     @property
     def buffered_bytes(self) -> int:
-        """What is kept of a frame that is not whole yet."""
+        """Bytes kept of a frame that is not complete yet."""
         return self._size + len(self._rest)
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -49,13 +49,13 @@ class FrameRun(Sequence[T]):
         self.data = data
         """A read as it came; there is more in it than these frames."""
         self.serial = serial
-        """Of the first frame."""
+        """The serial number of the first frame."""
         self.at = at
-        """Where the first one's message begins in `data`."""
+        """The start of the first frame's message in `data`."""
         self.body_bytes = body_bytes
-        """Of each message."""
+        """The size of each message."""
         self.stride = stride
-        """From one frame to the next."""
+        """Bytes from one frame to the next."""
         self._count = count
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class FrameRun(Sequence[T]):
         return self.data[at : at + self.body_bytes]
 
     def part(self, start: int, stop: int) -> Self:
-        """Those from number `start` to before `stop`."""
+        """Return the frames from number `start` to before `stop`."""
         if start == 0 and stop == self._count:
             return self
         return type(self)(
@@ -114,7 +114,7 @@ def alike_frames(lead: bytes, length: int) -> re.Pattern[bytes]:
 
 
 def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int) -> int:
-    """How many of the frames from `at` on have serial numbers that count up from `serial`."""
+    """Count the frames from `at` on whose serial numbers count up from `serial`."""
     # Beyond this the two upper bytes change; frames behind it are another run.
     count = min(count, 0x10000 - (serial & 0xFFFF), _MAX_I32 - serial + 1)
     end = at + stride * count
@@ -133,7 +133,7 @@ def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int
 
 
 def agreeing(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning of both are the same; they are not all."""
+    """Return the length of the common start of two different byte strings."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2

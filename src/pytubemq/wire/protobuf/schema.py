@@ -1,4 +1,4 @@
-"""How a protobuf message is written down as a typed Python class.
+"""Declaration of a protobuf message as a typed Python class.
 
 A message is a frozen, slotted dataclass whose fields carry their protobuf number, label and kind; the field's
 protobuf name is the attribute's name in camelCase. The classes are the one truth: the descriptor set that protobuf

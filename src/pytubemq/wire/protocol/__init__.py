@@ -1,1 +1,1 @@
-"""What TubeMQ says on the wire: its messages, and our extensions."""
+"""TubeMQ's messages on the wire, and our extensions."""

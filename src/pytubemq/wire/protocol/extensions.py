@@ -4,7 +4,7 @@ The invariant: a peer that knows none of this (Java, C++, Go) sees only unknown 
 reader skips, and never a method it did not ask for. So fields are numbered from 1000 and methods from 100, far from
 what the original may still add, and a new method is only called after the peer has shown the capability for it.
 
-How capabilities are told: the first request on a connection carries `RpcConnHeader.capabilities` (field 1000), a bit
+The exchange of capabilities: the first request on a connection carries `RpcConnHeader.capabilities` (field 1000), a bit
 set of what the caller knows; a peer that understands the field answers with its own bits in the same field of that
 answer. A peer that does not answer it has no capability, and is spoken to exactly as the original would.
 Numbers are never used twice, also after an extension is dropped: reserve, do not recycle.
@@ -20,19 +20,19 @@ from pytubemq.errors import Code
 COUNTED_REFUSALS: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 """Codes after which a producer sends a batch again; it and the Broker count them on each connection alike."""
 EARLIER_BATCH_REFUSED: Final = "an earlier batch of this producer was refused"
-"""How the text begins with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
+"""The start of the text with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
 FENCED_EPOCH: Final = "a newer epoch of this producer is known"
-"""How the text begins with which a Broker refuses a message of an older epoch than one it has heard of (403)."""
+"""The start of the text with which a Broker refuses a message of an epoch older than one it has seen (403)."""
 FORGOTTEN_SEQUENCE: Final = "the sequence is too old to be told from a repeat"
-"""How the text begins with which a Broker refuses a message that it may or may not have stored before (400)."""
+"""The start of the text with which a Broker refuses a message that it may or may not have stored before (400)."""
 
 
 class Capability(IntFlag):
-    """What one side of a connection understands; 64 bits in `RpcConnHeader`."""
+    """The capabilities of one side of a connection; 64 bits in `RpcConnHeader`."""
 
     BATCH_SEND = 1 << 0  # SEND_BATCH: many messages of one topic in one request
     FETCH_LIMITS = 1 << 1  # GetMessage: long wait at the tail, limit in messages and in bytes
-    MESSAGE_OFFSETS = 1 << 2  # TransferedMessage tells its own offset and append time
+    MESSAGE_OFFSETS = 1 << 2  # TransferedMessage has its own offset and append time
     COMMIT_OFFSET = 1 << 3  # CommitOffset up to a given offset
     OFFSET_BY_TIME = 1 << 4  # PARTITION_OFFSETS answers "first offset appended at or after"
     HEARTBEAT_WAIT = 1 << 5  # heartbeats to the Master may be held until there is something to say
@@ -41,10 +41,10 @@ class Capability(IntFlag):
     PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
     BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
     PACKS = 1 << 10  # SEND_PACKS, and packs in the answers of GetMessage and READ_RANGE
-    IDEMPOTENT = 1 << 11  # repeats of a producer's sequence are dropped; told by Brokers
+    IDEMPOTENT = 1 << 11  # duplicates of a producer's sequence are dropped; set by Brokers
     RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
-    TOPIC_NAMES = 1 << 13  # the Master tells the names of all topics
-    RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS tells bytes
+    TOPIC_NAMES = 1 << 13  # the Master sends the names of all topics
+    RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS returns bytes
     RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one has the epoch
 
 
@@ -67,9 +67,9 @@ class ExtensionField(IntEnum):
     CAPABILITIES = 1000
     # HeartRequestP2M, HeartRequestC2M, HeartRequestC2MV2, HeartRequestB2M: how long the Master may hold the answer, ms
     HEARTBEAT_MAX_WAIT_MS = 1000
-    # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
+    # HeartRequestP2M: ask where the topics are deployed, whether the Brokers there run or not
     WANT_DEPLOYED = 1001
-    # HeartRequestP2M, HeartResponseM2P: tell the names of all topics; the names
+    # HeartRequestP2M, HeartResponseM2P: ask for the names of all topics; the names
     WANT_TOPIC_NAMES = 1002
     TOPIC_NAMES = 1003
     # RegisterRequestB2M: who reads from the Broker now, as subscriptions (a Master that has just started knows nobody)
@@ -92,7 +92,7 @@ class ExtensionField(IntEnum):
     PRODUCER_ID = 1002
     PRODUCER_EPOCH = 1003
     SEQUENCE = 1004
-    # TransferedMessage: where and when it was appended (our Brokers always tell)
+    # TransferedMessage: where and when it was appended (our Brokers always set them)
     OFFSET = 1000
     APPEND_TIME = 1001
     # GetMessageRequestC2B: wait at the tail, ms; most messages; most bytes of payload
@@ -129,4 +129,4 @@ OURS: Final = (
     | Capability.RANGE_FILTERS
     | Capability.RESET_NOTICES
 )
-"""What this version understands; the reserved ones are left out until they work."""
+"""The capabilities of this version; the reserved ones are left out until they work."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROTOCOL_VERSION: Final = 3
-"""What we say; peers say 1 (very old), 2 (C++, Go) or 3 (Java)."""
+"""The protocol version that we send; peers send 1 (very old), 2 (C++, Go) or 3 (Java)."""
 
 PARAMETER_PREFIX: Final = "IPC server unable to read call parameters:"
 
@@ -103,7 +103,7 @@ _SMALL_BYTES: Final = 4 * KIB
 
 @lru_cache(maxsize=4096)
 def request_lead(service: int, method: int, timeout_ms: int, capabilities: int | None, size: int) -> bytes:
-    """What stands before a message of `size` bytes; the same for many requests."""
+    """Return the bytes before a message of `size` bytes; the same for many requests."""
     length = encode_varint(size)
     begun = b"\x08%b\x10%b\x1a%b" % (encode_varint(method), encode_varint(timeout_ms), length)
     return b"%b%b%b%b" % (
@@ -158,7 +158,7 @@ def encode_exception(
         fatal: FATAL (envelope or message not understood) instead of ERROR.
         exception_name: a Java class name; peers of versions 1 and 2 know the original's own under another package.
         text: what went wrong; with an empty one a Java client does not see the class.
-        capabilities: ours, if the peer is to be told.
+        capabilities: ours, if they are sent to the peer.
         protocol_version: the request's.
     """
     old = _OLD_PACKAGES.get(protocol_version)
@@ -211,7 +211,7 @@ def _any_request(frame: Frame) -> Request:
 
 
 class EnvelopeStart(NamedTuple):
-    """How an envelope stands: the two headers, a length, how the third part begins, a length, the message.
+    """The layout of an envelope: the two headers, a length, the start of the third part, a length, the message.
 
     `before` and `after` are the fields of `Request` or `Response` around the message, without the serial number.
     """
@@ -223,7 +223,7 @@ class EnvelopeStart(NamedTuple):
 
 
 def _usual(frame: Frame, read_start: Callable[[bytes], EnvelopeStart | None]) -> tuple[Any, ...] | None:
-    """What an envelope says whose headers were seen before and whose third part stands as all peers write it."""
+    """Read an envelope whose headers were seen before and whose third part has the layout that all peers write."""
     serial, content = frame
     try:
         start = read_start(content)
@@ -240,7 +240,7 @@ def _usual(frame: Frame, read_start: Callable[[bytes], EnvelopeStart | None]) ->
 
 
 def request_start(content: bytes) -> EnvelopeStart | None:
-    """How a request begins, if its headers were seen before and it stands as all clients write it.
+    """Return the layout of a request whose headers were seen before and that all clients write so.
 
     Raises:
         IndexError, ValueError: it does not stand so.
@@ -309,7 +309,7 @@ def _any_response(frame: Frame) -> Response:
 
 
 def response_start(content: bytes) -> EnvelopeStart | None:
-    """How an answer begins, as `request_start`.
+    """Return the layout of a response, as `request_start`.
 
     Raises:
         IndexError, ValueError: it does not stand so.
@@ -328,7 +328,7 @@ def response_start(content: bytes) -> EnvelopeStart | None:
 
 
 def usual_body_at(head: bytes, size: int) -> int | None:
-    """Where the message begins in an answer of `size` bytes whose first ones are `head`; it goes up to their end.
+    """Return the start of the message in a response of `size` bytes that begins with `head`; it ends with them.
 
     None where `decode_response` has to be asked, which also learns what a usual answer begins with.
     """

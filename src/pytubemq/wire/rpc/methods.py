@@ -1,4 +1,4 @@
-"""Which methods there are, who serves them and what they say: the table that dispatch and documents are made from.
+"""The table of methods, with the side that serves each and its messages; dispatch and documents are generated from it.
 
 The invariant: a request that is refused here gets the exception that the original gives, in name, text and status.
 """
@@ -172,7 +172,7 @@ def method_for(request: Request, *, offered: frozenset[int]) -> MethodSpec:
         )
     if request.service in offered and request.service in spec.services:
         return spec
-    # The original decodes the message before it looks at the service, so a fault there is told first.
+    # The original decodes the message before it looks at the service, so a fault there is reported first.
     decode(spec.request, request.body)
     raise EnvelopeError(_service_fault(request, offered), exception_name=_JAVA_EXCEPTION, fatal=False)
 

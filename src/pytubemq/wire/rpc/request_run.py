@@ -13,5 +13,5 @@ class RequestRun(FrameRun[Request]):
 
     @property
     def size_bytes(self) -> int:
-        """Of all messages."""
+        """Bytes of all messages."""
         return self.body_bytes * len(self)

@@ -46,7 +46,7 @@ _LEAST_BEHIND = LEAST_ALIKE - 1
 
 
 class _Stream(FrameDecoder):
-    """What both sides share."""
+    """The common part of both sides of a stream."""
 
     __slots__ = (
         "_alike",
@@ -71,16 +71,16 @@ class _Stream(FrameDecoder):
         self._run_kind = run_kind
         self._most_stride_bytes = most_stride_bytes
         self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
-        """What finds frames like one that begins so and has so many bytes of content."""
+        """The patterns that find frames which begin alike and have so many bytes of content."""
         self._frequency: dict[int, int] = {}
-        """How many frames of a length, with others like them behind, have come that have no pattern yet."""
+        """Counts of frames of a length, with others like them behind, that have no pattern yet."""
         self._kind = kind
         self._read_start = read_start
         self._start: EnvelopeStart | None = None
         self._make: Callable[[int, bytes], Any]
         """Gives what a usual frame says; there from when `_start` is."""
         self._by_length: dict[int, bytes] = {}
-        """What stands before the message in a usual frame with so many bytes of content."""
+        """The bytes before the message in a usual frame with so many bytes of content."""
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
         end, most = len(data), self._usual_bytes
@@ -123,7 +123,7 @@ class _Stream(FrameDecoder):
         return frame
 
     def _lead(self, start: EnvelopeStart, length: int) -> bytes:
-        """What stands before the message in a usual frame with `length` bytes of content; empty if there is none."""
+        """Return the bytes before the message in a usual frame with `length` bytes of content; empty if unknown."""
         rest = length - len(start.headers)
         whole = _length_of_rest(rest)
         body = _length_of_rest(rest - len(whole or b"") - len(start.begun))
@@ -160,8 +160,10 @@ class _Stream(FrameDecoder):
         )
 
     def _count_alike(self, pattern: re.Pattern[bytes], data: bytes, at: int, serial: int, stride: int) -> int:
-        """How many frames from `at` on are alike. It looks no further than some times what it finds: else a read full
-        of frames that are alike, and not numbered in a row, would be looked through again from each of them."""
+        """Count the frames from `at` on that are alike.
+
+        It looks no further than some times what it finds: else a read full of frames that are alike, and not numbered
+        in a row, would be looked through again from each of them."""
         reach = _FIRST_REACH
         while True:
             found = pattern.match(data, at, at + reach * stride)
@@ -172,7 +174,7 @@ class _Stream(FrameDecoder):
             reach = min(_FURTHER * reach, MOST_ALIKE)
 
     def _is_frequent(self, length: int) -> bool:
-        """Whether frames of this length come often enough to pay for a pattern that finds them; counts this one."""
+        """True if frames of this length come often enough to pay for a pattern that finds them; counts this one."""
         count = self._frequency.get(length, 0) + 1
         if count < _FREQUENT:
             if len(self._frequency) >= _MAX_LENGTHS:

@@ -31,7 +31,7 @@ PB: Final = build(all_classes())
 
 
 class _Binding:
-    """How one class is converted: names in two spellings, and the few fields that need more than a copy."""
+    """The conversion of one class: names in two spellings, and the few fields that need more than a copy."""
 
     __slots__ = ("attributes", "from_pb", "names", "optionals", "pb", "read", "repeated", "strings", "to_pb", "write")
 

@@ -92,7 +92,7 @@ def check_msg_time(text: str) -> str:
 
 
 def _is_read_back(key: str, value: str) -> bool:
-    """Whether an item is read as what it is written of."""
+    """True if an item that is written is read back as itself."""
     item = f"{key}{value}"
     return bool(key) and "=" not in key and "," not in item and MSG_TYPE not in item and MSG_TIME not in item
 

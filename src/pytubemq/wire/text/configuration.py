@@ -42,7 +42,7 @@ class BrokerDefaultConf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerTopicConf:
-    """What holds for one topic of a Broker; None is the Broker's default. Fields in the order of the string.
+    """The settings of one topic of a Broker; None is the Broker's default. Fields in the order of the string.
 
     `status` is 0 normal, 1 soft deleted, 2 soft removed, 3 removed. `max_message_bytes` None is the cluster's default.
     """
@@ -102,7 +102,7 @@ def format_broker_topic_conf(conf: BrokerTopicConf) -> str:
 
 
 def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
-    """What is said beside the settings, by topic: items `topic:value`, as in `TOPIC_DURABILITY`.
+    """Parse settings by topic that have a string of their own: items `topic:value`, as in `TOPIC_DURABILITY`.
 
     Raises:
         FormatError: an item is none, or a topic has two.

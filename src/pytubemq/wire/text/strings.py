@@ -35,7 +35,7 @@ _BROKER_SHAPE: Final = "brokerId:host:port"
 
 @dataclass(frozen=True, slots=True)
 class TopicBroker:
-    """How many partitions and stores a topic has on one Broker."""
+    """The number of partitions and stores that a topic has on one Broker."""
 
     broker_id: int
     partitions: int
@@ -44,7 +44,7 @@ class TopicBroker:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """Where a topic lies; `max_message_bytes` is None when the cluster's default holds."""
+    """The Brokers of a topic; `max_message_bytes` is None when the cluster's default holds."""
 
     topic: str
     brokers: tuple[TopicBroker, ...]
@@ -63,7 +63,7 @@ class TopicMetaBroker:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetaInfo:
-    """Where a topic lies, as client-balanced consumers are told."""
+    """The Brokers of a topic, in the form for client-balanced consumers."""
 
     topic: str
     brokers: tuple[TopicMetaBroker, ...]

@@ -1,4 +1,4 @@
-"""What producers and consumers say to a Broker (`BrokerService.proto`).
+"""Messages between producers or consumers and a Broker (`BrokerService.proto`).
 
 Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.extensions`.
 """

@@ -57,7 +57,7 @@ class SendBatchResponseB2P:
     """Answers by position: entry i got `err_codes[i]`, `message_ids[i]`, `offsets[i]` (id and offset -1 if refused).
 
     When the whole batch shares one fate the three lists may be empty and `success`, `err_code`, `err_msg` speak for
-    every entry. `err_msg` tells about the first refused entry.
+    every entry. `err_msg` is about the first refused entry.
     """
 
     success: bool = required(1, BOOL)
@@ -97,10 +97,10 @@ class SendPacksRequestP2B:
 
 @message
 class PackSpan:
-    """What became of the next `count` messages of a pack: all taken or all refused.
+    """The result of the next `count` messages of a pack: all taken or all refused.
 
     Taken (200): offsets and ids count up from the first one's; `repeated` says that they stood there before, and both
-    are -1 if that was too long ago to tell.
+    are -1 if that was too long ago to be known.
     """
 
     count: int = required(1, I32)
@@ -122,7 +122,7 @@ class PackResult:
 class SendPacksResponseB2P:
     """Answers by position; when all packs share one fate `results` may be empty and the code speaks for every message.
 
-    `err_msg` tells about the first refused message.
+    `err_msg` is about the first refused message.
     """
 
     success: bool = required(1, BOOL)
@@ -156,7 +156,7 @@ class ReadRangeRequestC2B:
 class ReadRangeResponseB2C:
     """`messages` has the number it has in `GetMessageResponseB2C`, so the same stored bytes serve both.
 
-    301 when `offset` lies below `min_offset`, 404 when nothing is there (yet); the three offsets are told with 200,
+    301 when `offset` lies below `min_offset`, 404 when nothing is there (yet); the three offsets are set with 200,
     301 and 404.
     """
 
@@ -182,7 +182,7 @@ class TopicPartition:
 class PartitionOffsetsRequest:
     """Ends of the given partitions, of all when none is given; with groups, their positions too.
 
-    `group_names` empty and `all_groups` unset: no positions. With `not_before_ms` every partition also tells
+    `group_names` empty and `all_groups` unset: no positions. With `not_before_ms` every partition also has
     (`PartitionEnds.offset_by_time`) the offset of the first message appended at that time or later.
     """
 
@@ -209,7 +209,7 @@ class PartitionEnds:
 
 @message
 class GroupPosition:
-    """How far a group has confirmed in a partition, and who holds it now."""
+    """The confirmed offset of a group in a partition, and the member that consumes it now."""
 
     group_name: str = required(1, STR)
     topic_name: str = required(2, STR)
@@ -231,7 +231,7 @@ class PartitionOffsetsResponse:
 
 @message
 class OffsetReset:
-    """Where a group's position in one partition goes: to a given offset, or to what `to` names.
+    """A move of a group's position in one partition: to a given offset, or to what `to` names.
 
     `to`: "earliest", "latest" or "time" (then `time_ms` counts: the first message appended then or later). `asked`: how
     it was named where that says more, as in "-10m" or "number:5"; for the history.
@@ -247,7 +247,7 @@ class OffsetReset:
 
 @message
 class ResetOffsetsRequest:
-    """Move a group's confirmed offsets; `dry_run` only tells what would happen."""
+    """Move a group's confirmed offsets; `dry_run` only reports what would happen."""
 
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
@@ -259,7 +259,7 @@ class ResetOffsetsRequest:
 
 @message
 class ResetResult:
-    """What became of one reset, by position; `old_offset` is absent if the group had none there."""
+    """The result of one reset, by position; `old_offset` is absent if the group had none there."""
 
     err_code: int = required(1, I32)
     err_msg: str | None = optional(2, STR, default=None)

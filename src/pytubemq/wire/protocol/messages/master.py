@@ -1,4 +1,4 @@
-"""What producers, consumers and Brokers say to the Master (`MasterService.proto`).
+"""Messages between producers, consumers or Brokers and the Master (`MasterService.proto`).
 
 Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.extensions`.
 """
