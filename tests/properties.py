@@ -57,7 +57,7 @@ def examples(count: int, *, soak_factor: int = SOAK_FACTOR) -> int:
 
 def run_machine(machine: type[RuleBasedStateMachine], part: Part, *, max_examples: int, step_count: int = 40) -> None:
     """Run this part of a state machine's examples; under a seed that was asked for each part still has its own."""
-    asked = core.global_force_seed
+    asked: int | str | None = core.global_force_seed
     if asked is not None and part.count > 1:
         seed(f"{asked} {part}")(machine)
     ran = settings(max_examples=-(-max_examples // part.count), stateful_step_count=step_count)

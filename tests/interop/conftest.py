@@ -39,7 +39,7 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         running.close()
 
 
-class MatrixScheduling(LoadFileScheduling):
+class MatrixScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A file's tests in one process, all that use the matrix in another."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -142,7 +142,7 @@ def test_a_stream_in_small_batches_has_each_message_once_though_its_readers_are_
     while query.isActive and failed_tasks(spark) < before + FAILURES and len(killed) < KILLS:
         if spark.sparkContext.statusTracker().getActiveStageIds():  # or it would be one that plans for the driver
             kill_worker(killed)
-        query.awaitTermination(0.2)
+        query.awaitTermination(0.2)  # type: ignore[arg-type]  # it takes parts of a second, too
     assert query.awaitTermination(240)
     assert failed_tasks(spark) > before, "a reader was killed while it read"
     assert len(query.recentProgress) > 3, "several batches"

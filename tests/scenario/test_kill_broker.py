@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -63,7 +64,7 @@ class Load:
             number, self.sent = self.sent, self.sent + 1
             self.sums.append(crc32(body))
             self._under_way.add(future)
-            future.add_done_callback(lambda done, number=number: self._done(number, done))
+            future.add_done_callback(partial(self._done, number))
             if number % 50 == 0:
                 await asyncio.sleep(0)
         await self.producer.flush()

@@ -99,7 +99,8 @@ def test_only_the_columns_asked_for_also_in_sql(spark: SparkSession, topic: Topi
 def test_message_time_in_another_zone(spark: SparkSession, topic: Topic) -> None:
     topic.send(1)
     frame = spark.read.format("tubemq").options(**topic.options, timeZone="Asia/Shanghai").load()
-    assert frame.select(F.date_format("msgTime", "HH:mm")).first()[0] == "02:00"
+    (row,) = frame.select(F.date_format("msgTime", "HH:mm")).collect()
+    assert row[0] == "02:00"
 
 
 def test_bodies_beyond_one_fetch(spark: SparkSession, topic: Topic) -> None:

@@ -422,7 +422,7 @@ async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opene
     disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.FSYNC_DIR if spare else Operation.OPEN, errno.EMFILE, path_contains="journal")
-        seen = set()
+        seen: set[object] = set()
         for _ in range(3):
             assert (await peer.send(b"no")).err_code == Code.SERVICE_UNAVAILABLE
             probed = disk.calls[Operation.OPEN] + 3
@@ -448,7 +448,7 @@ async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refuse
             disk.fail(Operation.WRITE, errno.EDQUOT, path_contains="journal")
         else:
             disk.capacity_bytes = MIB
-        seen = set()
+        seen: set[object] = set()
         for _ in range(3):
             assert (await peer.send(bytes(MIB // 2 + 1))).err_code == Code.SERVER_RECEIVE_OVERFLOW
             probed = disk.calls[Operation.FREE_BYTES] + 3

@@ -33,7 +33,7 @@ from tests.waiting import until
 from .support import TIMEOUT_S, connected, item, running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pytubemq.net.server.long_work import Peer
 
@@ -109,7 +109,7 @@ async def test_requests_that_wait_are_let_go_with_their_connection() -> None:
             resets = [OffsetReset(topic_name="demo", partition_id=0, to="latest")]
             request = ResetOffsetsRequest(client_id=peer.client_id, group_name="g", user="ann", resets=tuple(resets))
             history = ResetHistoryRequest(client_id=peer.client_id)
-            asked = [
+            asked: list[Awaitable[object]] = [
                 peer.connection.call(Method.RESET_OFFSETS, 2, encode(request), timeout_s=TIMEOUT_S),
                 peer.connection.call(Method.RESET_HISTORY, 2, encode(history), timeout_s=TIMEOUT_S),
                 asyncio.ensure_future(peer.offsets()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -282,13 +283,14 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
     for token, code in ((11, Code.SUCCESS), (12, Code.SUCCESS), (-2, Code.CERTIFICATE_FAILURE)):
         info = AuthorizedInfo(visit_authorized_token=token)
         assert (await peer.register(auth_info=info)).err_code == code
-    for token, code in ((11, Code.SUCCESS), (None, Code.CERTIFICATE_FAILURE)):
-        info = None if token is None else AuthorizedInfo(visit_authorized_token=token)
-        moving = ResetOffsetsRequest(client_id=peer.client_id, group_name="g", user="ann", auth_info=info)
+    shown: list[tuple[AuthorizedInfo | None, Code]] = [(AuthorizedInfo(visit_authorized_token=11), Code.SUCCESS)]
+    shown.append((None, Code.CERTIFICATE_FAILURE))
+    for auth_info, code in shown:
+        moving = ResetOffsetsRequest(client_id=peer.client_id, group_name="g", user="ann", auth_info=auth_info)
         moved = await peer.connection.request(
             moving, ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S
         )
-        asking = ResetHistoryRequest(client_id=peer.client_id, auth_info=info)
+        asking = ResetHistoryRequest(client_id=peer.client_id, auth_info=auth_info)
         told = await peer.connection.request(asking, ResetHistoryResponse, Method.RESET_HISTORY, 2, timeout_s=TIMEOUT_S)
         assert (moved.err_code, told.err_code) == (code, code)
         read, ends = (await peer.read_range(0, auth_info=info))[0], await peer.offsets(("demo", 0), auth_info=info)
@@ -309,7 +311,7 @@ async def test_a_fetch_that_is_held_is_refused_when_reading_stops_meanwhile() ->
         connected(broker) as peer,
         connected(broker) as producer,
     ):
-        for stop in (lambda: setattr(scripted, "stop_read", True), lambda: scripted.push(topic("demo", status=2))):
+        for stop in (partial(setattr, scripted, "stop_read", True), partial(scripted.push, topic("demo", status=2))):
             scripted.stop_read = False
             await until(lambda: not state(broker).serving.read_stopped)
             await peer.register()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.inspect import BrokerInspect
     from pytubemq.broker.offsets.offset_admin import OffsetAdmin
     from pytubemq.broker.service import BrokerService
+    from pytubemq.wire.batch.stored import StoredMessage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
@@ -38,8 +39,8 @@ async def send(peer: Peer, count: int, partition_id: int = 0) -> None:
         assert (await peer.send(b"message %d" % number, partition_id)).success
 
 
-def payloads(found: tuple[object, list[object]]) -> list[bytes]:
-    return [message.payload for message in found[1]]  # type: ignore[attr-defined]
+def payloads(found: tuple[object, list[StoredMessage]]) -> list[bytes]:
+    return [message.payload for message in found[1]]
 
 
 async def test_a_reset_on_a_live_consumer_survives_its_next_confirm_and_a_crash() -> None:
@@ -109,7 +110,7 @@ async def test_many_are_set_cloned_and_removed() -> None:
         assert await offsets.to_end(["b"], ["demo"]) == 3
         assert await offsets.remove(["a", "nobody"], ["demo"]) == 3
         assert await offsets.remove(["a"], []) == 0
-        assert await inspect.groups() == ({"b", "c"}, frozenset())
+        assert await inspect.groups() == (frozenset({"b", "c"}), frozenset())
     disk.crash()
     async with running(disk) as broker:
         _, inspect = tools(broker)

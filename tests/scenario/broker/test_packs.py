@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -57,21 +57,21 @@ async def send_packs(
     return decode_send_packs_response(response.body)
 
 
-async def get_packs(peer: Peer, **fields: object) -> list[tuple[int, bytes]]:
+async def get_packs(peer: Peer, **fields: Any) -> list[tuple[int, bytes]]:
     """Offset and payload of what a consumer that takes packs is given, as it would split it."""
     request = GetMessageRequestC2B(
         client_id=peer.client_id, partition_id=0, group_name=peer.group, topic_name=peer.topic, **fields
-    )  # type: ignore[arg-type]
+    )
     response = await peer.connection.call(Method.GET_MESSAGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
     head, records, damaged = fetch_batches.decode_get_message(response.body)
     assert not damaged
     return [one for one in _split(records) if one[0] >= (head.curr_offset or 0)]
 
 
-async def read_packs(peer: Peer, offset: int, **fields: object) -> list[tuple[int, bytes]]:
+async def read_packs(peer: Peer, offset: int, **fields: Any) -> list[tuple[int, bytes]]:
     request = ReadRangeRequestC2B(
         client_id=peer.client_id, topic_name=peer.topic, partition_id=0, offset=offset, **fields
-    )  # type: ignore[arg-type]
+    )
     response = await peer.connection.call(Method.READ_RANGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
     return _split(fetch_batches.decode_read_range(response.body).records)
 

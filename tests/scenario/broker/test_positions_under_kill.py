@@ -86,7 +86,7 @@ async def test_what_a_group_confirmed_stands_however_the_broker_ends(tmp_path: P
             consuming = asyncio.create_task(group.run())
             for _ in range(60 if soak else 6):
                 target = group.confirms + rng.randrange(1, 12)
-                await until(lambda target=target: consuming.done() or group.confirms >= target or done(group))
+                await until(lambda target: consuming.done() or group.confirms >= target or done(group), target)
                 assert not consuming.done(), consuming.exception()
                 if rng.random() < 0.5:
                     await cluster.kill_broker()

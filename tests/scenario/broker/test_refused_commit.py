@@ -213,7 +213,7 @@ async def test_a_farewell_behind_a_confirm_in_flight_holds_though_its_consumer_i
                 write(prepared)
 
             monkeypatch.setattr(store, "write", held)
-            calls = [asyncio.create_task(peer.commit(up_to=84))]
+            calls: list[asyncio.Task[Any]] = [asyncio.create_task(peer.commit(up_to=84))]
             await until(entered.is_set)
             calls.append(asyncio.create_task(peer.register(op_type=32, read_status=1)))
             await until(lambda: state.positions._deferred)

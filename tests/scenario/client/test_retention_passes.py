@@ -80,6 +80,8 @@ async def test_a_slow_group_that_retention_passes_hears_of_it_everywhere(
                 assert kept > 2 * 28, "nothing of what the group has not read went"
                 while True:  # what was fetched before the pass comes first
                     batch = await anext(batches)
+                    assert batch.start_offset is not None
+                    assert batch.next_offset is not None
                     expected = batch.next_offset
                     await batch.confirm()
                     if batch.start_offset >= kept:

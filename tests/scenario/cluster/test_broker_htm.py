@@ -145,7 +145,7 @@ async def test_offsets_are_set_cloned_and_removed() -> None:
 
 async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
     async with cluster() as (_, page):
-        for method, params, code, said in [
+        calls: list[tuple[str, dict[str, object], int, str]] = [
             ("", {}, 400, "method is missing"),
             ("nonsense", {}, 400, "no such method"),
             ("admin_set_offset_by_time", {}, 400, "is not offered"),
@@ -163,7 +163,8 @@ async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
                 "no",
             ),
             ("admin_rmv_offset", {"group": "g"}, 400, "modifyUser"),
-        ]:
+        ]
+        for method, params, code, said in calls:
             found_code, text = await page.refused(method, **params)
             assert found_code == code, (method, text)
             assert said in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -36,7 +36,7 @@ async def scrape(url: str) -> tuple[set[str], Figures]:
     return {family.name.removeprefix(PREFIX) for family in families}, values
 
 
-def names(*tables: Iterable[Source[object]]) -> set[str]:
+def names(*tables: Iterable[Source[Any]]) -> set[str]:
     # the parser names a counter's family without the ending of its samples
     return {
         source.metric.name.removesuffix("_total") if source.metric.kind is Kind.COUNTER else source.metric.name

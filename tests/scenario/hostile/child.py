@@ -41,8 +41,8 @@ async def start_broker(folder: Path, given: dict[str, Any], watch: Watch) -> tup
     """A Broker with the Master it is given, or with topics of its own; it tries again much sooner than others."""
     master_session._BACKOFF = Backoff(first_s=0.001, most_s=0.01)  # type: ignore[misc]
     master_session._UNHELD_PAUSE_S = 0.001  # type: ignore[misc]
-    master_session.DEFAULT_REQUEST_TIMEOUT_S = 0.05  # type: ignore[misc]
-    master_session.MAX_HEARTBEAT_WAIT_S = 0.1  # type: ignore[misc]
+    sooner = {"DEFAULT_REQUEST_TIMEOUT_S": 0.05, "MAX_HEARTBEAT_WAIT_S": 0.1}
+    vars(master_session).update(sooner)
     masters = tuple(Address.parse(one) for one in given.get("masters", ()))
     topics = () if masters else (TopicConfig("demo", 3), TopicConfig("beside", 3))
     broker = BrokerService(
@@ -108,8 +108,10 @@ async def start_http(folder: Path, given: dict[str, Any], watch: Watch) -> tuple
     places = [str(await server.start()) for server in servers]
 
     async def close() -> None:
-        for closing in (*servers, broker, master):
-            await closing.close()
+        for server in servers:
+            await server.close()
+        await broker.close()
+        await master.close()
 
     return {"master_http": places[0], "broker_http": places[1], "broker": str(broker.address)}, close
 

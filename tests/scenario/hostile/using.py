@@ -111,8 +111,9 @@ def _check_error(future: asyncio.Future[Receipt]) -> None:
 
 
 async def _produce_one_by_one(tube: Tube) -> None:
-    options = {"delivery_timeout_s": 1.0, "close_timeout_s": 0.5}
-    async with tube.producer(TOPIC, batching=False, idempotent=False, **options) as producer:
+    async with tube.producer(
+        TOPIC, batching=False, idempotent=False, delivery_timeout_s=1.0, close_timeout_s=0.5
+    ) as producer:
         for number in range(20):
             await producer.send(b"%d" % number, msg_type="a")
 

@@ -21,7 +21,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pytubemq.observe import logs
 
@@ -177,8 +177,9 @@ class Watch:
             raise socket.gaierror(socket.EAI_NONAME, "nothing but this machine can be reached from here")
 
 
-class _Lines(io.TextIOBase):
+class _Lines(io.StringIO):
     def __init__(self, watch: Watch) -> None:
+        super().__init__()
         self._watch = watch
 
     def write(self, text: str) -> int:
@@ -211,7 +212,7 @@ def _time_callbacks(watch: Watch) -> None:
         run(self)
         took_s = time.thread_time() - begun_s
         if took_s > WORTH_S:
-            owner = getattr(self._callback, "__self__", None)
+            owner = getattr(cast("Any", self)._callback, "__self__", None)
             watch.took(took_s, owner.get_coro() if isinstance(owner, asyncio.Task) else self)
 
     handle._run = timed  # type: ignore[method-assign]

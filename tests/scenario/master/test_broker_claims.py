@@ -12,7 +12,7 @@ import pytest
 from pytubemq.master.brokers import configuration, leases, unknown_topics
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION, MAX_STRAY_PARTITIONS
-from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicRecord
+from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, Record, TopicRecord
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import CloseRequestB2M, CloseResponseM2B, RegisterResponseM2B
@@ -387,8 +387,9 @@ async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pyte
         names = [f"t{number}" for number in range(200)]
         texts = tuple(f"{name}:1: : : : : : : :0: : : : : " for name in names)
         if known:
-            records = [BrokerRecord(1, FakeBroker.address), *map(TopicRecord, names)]
-            await t.master.catalogue.apply([*records, *[DeployRecord(name, 1) for name in names]])
+            records: list[Record] = [BrokerRecord(1, FakeBroker.address), *map(TopicRecord, names)]
+            records += [DeployRecord(name, 1) for name in names]
+            await t.master.catalogue.apply(records)
         reads = tuple(f"c@g#1:127.0.0.9:8123#{name}:0" for name in names)
         broker = await t.peer(FakeBroker, reports=("", texts), leases=reads)
         for owner, found in work.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from pytubemq.errors import (
     UntoldError,
 )
 from pytubemq.master.brokers import brokers
+from pytubemq.master.brokers.configuration import changed_conf
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord
@@ -240,8 +241,12 @@ async def test_partitions_beyond_the_record_are_shown_and_given_to_nobody() -> N
 
 async def test_a_broker_that_registers_costs_the_others_no_new_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     changed: list[int] = []
-    change = brokers.changed_conf
-    monkeypatch.setattr(brokers, "changed_conf", lambda c, one, *more: changed.append(one) or change(c, one, *more))
+
+    def change(*given: Any) -> Any:
+        changed.append(given[1])
+        return changed_conf(*given)
+
+    monkeypatch.setattr(brokers, "changed_conf", change)
     async with town() as t:
         for broker_id in range(1, 7):
             await t.broker(broker_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytubemq.errors import NotFoundError
@@ -121,7 +123,7 @@ async def test_a_bound_group_waits_for_all_of_its_consumers() -> None:
         await broker.heartbeat()
         await broker.heartbeat()
         consumer = await t.peer(FakeConsumer)
-        bound = {"require_bound": True, "session_key": "k", "total_count": 2, "required_partition": ""}
+        bound: dict[str, Any] = {"require_bound": True, "session_key": "k", "total_count": 2, "required_partition": ""}
         assert (await consumer.register("demo", **bound)).success
         assert await why(t, "g") == "1 of 2 consumers have joined; it gets nothing before all have"
 

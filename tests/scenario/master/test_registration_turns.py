@@ -84,8 +84,8 @@ class Turns:
 
 
 def long_heartbeat(broker: FakeBroker) -> asyncio.Task[Any]:
-    reports = {"take_conf_info": True, "broker_default_conf_info": LONG[0], "broker_topic_set_conf_info": LONG[1]}
-    return asyncio.create_task(broker.heartbeat(**reports))
+    asked = broker.heartbeat(take_conf_info=True, broker_default_conf_info=LONG[0], broker_topic_set_conf_info=LONG[1])
+    return asyncio.create_task(asked)
 
 
 async def test_long_heartbeats_are_taken_in_one_at_a_time_and_short_ones_of_others_do_not_wait(

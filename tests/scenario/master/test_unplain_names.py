@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from pytubemq.wire.protocol.messages.master import (
@@ -39,8 +42,10 @@ async def test_a_consumer(bad: str) -> None:
 async def test_a_producer(bad: str) -> None:
     async with town() as t:
         peer = await t.peer(FakeProducer)
-        for fields in ({"client_id": bad}, {"host_name": bad}, {"topic_list": (bad,)}):
-            request = RegisterRequestP2M(**{"client_id": "p", "broker_check_sum": -1, "host_name": "h", **fields})
+        named: list[dict[str, Any]] = [{"client_id": bad}, {"host_name": bad}, {"topic_list": (bad,)}]
+        for fields in named:
+            sound = RegisterRequestP2M(client_id="p", broker_check_sum=-1, host_name="h")
+            request = replace(sound, **fields)
             answer = await peer.ask(request, RegisterResponseM2P, Method.PRODUCER_REGISTER_P2M)
             assert (answer.err_code, answer.err_msg.isprintable()) == (400, True)
         assert (await peer.register()).success

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
 PARTITIONS = 3
 HELD = 2 * PARTITIONS
-CLIENTS = {"C++": Cpp, "Go": Go}
+CLIENTS: dict[str, type[Client]] = {"C++": Cpp, "Go": Go}
 EVERYTHING: dict[str, list[str]] = {"demo": []}
 
 

@@ -18,7 +18,7 @@ TURNS = 4
 MANY = TURNS * ROWS_A_TURN
 NAMES = [f"t{number}" for number in range(MANY)]
 
-OF_TOPICS = [
+OF_TOPICS: list[tuple[str, dict[str, str]]] = [
     ("admin_query_topic_info", {}),
     ("admin_query_topic_deploy_info", {}),
     ("admin_query_topic_deploy_configure", {}),

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 def sink_of(values: dict[str, Any]) -> Sink:
     """A sink from plain values."""
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return replace(
-        Sink("out"(given.pop("format"))),
-        **{**given, "on_schema_change": OnSchemaChange(given.get("on_schema_change", "fail"))},
-    )
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        given[name] = tuple(value) if isinstance(value, list) else value
+    given["on_schema_change"] = OnSchemaChange(given.get("on_schema_change", "fail"))
+    return replace(Sink("out", given.pop("format")), **given)
 
 
 def frame(spark: SparkSession, rows: list[list[Any]], schema: str, select: Sequence[str] = ("*",)) -> DataFrame:
@@ -123,7 +123,8 @@ def run_pipelines(spark: SparkSession, files: list[str], stand: list[str] | None
     One after the other, so that none is slowed down by what another one does. With `stand` the next one begins when a
     file of that name is there, made by a pipeline that is held.
     """
-    ensure_callback_server_started(spark.sparkContext._gateway)  # else each thread may start one
+    # else each thread may start one; it has no types
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     threads = ThreadPoolExecutor(len(files))
     running = []
     for number, file in enumerate(files):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -57,7 +57,7 @@ def until(condition: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def run(frame: DataFrame, checkpoint: str, **trigger: object) -> tuple[list[int], StreamingQuery]:
+def run(frame: DataFrame, checkpoint: str, **trigger: Any) -> tuple[list[int], StreamingQuery]:
     """What is read until the query ends, and the query."""
     found: list[int] = []
     writer = frame.writeStream.foreachBatch(lambda batch, _: found.extend(bodies(batch)))

@@ -31,7 +31,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "connect": sync.connect,
     "batches": sync.Consumer.batches,
     "batches of a reader": sync.Reader.batches,
-} | {name: getattr(sync.Tube, name) for name in TAKING if hasattr(sync.Tube, name)}
+    **{name: getattr(sync.Tube, name) for name in TAKING if hasattr(sync.Tube, name)},
+}
 COMMON = (
     "close_timeout_s: float = 5.0, fetch_interval_s: float = 0.0, max_messages_per_s: float | None = None, "
     "max_bytes_per_s: float | None = None"
