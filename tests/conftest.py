@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fast import FastRun
-from tests.properties import choose_profile
-from tests.soaking import parts
+from tests.support.fast import FastRun
+from tests.support.properties import choose_profile
+from tests.support.soaking import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

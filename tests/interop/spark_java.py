@@ -23,7 +23,7 @@ from pytubemq.errors import TubeError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address, Partition
 from pytubemq.net.iothread import IoThread
-from tests.proc import python_workers
+from tests.support.proc import python_workers
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker

@@ -12,7 +12,7 @@ from pytubemq.admin.webapi.access import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker

@@ -13,7 +13,7 @@ from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.core.flow import parse_rules
 from pytubemq.model.ids import Address
 from tests.scenario.broker.support import connected, item
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .fetch import fetch
 from .processes import JavaMaster, free_port

@@ -22,7 +22,7 @@ from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.storage.java.java_import import import_java
 from pytubemq.storage.tools.verify import verify
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker

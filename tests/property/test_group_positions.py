@@ -31,7 +31,7 @@ from pytubemq.wire.protocol.messages.broker import (
 )
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import connected, item, service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from pytubemq.wire.batch.record_batch import read_columns
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.extension import PackResult, PackSpan, SendBatchResponseB2P, SendPacksResponseB2P
 from pytubemq.wire.rpc.methods import Method
-from tests.properties import examples
+from tests.support.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable

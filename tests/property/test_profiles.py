@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import engine
 
-from tests.properties import CHECKS, FAST, FAST_SHARE, SHRINKING_S, SOAK, SOAK_FACTOR, examples
+from tests.support.properties import CHECKS, FAST, FAST_SHARE, SHRINKING_S, SOAK, SOAK_FACTOR, examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FAILING = """
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from tests.properties import examples
+from tests.support.properties import examples
 
 class Counter(RuleBasedStateMachine):
     def __init__(self):

@@ -22,13 +22,13 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.journal.staging import Appended
 from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.properties import examples, run_machine
+from tests.support.properties import examples, run_machine
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
     from pytubemq.storage.journal.staging import Outcome, Prepared
     from pytubemq.wire.batch.stored import StoredMessage
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]

@@ -16,7 +16,7 @@ from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.journal import windows
 from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
-from tests.properties import examples
+from tests.support.properties import examples
 from tests.unit.storage.helpers import NOW_MS, commit, open_store, send
 
 _SMALL = StoreSettings(reserve_bytes=0, segment_bytes=400, journal_segment_bytes=900, checkpoint_bytes=1500)

@@ -22,7 +22,7 @@ import pytubemq
 from pytubemq.errors import BufferFullError, TubeError
 from pytubemq.model.offset import to_offset
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -37,7 +37,7 @@ from pytubemq.wire.protocol.messages.extension import (
 )
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

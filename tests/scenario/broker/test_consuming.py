@@ -10,7 +10,7 @@ import pytest
 from pytubemq.errors import Code
 from pytubemq.wire.protocol.extensions import Capability
 from tests.scenario.broker.support import Peer, connected, item, running, service
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 LONG_MS = 30_000

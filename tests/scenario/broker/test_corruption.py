@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.journal.staging import Staging
     from pytubemq.wire.batch.stored import StoredMessage
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 
 ROOT: Final = Path("/data/broker-1")
 SETTINGS: Final = StoreSettings(

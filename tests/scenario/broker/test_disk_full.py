@@ -26,7 +26,7 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.wire.protocol.extensions import OURS
 from tests.scenario.broker.support import Peer, item
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -21,7 +21,7 @@ from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import applied, apply_now, connected, item, running, service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk
 from tests.scenario.broker.support import connected, item, running
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.broker.service import BrokerService

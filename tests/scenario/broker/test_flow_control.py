@@ -9,7 +9,7 @@ import pytest
 from pytubemq.core.flow import NO_FLOW_RULES, DataLimit, FlowRules
 from pytubemq.errors import Code
 from tests.scenario.broker.support import connected, item, running
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 SLOW = FlowRules((DataLimit(0, 2459, 0, 1, 250),))

@@ -17,7 +17,7 @@ from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import connected, running
 from tests.scenario.broker.test_durability import HeldWrites
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,7 @@ from pytubemq.wire.protocol.messages.extension import (
 )
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .support import TIMEOUT_S, connected, item, running
 

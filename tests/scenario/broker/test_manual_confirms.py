@@ -10,7 +10,7 @@ from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.errors import Code
 from pytubemq.net.clock import SystemClock
 from tests.scenario.broker.support import Peer, connected, item, service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -25,7 +25,7 @@ from pytubemq.wire.protocol.messages.master import (
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import LOOPBACK, connected, running, service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -27,7 +27,7 @@ from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo, MasterBr
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_master_session import DEFAULT, ScriptedMaster, master, topic
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.broker.service import BrokerService

@@ -13,7 +13,7 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.protocol.extensions import OURS, Capability
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .support import Peer, connected, running
 

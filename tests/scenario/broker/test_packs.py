@@ -23,7 +23,7 @@ from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_durability import HeldWrites
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import pytest
 import pytubemq
 from pytubemq.errors import TubeError
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from pytubemq.broker.refusal import Refusal
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.scenario.broker.support import connected, item, running
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.broker.append.append_path import AppendPath

@@ -12,7 +12,7 @@ from pytubemq.model.limits import MIB
 from pytubemq.testing.disk import FaultyDisk
 from tests.scenario.broker.support import connected, item, running
 from tests.scenario.broker.test_durability import HeldWrites
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.scenario.broker.support import Peer

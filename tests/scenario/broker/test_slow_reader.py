@@ -14,7 +14,7 @@ from pytubemq.wire.rpc.envelope import decode_response, encode_request
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.scenario.broker.support import applied, connected, item, running
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from pytubemq import Lost, Partition, Start, connect, sync
 from pytubemq.errors import GroupMismatchError, StaleBatchError
 from pytubemq.server.cluster import EmbeddedCluster, ThreadedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

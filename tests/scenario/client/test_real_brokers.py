@@ -18,7 +18,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_BATCH_MESSAGES, MAX_POSITIONS
 from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -15,7 +15,7 @@ from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from tests.scenario.broker.support import connected, item, running
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

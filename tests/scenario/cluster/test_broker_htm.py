@@ -16,7 +16,7 @@ import pytest
 from pytubemq import Start, connect
 from pytubemq.errors import ConfigError
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.net.client.connection import RpcConnection
 from tests.scenario.broker import support
 from tests.scenario.master.town import WAIT_MS, FakeConsumer
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 from pytubemq import Consumer, Start, Throttled, connect
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.compose import Node
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState

@@ -11,7 +11,7 @@ import pytubemq
 from pytubemq.cli.api import Api
 from pytubemq.errors import ExitCode, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pytubemq.errors import ExitCode
-from tests.waiting import until_seen
+from tests.support.waiting import until_seen
 
 from .conftest import CommandLine, stop
 

@@ -10,7 +10,7 @@ import pytest
 from pytubemq import Start, connect
 from pytubemq.observe.story import ROOT, configure_stories
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 

@@ -14,7 +14,7 @@ from pytubemq import Start, connect
 from pytubemq.cli.api import Api
 from pytubemq.errors import BadRequestError, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.sources import load_settings
 from pytubemq.server.worker_plan import plan_workers
 from pytubemq.server.workers import Workers
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .conftest import CommandLine, stop
 

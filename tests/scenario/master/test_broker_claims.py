@@ -18,7 +18,7 @@ from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import CloseRequestB2M, CloseResponseM2B, RegisterResponseM2B
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, Town, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

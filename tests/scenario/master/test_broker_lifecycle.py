@@ -15,7 +15,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.records import ManageStatus, TopicProps
 from pytubemq.wire.protocol.extensions import Capability
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord
 from pytubemq.wire.protocol.messages.master import CloseRequestB2M, CloseResponseM2B
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, FakeProducer, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.master.test_recorded import ONE, TWO, ask, body, field_set, prepare, recorded, two_brokers
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, Peer, Town, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -26,7 +26,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, Town, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.model.records import ConsumeRecord, DeployRecord, ManageStatus, TopicProps, TopicRecord
 from tests.scenario.master.town import FakeConsumer, Town, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

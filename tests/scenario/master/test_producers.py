@@ -24,7 +24,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

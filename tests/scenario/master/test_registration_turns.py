@@ -11,7 +11,7 @@ from pytubemq.master.brokers.registration import Registration
 from pytubemq.model.limits import MAX_LONG_HEARTBEATS, MAX_LONG_REGISTRATIONS, SHORT_REGISTRATION_BYTES
 from pytubemq.net.server.long_work import LongWork
 from tests.scenario.master.town import FakeBroker, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import ClusterConfig, RegisterRequestB2M, RegisterResponseM2B
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, town
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 from .house import house
 

@@ -12,7 +12,7 @@ import pytubemq
 from pytubemq.errors import Code, NotAllowedError
 from pytubemq.server.cluster import EmbeddedCluster
 from tests.scenario.webapi.house import USER
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tests.proc import kill_session, python_workers
+from tests.support.proc import kill_session, python_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -19,8 +19,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.proc import kill_session, of_session
 from tests.spark.artifacts import jars
+from tests.support.proc import kill_session, of_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 
 from tests.interop.processes import DIE_WITH_US, free_port
-from tests.proc import kill_session, of_session
+from tests.support.proc import kill_session, of_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

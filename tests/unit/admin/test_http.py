@@ -20,7 +20,7 @@ from pytubemq.admin.http import HttpServer
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,7 +14,7 @@ from pytubemq.broker.append.append_path import AppendPath
 from pytubemq.broker.append.submission import Confirmation
 from pytubemq.broker.refusal import Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, StorageError
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from pytubemq.errors import Code, ConnectionLostError, NotAllowedError, RequestT
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import Method
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

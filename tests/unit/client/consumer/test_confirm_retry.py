@@ -15,7 +15,7 @@ from pytubemq.client.consumer import consumer_base as base_module
 from pytubemq.errors import Code, RefusedError, StaleBatchError
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.rpc.methods import Method
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

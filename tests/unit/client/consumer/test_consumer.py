@@ -25,7 +25,7 @@ from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.rpc.methods import Method
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.client.session.events import Event

@@ -10,7 +10,7 @@ import pytest
 from pytubemq import Batch, Message, Partition, PushConsumer, Start, connect
 from pytubemq.client.consumer import consumer_base as base_module
 from pytubemq.testing.mock_broker import MockBroker
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq import Tube

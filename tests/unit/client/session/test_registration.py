@@ -14,7 +14,7 @@ from pytubemq.errors import OccupiedError, RequestTimeoutError, StaleBatchError
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.protocol.messages.broker import RegisterResponseB2C
 from pytubemq.wire.rpc.methods import Method
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

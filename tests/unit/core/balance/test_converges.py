@@ -33,10 +33,10 @@ from pytubemq.core.balance.facts import (
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
-from tests.properties import examples, run_machine
+from tests.support.properties import examples, run_machine
 
 if TYPE_CHECKING:
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 
 NAMES = st.sampled_from("abcde")
 PARTITIONS = [Partition(broker, "demo", n) for broker in (1, 2) for n in range(5)]

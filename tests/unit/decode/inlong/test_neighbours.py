@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytubemq.decode import make_decoder
 from pytubemq.decode.inlong.encode import encode_inlong, encode_inlong_protobuf
-from tests.properties import examples
+from tests.support.properties import examples
 
 if TYPE_CHECKING:
     from pytubemq.decode.decoder import Decoder

@@ -11,10 +11,10 @@ from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Reported
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.model.ids import Partition
-from tests.properties import examples, run_machine
+from tests.support.properties import examples, run_machine
 
 if TYPE_CHECKING:
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 from tests.unit.master.groups.test_groups import JAVA, OURS, Line, Room
 
 NAMES = st.sampled_from("abcd")

@@ -12,7 +12,7 @@ from pytubemq.errors import UnreachableError
 from pytubemq.model.ids import Address
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.client.pool import ConnectionPool
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 NOWHERE = Address("127.0.0.1", 1)

@@ -33,7 +33,7 @@ from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseRespons
 from pytubemq.wire.rpc.envelope import decode_response, encode_request
 from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.serialization.message_bytes import decode, encode
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

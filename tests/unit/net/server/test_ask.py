@@ -12,7 +12,7 @@ from pytubemq.model.ids import Address
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.server.server import RpcServer
 from pytubemq.wire.rpc.methods import Method, Service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

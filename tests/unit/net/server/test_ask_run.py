@@ -13,7 +13,7 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.server.server import RpcServer
 from pytubemq.wire.rpc.envelope import encode_request, encode_response
 from pytubemq.wire.rpc.methods import Method, Service
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -16,8 +16,8 @@ from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc.envelope import encode_request
 from pytubemq.wire.serialization.message_bytes import encode
+from tests.support.waiting import until
 from tests.unit.net.client.test_rpc import CLOSE, OK, HandClock, ask, serving
-from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.model.limits import LONG_WORK_SLICE, MAX_LONG_REQUESTS
 from pytubemq.net.server.long_work import LongWork, sliced
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -32,7 +32,7 @@ from pytubemq.pipelines.file.model import (
     Watermark,
 )
 from pytubemq.pipelines.file.sink_table import SINKS
-from tests.properties import examples
+from tests.support.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.planning.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.read.task import RangePartition
 from pytubemq.spark.source.stream import TubeMqStreamReader
-from tests.waiting import until_seen
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -25,7 +25,7 @@ from pytubemq.storage.metastore import sqlite
 from pytubemq.storage.metastore.repair import examine, repair
 from pytubemq.storage.metastore.seal import read_seal, seal_path, write_seal
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from tests.soaking import Part
+from tests.support.soaking import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
-from tests.properties import examples
+from tests.support.properties import examples
 from tests.unit.storage.tools.making import LARGE, NOW_MS, Messages, fill, held_in
 
 HYPOTHESIS = settings(

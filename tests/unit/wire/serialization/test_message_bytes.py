@@ -19,7 +19,7 @@ from pytubemq.wire.protocol.messages.master import CloseRequestP2M, HeartRequest
 from pytubemq.wire.protocol.messages.rpc import ResponseHeader
 from pytubemq.wire.serialization.descriptors import FILES, all_classes, build, file_descriptor, message_classes
 from pytubemq.wire.serialization.message_bytes import decode, decode_apart, encode, encode_values
-from tests.properties import examples
+from tests.support.properties import examples
 from tests.unit.wire.strategies import fault, messages
 
 CLASSES = all_classes()

@@ -12,7 +12,7 @@ from pytubemq.cli.commands.consume.why_nothing import Why
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.errors import NotFoundError, RequestTimeoutError, UnreachableError
 from pytubemq.model.ids import Address, Partition
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from pytubemq.cli.commands.consume.why_nothing import Why, reason
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.target import same_cluster
 from pytubemq.errors import ExitCode, NotAllowedError, UnavailableError
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.unit.cli.fake_api import FakeApi

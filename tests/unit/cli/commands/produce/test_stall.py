@@ -13,7 +13,7 @@ from pytubemq.cli.options import GlobalOptions
 from pytubemq.client.session.events import Connected, EventQueue, Lost
 from pytubemq.errors import refused
 from pytubemq.model.ids import Address
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

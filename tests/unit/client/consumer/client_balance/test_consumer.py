@@ -30,7 +30,7 @@ from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import HeartRequestC2MV2, RegisterRequestC2MV2
 from pytubemq.wire.rpc.methods import Method
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq import BalanceConsumer, Tube

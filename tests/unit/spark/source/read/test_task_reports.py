@@ -9,7 +9,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.spark.source.read.task_reports import MOST_REPORTED, Reports, ReportTo, TaskReport
-from tests.waiting import until_seen
+from tests.support.waiting import until_seen
 
 MASTERS = (Address("127.0.0.1", 8715),)
 

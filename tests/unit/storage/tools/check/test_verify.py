@@ -19,7 +19,7 @@ from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.read.store_access import ReadingDisk
 from pytubemq.storage.tools.verify import verify
-from tests.properties import examples
+from tests.support.properties import examples
 from tests.unit.storage.tools.making import LARGE, fill, held_in
 
 if TYPE_CHECKING:

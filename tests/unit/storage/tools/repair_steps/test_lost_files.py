@@ -15,7 +15,7 @@ from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
-from tests.properties import examples
+from tests.support.properties import examples
 from tests.unit.storage.tools.making import LARGE, NOW_MS, Messages, fill, held_in
 
 if TYPE_CHECKING:

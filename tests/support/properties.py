@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
     from hypothesis.stateful import RuleBasedStateMachine
 
-    from tests.soaking import Part
+    from tests.support.soaking import Part
 
 CHECKS: Final = "checks"
 FAST: Final = "fast"
