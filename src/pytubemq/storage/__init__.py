@@ -1,1 +1,1 @@
-"""What lies on disk: a journal per Broker, a log and an index per partition; blocking code without an event loop."""
+"""The data on disk: a journal per Broker, a log and an index per partition; blocking code without an event loop."""

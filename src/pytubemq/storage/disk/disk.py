@@ -31,7 +31,7 @@ _NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _NOT_OPENED: Final = _NO_HANDLE | {errno.ENOMEM}
 
 _SYNCFS_SINCE: Final = (5, 8)
-"""Linux; older ones have the call and do not tell failures."""
+"""Linux; older ones have the call and do not report failures."""
 
 
 def _find_syncfs() -> Callable[[int], int] | None:
@@ -94,7 +94,7 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or directory of that name."""
+        """True if there is a file or directory of that name."""
         ...
 
     def open(self, path: Path | str, *, create: bool = False) -> DiskFile:
@@ -138,7 +138,7 @@ class NotOpenedError(OSError):
 
 
 def open_file(disk: Disk, path: Path | str, *, create: bool = False) -> DiskFile:
-    """`disk.open`, which tells a system short of handles from a disk that fails.
+    """`disk.open`, which distinguishes a system short of handles from a disk that fails.
 
     Raises:
         NotOpenedError: nothing was done. OSError: anything else.
@@ -152,7 +152,7 @@ def open_file(disk: Disk, path: Path | str, *, create: bool = False) -> DiskFile
 
 
 def flush_directory(disk: Disk, path: Path) -> None:
-    """`disk.fsync_dir` likewise; want of memory may mean the flush itself, so only want of handles is told apart."""
+    """`disk.fsync_dir` likewise; want of memory may mean the flush itself, so only want of handles is distinguished."""
     try:
         disk.fsync_dir(path)
     except OSError as error:
@@ -192,7 +192,7 @@ def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:
 
 
 def _after(buffers: list[bytes], written: int) -> list[bytes]:
-    """What is left of the buffers behind the first `written` bytes."""
+    """Return the buffers after the first `written` bytes."""
     for index, buffer in enumerate(buffers):
         if written < len(buffer):
             return [buffer[written:], *buffers[index + 1 :]]
@@ -243,7 +243,7 @@ class OsFile:
 class OsLock:
     """`flock` on a file that names the holder's process id.
 
-    `root_fd` is its directory, open as long as the lock is held: that a write in the background failed is told to
+    `root_fd` is its directory, open as long as the lock is held: that a write in the background failed is reported to
     whoever flushes the file system only if he had it open before.
     """
 

@@ -28,7 +28,7 @@ class LostFileError(OSError):
 
     @property
     def text(self) -> str:
-        """What is wrong with which file."""
+        """The fault and the file that it is in."""
         how = "is missing" if self.errno == errno.ENOENT else f"cannot be opened: {self.strerror}"
         return f"{self.filename} {how}"
 

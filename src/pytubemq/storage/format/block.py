@@ -19,8 +19,8 @@ _BLOCK_CHECK_AT: Final = 8
 class BlockHeader(NamedTuple):
     """The head of a block; its check covers itself and the records, each message has its own in its index entry.
 
-    `synced` is the last sequence that was known to be on the device when this block was written: it tells a torn
-    tail (nothing lost) from a hole in what was promised.
+    `synced` is the last sequence that was known to be on the device when this block was written: it sets apart a
+    torn tail (nothing lost) and a hole in what was promised.
     """
 
     crc: int
@@ -54,7 +54,7 @@ def decode_block_header(data: bytes, at: int, room: int) -> BlockHeader | None:
 
 
 def block_is_sound(head: BlockHeader, block: bytes | memoryview, salt: int) -> bool:
-    """Whether head and records pass their check; `block` begins with the head and holds the records."""
+    """True if head and records pass their check; `block` begins with the head and contains the records."""
     end = BLOCK_HEADER_BYTES + head.meta_bytes
     covered = memoryview(block)[_BLOCK_CHECK_AT + 4 : end]
     return len(block) >= end and crc32(covered, salt) == head.crc

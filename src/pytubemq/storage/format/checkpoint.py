@@ -48,10 +48,10 @@ class Checkpoint:
     """Positions and windows are as of the block before this one, which may lie behind the place: of blocks before it a
     replay takes the messages alone. All of them were on the device."""
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
-    """What counts of each partition's log on the device."""
+    """The part of each partition's log that is on the device."""
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     windows: dict[WindowKey, Window] = field(default_factory=dict)
-    """What producers' messages are known, the longest unused first."""
+    """The known sequences of producers, the longest unused first."""
     fences: list[Fence] = field(default_factory=list)
     """Holes known so far."""
 

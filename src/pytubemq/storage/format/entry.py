@@ -38,14 +38,14 @@ def varint(value: int) -> bytes:
 
 
 class EntryEncoder:
-    """Of messages that came at the same time from the same producer, if any."""
+    """Encodes messages that came at the same time from the same producer, if any."""
 
     __slots__ = ("_id_high", "_id_rest", "_numbered", "_offset_high", "_offset_rest", "tail")
 
     def __init__(self, append_time_ms: int, producer_id: int | None = None, producer_epoch: int | None = None) -> None:
         """With a producer every message has a sequence, without one none has."""
         self.tail = _APPEND_TIME + varint(append_time_ms)
-        """What stands behind every offset, up to the sequence."""
+        """The bytes after every offset, up to the sequence."""
         self._numbered = producer_id is not None
         if producer_id is not None:
             self.tail += _PRODUCER_ID + varint(producer_id) + _PRODUCER_EPOCH + varint(producer_epoch or 0) + _SEQUENCE
@@ -62,7 +62,7 @@ class EntryEncoder:
     def around(
         self, message_id: int, payload_bytes: int, flag_bytes: bytes, offset: int, check_sum: int, sequence: int = 0
     ) -> tuple[bytes, bytes]:
-        """What stands before a message's payload and behind it; `flag_bytes` is the field of its flag."""
+        """Return the bytes before and after a message's payload; `flag_bytes` is the field of its flag."""
         if message_id >> BITS != self._id_high:
             self._id_high = message_id >> BITS
             self._id_rest = varint(self._id_high)

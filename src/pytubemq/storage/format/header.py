@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION: Final = 2
-"""Of every file kind; a kind that changes gets its own."""
+"""The version of every file kind; a kind that changes gets its own."""
 KNOWN_FEATURES: Final = 0
 """Feature bits this version understands; a file with any other is refused."""
 
 
 class FileKind(Enum):
-    """What a file is; the value is its magic."""
+    """The kinds of files; the value is the magic."""
 
     JOURNAL = b"PTMQJRNL"
     LOG = b"PTMQPLOG"

@@ -31,7 +31,7 @@ _LOW_32: Final = 0xFFFFFFFF
 
 
 class RecordKind(IntEnum):
-    """What a record holds."""
+    """The content of a record."""
 
     SINGLE = 0
     """One message, as a stored entry."""
@@ -47,7 +47,7 @@ _KINDS: Final = frozenset(map(int, RecordKind))
 
 
 class IndexEntry(NamedTuple):
-    """Where a record lies; `position` counts the partition's bytes from its very first record.
+    """The location of a record; `position` counts the partition's bytes from its very first record.
 
     It holds `messages` from `first_ordinal` on; `crc` is that of the whole record, of a pack only up to and with its
     columns' own check, which covers the rest.
@@ -69,7 +69,7 @@ class IndexEntry(NamedTuple):
 
     @property
     def end_position(self) -> int:
-        """Where the next record begins."""
+        """The position of the next record."""
         return self.position + self.size_bytes
 
 
@@ -91,7 +91,7 @@ def encode_index_entry(
 def encode_single_entries(
     position: int, first_ordinal: int, append_time_ms: int, sizes: Sequence[int], key_code: int, crcs: Sequence[int]
 ) -> list[bytes]:
-    """Those of single messages that stand one behind the other, by their sizes in the log and their checks."""
+    """Encode the entries of consecutive single messages, by their sizes in the log and their checks."""
     pack, pack_check, made = _ENTRY.pack, _CHECK.pack, list[bytes]()
     ordinal, kind = first_ordinal, int(RecordKind.SINGLE)
     for size_bytes, crc in zip(sizes, crcs, strict=True):

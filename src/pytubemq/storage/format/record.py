@@ -30,7 +30,7 @@ FORGOTTEN: Final = -1
 """In the place of a confirmed offset: the group has none in that partition any more."""
 
 MAX_NAME_BYTES: Final = 255
-"""Of a topic's name, as UTF-8."""
+"""The largest size of a topic's name, as UTF-8."""
 
 _RECORD = Struct("<BBH")  # kind, bytes of the topic's name, bytes of the group's name
 _MESSAGES = Struct("<IQQIII")  # partition id, base ordinal, base position, count, records, bytes of entries
@@ -50,7 +50,7 @@ _KIND_FENCE: Final = 6
 
 
 class LogEnd(NamedTuple):
-    """How far a partition's log reaches on the device, and where it begins.
+    """The start and end of a partition's log on the device.
 
     `last_records` index entries of the last segment count; 0 if there is no segment, because all was expired.
     """
@@ -137,12 +137,12 @@ def encode_offset(key: GroupKey, offset: int) -> bytes:
 
 
 def encode_end(topic: str, partition_id: int, end: LogEnd) -> bytes:
-    """How far a partition's log is on the device, as a record of the checkpoint."""
+    """Encode the end of a partition's log on the device, as a record of the checkpoint."""
     return _named(_KIND_END, topic) + _END.pack(partition_id, *end)
 
 
 def encode_sequences(item: Sequences) -> bytes:
-    """What a producer numbered, as a record of a block."""
+    """Encode a producer's sequences, as a record of a block."""
     return _named(_KIND_SEQUENCES, item.topic) + _SEQUENCES.pack(
         item.partition_id, item.producer_id, item.epoch, *item.place
     )
@@ -168,7 +168,7 @@ def _named(kind: int, topic: str) -> bytes:
 
 @dataclass(slots=True)
 class Records:
-    """What a sequence of records said."""
+    """The content of a series of records."""
 
     runs: list[Run] = field(default_factory=list)
     confirmed: dict[GroupKey, int] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class Run:
 
     @property
     def records(self) -> int:
-        """How many records, so index entries, it has."""
+        """The number of records, and so of index entries."""
         return len(self.index) // INDEX_BYTES
 
     @property
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def end_position(self) -> int:
-        """Where the record behind the last one begins."""
+        """The position after the last record."""
         return self.base_position + len(self.entries)
 
     @property
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, and about so much in the log and index."""
+        """Its size in memory, and about its size in the log and index."""
         return len(self.index) + len(self.entries)
 
     def position_at(self, record: int) -> int:
@@ -141,7 +141,7 @@ class Run:
         return [entry for record in range(self.records) if (entry := self.entry(record)).kind == RecordKind.HOLE]
 
     def is_sound(self) -> bool:
-        """Whether every index entry passes its self check, follows the one before and names its own, intact bytes."""
+        """True if every index entry passes its self check, follows the one before and names its own, intact bytes."""
         index, entries = memoryview(self.index), memoryview(self.entries)
         base, ordinal, position, at = self.base_position, self.base_ordinal, self.base_position, 0
         for place, first, size, messages, crc, kind, zero, check in _SOUND.iter_unpack(index):
@@ -183,7 +183,7 @@ class Run:
 
 
 def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
-    """Whether a record's bytes are those that its index entry speaks of; of a hole nothing is asked."""
+    """True if a record's bytes are those of its index entry; a hole has none to check."""
     if entry.kind == RecordKind.HOLE:
         return True
     if entry.kind == RecordKind.SINGLE:
@@ -195,7 +195,7 @@ def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
 
 
 def columns_at(record: memoryview) -> int | None:
-    """Where the columns of a stored pack begin, None if it is none."""
+    """Return where the columns of a stored pack begin, None if it is none."""
     tag = len(PACK_TAG)
     if record[:tag] != PACK_TAG:
         return None

@@ -1,6 +1,6 @@
 """Reads a log file without its index: record after record, and behind damage on at the next one.
 
-Every record tells its own offset, so an index that was lost can be built anew from what is found here. The invariant:
+Every record has its own offset, so an index that was lost can be built anew from what is found here. The invariant:
 what is given as a record proves itself (a pack by its two checks, a single message by its payload's check and by being
 encoded as this program does), and ordinals rise from record to record. A single message's id, flag and time are covered
 by the check in its index entry alone, so without that damage there goes unnoticed.
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import DiskFile
 
 SINGLE_TAG: Final = b"\x22"
-"""Of field 4, length-delimited: `messages` of both fetch answers."""
+"""The tag of field 4, length-delimited: `messages` of both fetch responses."""
 _WINDOW_BYTES: Final = 4 * 1024 * 1024
 _LENGTH_BYTES: Final = 5
 """Most bytes of a record's length: no record is larger than 2^35."""
 MAX_RECORD_BYTES: Final = MAX_MESSAGE_BYTES + MAX_PACK_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES + 4096
 """No record is larger: the largest message alone in a pack, with every column and head around it."""
 _BEGIN: Final = re.compile(b"\x22[\x80-\xff]{0,4}[\x00-\x7f]\x08|" + re.escape(PACK_TAG), re.DOTALL)
-"""What a record begins with: tag, and for a single message length and its first field's tag."""
+"""The start of a record: tag, and for a single message length and its first field's tag."""
 _CRC_BYTES: Final = 4
 
 
@@ -57,9 +57,9 @@ class LogRecord(NamedTuple):
     is_mixed: bool
     """A pack whose messages have different filter codes; `key_code` then says nothing."""
     crc: int
-    """As an index entry has it: of a single record, or of a pack up to and with its columns' own check."""
+    """The check that an index entry has: of a single record, or of a pack up to and with its columns' own check."""
     message_id: int
-    """Of the first message."""
+    """The number of the first message."""
 
 
 class DamagedBytes(NamedTuple):
@@ -137,7 +137,7 @@ def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | 
 
 
 def read_record(record: bytes, *, at: int = 0) -> LogRecord | None:
-    """What a whole record says of itself; None if it is no sound one."""
+    """Read the facts about a whole record from its bytes; None if they are no sound record."""
     if record.startswith(PACK_TAG):
         try:
             size, body_at = decode_varint(record, len(PACK_TAG))
@@ -235,6 +235,6 @@ class _Window:
         return self._data[start : start + size]
 
     def some(self, at: int) -> bytes:
-        """What is there from `at` on, as much as a window holds at most; nothing at the end."""
+        """Return the bytes from `at` on, at most as many as a window holds; nothing at the end."""
         size = min(_WINDOW_BYTES, self.end - at)
         return self.exactly(at, size) if size > 0 else b""

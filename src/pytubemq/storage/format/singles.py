@@ -23,24 +23,24 @@ _FIVE_BYTES: Final = 1 << 28
 
 
 class Singles(NamedTuple):
-    """What was built."""
+    """The result of building."""
 
     entries: list[bytes]
     """In parts."""
     slots: list[bytes]
     """Their index entries, in parts."""
     size_bytes: int
-    """Of the entries."""
+    """The size of the entries."""
 
 
 class _Row(NamedTuple):
-    """What stands between the parts that differ from message to message."""
+    """The bytes between the parts that differ from message to message."""
 
     flag: bytes
     behind_id: bytes
     behind_offset: bytes
     size_bytes: int
-    """Of an entry, without its own tag and length, the length of the payload, the payload and the sequence; 0 if ids
+    """The size of an entry without its own tag and length, the payload's length, the payload and the sequence; 0 if ids
     or offsets are too low for this way."""
 
 

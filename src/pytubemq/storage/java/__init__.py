@@ -1,1 +1,1 @@
-"""What a Java Broker leaves on disk, read and never changed."""
+"""A Java Broker's files, read and never changed."""

@@ -1,4 +1,4 @@
-"""What an import did, and what it did not take.
+"""The result of an import: what it took, and what it did not.
 
 The invariant: every message of the source is counted once: as taken, as damaged, or with its topic as left out.
 """
@@ -60,7 +60,7 @@ class Imported:
     bad: list[BadRecord] = field(default_factory=list)
     """The first ones, at most MAX_LISTED."""
     bad_places: int = 0
-    """How many there are in all."""
+    """The number of all of them."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Topics that were not taken, and why."""
     positions_left_out: int = 0
@@ -72,7 +72,7 @@ class Imported:
         return sum(partition.messages for partition in self.partitions)
 
     def topics(self) -> dict[str, tuple[int, int]]:
-        """What each topic needs: partitions in a store, and stores, as far as its messages tell."""
+        """The settings that each topic needs: partitions in a store, and stores, as far as its messages show."""
         found: dict[str, tuple[int, int]] = {}
         for partition in self.partitions:
             store, number = divmod(partition.partition_id, STORE_BASE)

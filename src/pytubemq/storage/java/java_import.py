@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from pytubemq.storage.java.layout import JavaStore
 
 HISTORY_TOPIC: Final = "__offset_history__"
-"""Of a Java Broker's own records about groups; nobody reads it but that Broker."""
+"""The topic of a Java Broker's own records about groups; nobody reads it but that Broker."""
 _WAITING_BYTES: Final = 64 * MIB
-"""Of all partitions together, until they are written."""
+"""Bytes of all partitions together that wait to be written at once."""
 _LARGEST_ID: Final = (1 << 63) - (1 << 58)
 """Ids beyond this are kept, but later ones do not count on from there: there must be room."""
 
@@ -64,7 +64,7 @@ def import_java(
     Args:
         offsets: the file of group offsets, if it is not in its usual place below `source`.
         topics: only these; all if empty.
-        progress: told of bytes read and bytes there.
+        progress: called with bytes read and bytes there.
 
     Raises:
         BadRequestError: nothing to take, or a topic that the store has already; nothing was changed.
@@ -112,8 +112,7 @@ def _choose(source: Path, topics: frozenset[str], result: Imported) -> list[Java
 
 
 def _checkpoint(disk: Disk, root: Path) -> Checkpoint:
-    """What the store has, all of it in its logs."""
-
+    """Return the checkpoint of the store, with everything in its logs."""
     checkpoint = read_checkpoint(disk, root) or Checkpoint()
     for file in find_journals(disk, root):
         end = checkpoint.journal_position if file.number == checkpoint.journal else HEADER_BYTES
@@ -205,7 +204,7 @@ class _Import:
         made = self._logs[topic, partition_id] = _Partition(
             self._root, topic, partition_id, self._wanted.get((topic, partition_id), ())
         )
-        self._result.partitions.append(made.told)
+        self._result.partitions.append(made.summary)
         return made
 
     def _bad(self, path: Path, position: int, size: int, what: str) -> None:
@@ -229,7 +228,7 @@ class _Import:
         self._files.close()
         self._result.partitions.sort(key=lambda partition: (partition.topic, partition.partition_id))
         for key, partition in self._logs.items():
-            if partition.told.messages:
+            if partition.summary.messages:
                 checkpoint.ends[key] = partition.log.applied_end
         self._place_groups(checkpoint)
         checkpoint.last_message_id = max(checkpoint.last_message_id, self._last_id)
@@ -267,7 +266,7 @@ class _Partition:
 
     def __init__(self, root: Path, topic: str, partition_id: int, wanted: Iterable[int]) -> None:
         self.log = PartitionLog(topic, partition_id, partition_directory(root, topic, partition_id), Lock())
-        self.told = ImportedPartition(topic, partition_id)
+        self.summary = ImportedPartition(topic, partition_id)
         self.own_offsets = OwnOffsets(wanted)
         self._entries: list[bytes] = []
         self._index: list[bytes] = []
@@ -277,10 +276,10 @@ class _Partition:
 
     def add(self, record: JavaRecord) -> int:
         """The next message; returns how many bytes more wait in memory."""
-        told = self.told
+        summary = self.summary
         time_ms = max(record.receive_time_ms, self._time_ms)
         if record.receive_time_ms < self._time_ms:
-            told.times_lifted += 1
+            summary.times_lifted += 1
         if time_ms != self._time_ms:
             self._encoder, self._time_ms = EntryEncoder(time_ms), time_ms
         payload = record.payload
@@ -295,10 +294,10 @@ class _Partition:
         self.own_offsets.passes(record.index_offset)
         self._ordinal += 1
         self._position += size
-        told.messages += 1
-        told.size_bytes += len(payload)
-        told.first_time_ms = time_ms if told.first_time_ms is None else told.first_time_ms
-        told.last_time_ms = time_ms
+        summary.messages += 1
+        summary.size_bytes += len(payload)
+        summary.first_time_ms = time_ms if summary.first_time_ms is None else summary.first_time_ms
+        summary.last_time_ms = time_ms
         return size + INDEX_BYTES
 
     def write(self, files: FileCache, dirty: Dirty) -> None:

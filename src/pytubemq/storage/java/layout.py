@@ -1,4 +1,4 @@
-"""Where a Java Broker keeps what: `<topic>-<store>` directories with data files, and one file of group offsets.
+"""The directories of a Java Broker: `<topic>-<store>` with data files, and one file of group offsets.
 
 The invariant: nothing here writes, and a directory that is no store of a topic is skipped, not guessed at.
 """
@@ -21,7 +21,7 @@ _DATA_FILE: Final = re.compile(r"(\d{20})\.tube", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class JavaStore:
-    """One store of a topic: data files in the order of their start, with the start that each name tells (bytes)."""
+    """One store of a topic: data files in the order of their start, with the start that each name gives (bytes)."""
 
     topic: str
     store_id: int

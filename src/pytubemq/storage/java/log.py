@@ -1,7 +1,7 @@
 """The records of a Java Broker's data files.
 
 The invariant: a record is handed out only if its token, its lengths and its checksum are right; where they are not,
-the bytes up to the next right one are told as `Damage`. All numbers there are big-endian.
+the bytes up to the next right one are reported as `Damage`. All numbers there are big-endian.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
 
 
 def _next_sound(data: mmap.mmap, at: int, size: int, store_id: int) -> int:
-    """Where the next sound record begins at or after `at`; `size` if there is none."""
+    """Find the next sound record at or after `at`; `size` if there is none."""
     while True:
         token_at = data.find(_TOKEN_BYTES, at + 4)
         if token_at < 0:

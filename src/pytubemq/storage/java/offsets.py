@@ -70,6 +70,6 @@ class OwnOffsets:
         self._messages += 1
 
     def own(self, java_offset: int) -> int:
-        """Where a group stands in the partition's own count, once all messages went by."""
+        """Return a group's offset in the partition's own count, once all messages were counted."""
         at = bisect_left(self._wanted, java_offset)
         return to_offset(self._found[at] if at < len(self._found) else self._messages)

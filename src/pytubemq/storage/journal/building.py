@@ -43,7 +43,7 @@ PACKED_FROM: Final = 8
 """So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
 consumers that know no packs they are taken apart again."""
 MOST_AHEAD_MS: Final = 600_000
-"""How far the newest message's time may be ahead of the clock and still be that of the next one."""
+"""Milliseconds by which the newest message's time may be ahead of the clock and still be used for the next one."""
 
 
 class Carried(NamedTuple):
@@ -132,7 +132,7 @@ class _PartitionBuilder:
         self._pending: Sequences | None = None
         """Messages that one producer numbered one after the other, stored and not yet noted."""
         self._is_newest: bool | None = None
-        """Whether nothing behind what is pending was known before; None as long as nobody asked."""
+        """True if nothing after what is pending was known before; None as long as nobody asked."""
         self.message_id = message_id
         self.repeats = 0
         """Messages that were known and are not stored again."""
@@ -308,7 +308,7 @@ class _PartitionBuilder:
     # --- what producers number ---------------------------------------------------------------------------------------
 
     def _goes_on(self, mark: ProducerMark) -> bool:
-        """Whether it follows at once on what this producer sent last, so is new without a look at its window."""
+        """True if it directly follows the producer's last message, so is new without a look at the window."""
         pending = self._pending
         if (
             pending is None
@@ -378,7 +378,7 @@ class _PartitionBuilder:
 
 
 def _follows(last: ProducerMark | None, mark: ProducerMark | None) -> bool:
-    """Whether a message is to be treated together with the one before it."""
+    """True if a message is to be treated together with the one before it."""
     if last is None or mark is None:
         return last is mark
     return mark.sequence == last.sequence + 1 and mark[:2] == last[:2]

@@ -75,7 +75,7 @@ class Checkpoints:
         """Take sizes and `replay_s` as in `StoreSettings`, and in `damaged` the ends of logs that lack a file; such an
         end stays until something is appended."""
         self.dirty = Dirty()
-        """What was written since the last one."""
+        """Files written since the last one."""
         self.made = 0
         self._disk = disk
         self._root = root
@@ -101,7 +101,7 @@ class Checkpoints:
         self._newest_journal = 0
         """The journal file with the block published last."""
         self._newest_flushed = True
-        """Whether that block is known to be on the device."""
+        """True if that block is known to be on the device."""
         self._known_sequence = last.known_sequence
         """Positions and windows are as of the block before this one."""
         self._is_urgent = False
@@ -128,7 +128,7 @@ class Checkpoints:
         self._is_urgent = True
 
     def is_due(self, reached: Place | None) -> bool:
-        """Whether one is to be made now that all before `reached` is in the logs; None: nothing more than before."""
+        """True if one is due now that all before `reached` is in the logs; None: nothing more than before."""
         return (self.has_losses and monotonic() >= self._rest_until_s) or (
             reached is not None
             and (
@@ -145,7 +145,7 @@ class Checkpoints:
         return not self._fences.is_saved
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
-        """How far a log reaches, without its first segments."""
+        """Return the end of a log without its first segments."""
         known = self._damaged.get(key)
         return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
 

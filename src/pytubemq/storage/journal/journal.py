@@ -51,7 +51,7 @@ def missing_journals(first: int, numbers: Collection[int]) -> list[int]:
 
 
 def is_padding(file: DiskFile, start: int, end: int) -> bool:
-    """Whether nothing but padding lies between two bytes of a journal file, the second being its end."""
+    """True if there is nothing but padding between two bytes of a journal file, the second being its end."""
     return end - start < MAX_PADDING_BYTES and not any(read_exactly(file, end - start, start))
 
 
@@ -75,7 +75,7 @@ class Journal:
         self._salt = 0
         self._must_cut = False
         self._length = 0
-        """Of the file, padding included."""
+        """The size of the file, padding included."""
         self._synced = sequence - 1
         self.number = number
         self.sequence = sequence
@@ -208,7 +208,7 @@ class Journal:
 
 
 def storage_error(path: Path, error: OSError) -> OutOfResourcesError | DiskFullError | DiskFailedError:
-    """What an error of the system means for what was to be written to `path`."""
+    """Return our error for an error of the system about `path`."""
     if isinstance(error, NotOpenedError):
         return not_opened(error)
     return full(path) if error.errno in FULL_ERRORS else failed(path, error)

@@ -69,7 +69,7 @@ def lost_records(path: Path, position: int) -> str:
 
 @dataclass(slots=True)
 class Resume:
-    """Where the journal goes on, in a file that is yet to be made."""
+    """The position where the journal continues, in a file that is yet to be created."""
 
     number: int
     next_sequence: int
@@ -85,11 +85,11 @@ class Resume:
     losses: list[Loss] = field(default_factory=list)
     """Damage that was skipped."""
     fences: list[Fence] = field(default_factory=list)
-    """Messages that are lost, as far as a damaged block itself tells them."""
+    """Messages that are lost, as far as a damaged block itself shows them."""
     unread_from: tuple[Path, int] | None = None
     """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
     _unread: tuple[Path, int] | None = None
-    """The same, until the next block shows whether the checkpoint covers them."""
+    """The first byte of such blocks, until the next one shows whether the checkpoint covers them."""
 
     @property
     def lost_records(self) -> str | None:
@@ -108,7 +108,7 @@ class Resume:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the checkpoint has everything."""
+        """True if the checkpoint has everything."""
         return not (self.blocks or self.cut_bytes or self.losses)
 
     def lose(self, path: Path, start: int, end: int, *, is_end: bool = False, has_records: bool = False) -> None:
@@ -328,7 +328,7 @@ class _Scan:
             raise corrupt(self._path, position, f"the records make no sense ({error})") from error
 
     def _damage(self, block: Prepared) -> bool:
-        """Whether bytes of messages fail their check."""
+        """True if bytes of messages fail their check."""
         if block.next_sequence <= self._mode.proven_before:
             return False
         return not all(run.is_sound() for run in block.runs)
@@ -354,7 +354,7 @@ class _Scan:
         return salvaged
 
     def _following(self, position: int) -> tuple[int, BlockHeader] | None:
-        """Where the next sound block behind `position` begins, if there is one."""
+        """Find the next sound block after `position`, if there is one."""
         for at in self._magics(position + 1):
             head = decode_block_header(read_exactly(self._file, BLOCK_HEADER_BYTES, at), 0, self._size - at)
             # The salt keeps bytes inside a message, which anyone can choose, from passing for a block.
@@ -369,7 +369,7 @@ class _Scan:
         return None
 
     def _magics(self, position: int) -> Iterator[int]:
-        """Where a block may begin, from `position` on."""
+        """Yield the positions where a block may begin, from `position` on."""
         while position < self._size:
             piece = read_exactly(self._file, _PIECE_BYTES, position)
             at = piece.find(BLOCK_MAGIC)

@@ -1,4 +1,4 @@
-"""Whether there is room to go on: a cheap guard in front of every journal write.
+"""The space check: a cheap guard in front of every journal write.
 
 The invariant: new messages are refused while so much space is left that what was accepted can still be applied, and
 the file system is asked about once per tens of MiB, not per write. A check that finds less than what may still be

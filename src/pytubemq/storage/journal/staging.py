@@ -49,14 +49,14 @@ class StagedRun(NamedTuple):
 
 
 class AppendedRun(NamedTuple):
-    """What became of a run or a pack: spans that cover it in order, and when what is new of it was appended."""
+    """The result of a run or a pack: spans that cover it in order, and the append time of its new messages."""
 
     spans: tuple[Span, ...]
     append_time_ms: int
 
 
 class Appended(NamedTuple):
-    """What became of a staged message: stored (`code` 200), known already (`repeated`), or refused as `text` says."""
+    """The result of a staged message: stored (`code` 200), known already (`repeated`), or refused as `text` says."""
 
     message_id: int
     offset: int
@@ -67,20 +67,20 @@ class Appended(NamedTuple):
 
 
 Outcome: TypeAlias = Appended | AppendedRun
-"""Of a message, or of several."""
+"""The result of a message, or of several."""
 
 
 @dataclass(slots=True)
 class StagedPartition:
-    """What is staged for one partition, in order."""
+    """The messages staged for one partition, in order."""
 
     items: list[StagedMessage | StagedPack | StagedRun] = field(default_factory=list)
     plain: bool = True
-    """Whether there are only single messages that nobody numbered."""
+    """True if there are only single messages without a sequence."""
 
 
 class Staging:
-    """What one journal block will hold; get one from `BrokerStore.staging`, hand it to `BrokerStore.prepare`."""
+    """The content of one journal block; get one from `BrokerStore.staging`, hand it to `BrokerStore.prepare`."""
 
     def __init__(self, partitions: Mapping[PartitionKey, PartitionLog]) -> None:
         self._partitions = partitions
@@ -213,11 +213,11 @@ class Prepared:
     repeats: int = 0
     """Known already, and not stored again."""
     sequences: Sequence[Sequences] = ()
-    """What producers numbered."""
+    """Messages that producers numbered."""
     changed: Mapping[WindowKey, Window] = field(default_factory=dict)
     """The windows that come of it."""
     flush: bool = True
-    """Whether it must be on the device before it counts."""
+    """True if it must be on the device before it counts."""
     readable: int = 0
     """So many of the first runs are readable already: promised from memory, by this block or an abandoned one."""
     early_runs: int = 0

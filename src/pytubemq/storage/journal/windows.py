@@ -1,8 +1,8 @@
-"""What producers' messages the partitions of a store have already: the windows of all producers.
+"""The producers' messages that a store's partitions have already: the windows of all producers.
 
 The invariants: a window reflects exactly what was published, so what was abandoned is not a repeat when it comes again;
 there are at most so many windows in all, and the ones whose producer stored nothing for longest go first, which is
-counted and told. Replaying a journal that goes back before the checkpoint gives the same windows.
+counted and logged. Replaying a journal that goes back before the checkpoint gives the same windows.
 
 A window that is known here is never changed in place: whoever prepares a block works on copies.
 """
@@ -60,7 +60,7 @@ class Windows:
             self._put(key, window)
 
     def publish(self, sequences: Iterable[Sequences], changed: Mapping[WindowKey, Window]) -> None:
-        """What a block noted counts from now on."""
+        """Make the changes of a block count from now on."""
         for item in sequences:
             key = (item.topic, item.partition_id, item.producer_id)
             window = changed.get(key)
@@ -125,7 +125,7 @@ def _parts(window: Window) -> int:
 
 
 class WindowChanges:
-    """What one block adds to the windows; nothing of it counts before it is published."""
+    """The changes of one block to the windows; nothing of it counts before it is published."""
 
     def __init__(self, windows: Windows, before: Mapping[WindowKey, Window] = _NOTHING) -> None:
         """`before` are the windows that a block changes which is not published yet, on which this one builds."""
@@ -140,11 +140,11 @@ class WindowChanges:
         return window if window is not None else self._known(key)
 
     def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
-        """What is to be done with messages that are numbered; see `core.sequences`."""
+        """Judge messages that have sequences; see `core.sequences`."""
         return judge(self.window((topic, partition_id, mark.producer_id)), mark, messages)
 
     def add(self, item: Sequences) -> None:
-        """These messages are stored with the block."""
+        """Record that these messages are stored with the block."""
         key = (item.topic, item.partition_id, item.producer_id)
         window = self.changed.get(key)
         if window is None:

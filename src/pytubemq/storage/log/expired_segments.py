@@ -50,7 +50,7 @@ def choose(
             continue
         try:
             pieces = log.pieces(reader)
-        except (StorageError, LostFileError) as error:  # readers are told, and another pass comes
+        except (StorageError, LostFileError) as error:  # readers get the error, and another pass comes
             _logger.warning(
                 "%s:%d keeps messages beyond its retention: %s", log.topic, log.partition_id, one_line(error)
             )

@@ -1,4 +1,4 @@
-"""What was lost to damage and is skipped by readers, for whoever asks what is wrong with a store.
+"""Fences: messages that were lost to damage and are skipped by readers, listed for whoever repairs a store.
 
 The invariant: the fences of a partition do not overlap, those that adjoin for one reason are one, and a message is
 counted as lost once, however often its damage is met.
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pytubemq.storage.format.record import Fence, PartitionKey
 
 _MAX_FENCES: Final = 10_000
-"""Of one store; those met beyond it are counted and not listed. Readers do not depend on the list."""
+"""Fences listed of one store; those found beyond it are counted and not listed. Readers do not depend on the list."""
 _NEAR_MESSAGES: Final = 100_000
-"""Of what is not listed only stretches are known, joined where they are nearer than this: what is met later between
+"""Unlisted fences are known as stretches only, joined where they are nearer than this: what is met later between
 them is not counted."""
 
 
@@ -110,7 +110,7 @@ def without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list
 
 
 def _joined(fences: Iterable[Fence]) -> list[Fence]:
-    """The same messages in as few fences as can be; they are in order."""
+    """Join fences, which are in order, into as few as possible."""
     joined: list[Fence] = []
     for fence in fences:
         if joined and joined[-1].to_ordinal == fence.from_ordinal and joined[-1].reason is fence.reason:

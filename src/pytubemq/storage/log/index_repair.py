@@ -1,6 +1,6 @@
-"""What a segment's index says once what is damaged in it is put right: built anew from the log, or fenced off.
+"""A segment's index with its damage put right: entries built anew from the log, or fenced off.
 
-An entry that fails its check is built anew from the record it speaks of, which tells its own offset, if that record
+An entry that fails its check is built anew from the record it speaks of, which has its own offset, if that record
 proves itself; else a hole stands in its place, whose messages are lost and which readers skip. Nothing on disk is
 changed: the entries live in memory, for the segments that need it.
 

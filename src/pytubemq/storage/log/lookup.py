@@ -35,7 +35,7 @@ class Stretch(NamedTuple):
 
     @property
     def has_only_singles(self) -> bool:
-        """Whether there is a record for each message, so that a message's number tells its record's."""
+        """True if there is a record for each message, so that a message's number is its record's."""
         return self.records == self.end.ordinal - self.segment.base_ordinal
 
 
@@ -44,7 +44,7 @@ class IndexView(Protocol):
 
     @property
     def records(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         ...
 
     def chunk(self, at: int, count: int) -> bytes:

@@ -33,7 +33,7 @@ _WRITE_BYTES: Final = 8 * MIB
 
 @dataclass(slots=True)
 class Dirty:
-    """What must be flushed before a checkpoint may speak of it."""
+    """The files to flush before a checkpoint may count what is in them."""
 
     segments: dict[Segment, PartitionLog] = field(default_factory=dict)
     begun: set[Path] = field(default_factory=set)
@@ -53,11 +53,11 @@ class PartitionLog(PartitionReads):
 
     @property
     def applied_end(self) -> LogEnd:
-        """How far the log on disk reaches, for a checkpoint."""
+        """The end of the log on disk, for a checkpoint."""
         return self.end_without(0)
 
     def end_without(self, count: int) -> LogEnd:
-        """The same as it will be without its first `count` segments."""
+        """Return the end of the log as it will be without its first `count` segments."""
         first, segments = self._begin_after(count), self._filled
         records = segments[-1].records if count < len(segments) else 0
         return LogEnd(self.applied_ordinal, self.applied_position, *first, self.applied_time_ms, records)
@@ -191,7 +191,7 @@ class PartitionLog(PartitionReads):
         self._troubles.forget(segments)
 
     def _is_past(self, segment: Segment, run: Run, files: FileCache, roll: Roll) -> bool:
-        """Whether a run came too late for a segment, or before what is in it: times rise within a segment."""
+        """True if a run came too late for a segment, or before what is in it: times rise within a segment."""
         if run.first_time_ms < self.applied_time_ms:
             return True
         if roll.age_ms is None:
@@ -207,7 +207,7 @@ class PartitionLog(PartitionReads):
         return dropped
 
     def _begin_after(self, count: int) -> Border:
-        """Where the partition begins without its first `count` segments."""
+        """Return the start of the partition without its first `count` segments."""
         if not count:
             return Border(self.first_ordinal, self.first_position)
         if count < len(self.segments):

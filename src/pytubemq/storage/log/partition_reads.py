@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Extent(NamedTuple):
-    """Where a partition begins and ends: offsets of messages, and positions in its bytes (which are never reused)."""
+    """The start and end of a partition: offsets of messages, and positions in its bytes (which are never reused)."""
 
     min_offset: int
     max_offset: int
@@ -45,16 +45,16 @@ class _GoneError(Exception):
 
 
 class _Snapshot(NamedTuple):
-    """What readers go by: all of it as of one moment."""
+    """The state that readers use: all of it as of one moment."""
 
     first: Border
     applied: Border
     end: Border
     segments: tuple[Segment, ...]
     records: int
-    """Of the last segment."""
+    """The number of records in the last segment."""
     tail: list[Run]
-    """From the message asked for on, if that is in memory."""
+    """Runs from the requested message on, if it is in memory."""
 
 
 class _Unread(NamedTuple):
@@ -98,7 +98,7 @@ class ReadTroubles:
 
 
 class PartitionReads:
-    """What readers ask of a `PartitionLog`; all of it is safe from any thread."""
+    """Reads of a `PartitionLog`; all of them are safe from any thread."""
 
     __slots__ = (
         "_lock",
@@ -132,14 +132,14 @@ class PartitionReads:
         self.last_time_ms = 0
         """Append time of the newest message published."""
         self.applied_time_ms = 0
-        """The same of those applied."""
+        """Append time of the newest message applied."""
         self.applied_ordinal = 0
         self.applied_position = 0
         self.end_ordinal = 0
         self.end_position = 0
         self.tail: list[Run] = []
         self.closing = False
-        """Whether the next messages applied begin a segment."""
+        """True if the next messages applied begin a segment."""
         self.problem: str | None = None
         """Why nothing of the partition on disk can be used until it is repaired."""
         self.damage: str | None = None
@@ -169,11 +169,11 @@ class PartitionReads:
         return segments if not segments or segments[-1].records else segments[:-1]
 
     def in_memory(self, offset: int) -> bool:
-        """Whether a read from `offset` needs no disk."""
+        """True if a read from `offset` needs no disk."""
         return to_ordinal(offset) >= self.applied_ordinal
 
     def extent(self) -> Extent:
-        """Where the partition begins and ends now."""
+        """The start and end of the partition now."""
         with self._lock:
             return Extent(
                 to_offset(self.first_ordinal), to_offset(self.end_ordinal), self.first_position, self.end_position
@@ -294,7 +294,7 @@ class PartitionReads:
     def _read_segments(
         self, reader: SegmentReader, snapshot: _Snapshot, selector: Selector
     ) -> tuple[list[bytes], Selector]:
-        """What `selector` takes from the first segment that has something for it."""
+        """Return the records that `selector` takes from the first segment that has any for it."""
         self._check_whole()
         parts: list[bytes] = []
         stop = min(selector.stop, snapshot.applied.ordinal)
@@ -324,7 +324,7 @@ class PartitionReads:
         )
 
     def _snapshot(self, ordinal: int, max_bytes: int) -> _Snapshot:
-        """As of now, with runs of about `max_bytes` from message `ordinal` on if they are in memory."""
+        """Return the present state, with runs of about `max_bytes` from message `ordinal` on if they are in memory."""
         with self._lock:
             segments = self._filled
             return _Snapshot(
@@ -359,7 +359,7 @@ class PartitionReads:
         return Stretch((self.topic, self.partition_id), segment, segment.records, end)
 
     def pieces(self, reader: SegmentReader) -> list[Piece]:
-        """What retention asks of each segment, the oldest first; may read the disk. Raises as `read`."""
+        """Return what retention needs of each segment, the oldest first; may read the disk. Raises as `read`."""
         snapshot = self._snapshot(0, 0)
         pieces = []
         for at, segment in enumerate(snapshot.segments):
@@ -375,7 +375,7 @@ class PartitionReads:
 
 
 def _read_runs(runs: Sequence[Run], selector: Selector) -> list[bytes]:
-    """What `selector` takes from runs in memory."""
+    """Return the records that `selector` takes from runs in memory."""
     parts: list[bytes] = []
     for run in runs:
         if selector.done or selector.ordinal >= selector.stop:

@@ -25,7 +25,7 @@ _SMALLEST_BYTES: Final = MIB
 
 
 class Piece(NamedTuple):
-    """What is asked about a segment: bytes of its messages, and when its first and its last one came."""
+    """The facts about a segment: bytes of its messages, and the times of its first and its last one."""
 
     size_bytes: int
     first_time_ms: int
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
 
 class Roll(NamedTuple):
-    """When a segment is followed by another: before the record that would make it larger, or that came so much later
+    """The bounds of a segment: another begins before the record that would exceed its size, or that came so much later
     than its first one."""
 
     size_bytes: int
@@ -82,7 +82,7 @@ NOTHING_RETAINED: Final = Retained(0, 0, 0)
 
 
 def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
-    """How many of a partition's segments, counted from the oldest, are to go.
+    """Count the segments of a partition, from the oldest on, that have expired.
 
     Args:
         pieces: all segments, the oldest first.
@@ -146,8 +146,10 @@ def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s:
 
 
 def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:
-    """When the newest message of each segment came. A time in the future is wrong and tells nothing; that segment is
-    no younger than the one behind it."""
+    """Return the time of each segment's newest message.
+
+    A time in the future is wrong and means nothing; that segment is no younger than the one behind it.
+    """
     found: list[int] = []
     behind_ms = now_ms
     for piece in reversed(pieces):
@@ -157,7 +159,7 @@ def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:
 
 
 def roll_at(policy: RetentionPolicy | None, segment_bytes: int) -> Roll:
-    """When segments of a partition are closed: at a tenth of what is kept, and never larger than `segment_bytes`."""
+    """Return the bounds of a partition's segments: a tenth of what is kept, and never larger than `segment_bytes`."""
     age_s, size_bytes = (None, None) if policy is None else policy
     return Roll(
         segment_bytes if size_bytes is None else min(segment_bytes, max(_SMALLEST_BYTES, size_bytes // _PARTS)),

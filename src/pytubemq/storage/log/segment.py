@@ -31,13 +31,13 @@ class Segment:
     base_position: int
     records: int = 0
     first_time_ms: int | None = None
-    """When its first message came, as far as the thread that applies had to know."""
+    """The time of its first message, as far as the thread that applies had to know."""
     times_ms: tuple[int, int] | None = None
-    """When the first and the last message came, as of the last pass of retention; None: not looked up yet."""
+    """The times of the first and the last message, as of the last pass of retention; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
     """Messages before which readers stood lately, and the numbers of the records that begin with them."""
     damaged: bool = False
-    """Whether damage was met in it: then every record is checked when it is read, and nothing is added."""
+    """True if damage was met in it: then every record is checked when it is read, and nothing is added."""
 
     @property
     def log_name(self) -> str:
@@ -46,7 +46,7 @@ class Segment:
 
     @property
     def index_name(self) -> str:
-        """The same of the file with the index entries."""
+        """The name of the file with the index entries."""
         return f"{self.directory}/{self.base_ordinal:020d}.index"
 
     @property
@@ -68,7 +68,7 @@ class Segment:
         return HEADER_BYTES + records * INDEX_BYTES
 
     def begun_ms(self, files: FileCache) -> int | None:
-        """When its first message came; None if its index does not tell or cannot be read. Raises as `borrow`."""
+        """Return the time of its first message; None if its index has none or cannot be read. Raises as `borrow`."""
         if self.first_time_ms is None:
             entry = None
             with files.borrow(self.index_name) as file, suppress(OSError):

@@ -54,9 +54,9 @@ _MOST_ENTRIES: Final = 4096
 """Index entries read at a time: 192 KiB."""
 _CHECKED_BYTES: Final = INDEX_BYTES - 4
 _PROOF = Struct("<QQ8xII8xHHI")
-"""Of an index entry: position, first ordinal, size, messages, kind, 0, self check."""
+"""The parts of an index entry: position, first ordinal, size, messages, kind, 0, self check."""
 _RECORDS = Struct("<Q16xI8xIH6x")
-"""Of an index entry: position, size, check of the record, kind."""
+"""The parts of an index entry: position, size, check of the record, kind."""
 _GAP_BYTES: Final = 64 * 1024
 """Unwanted bytes between two ranges that are read along rather than skipped by another call."""
 _SPAN_BYTES: Final = 4 * MIB
@@ -71,8 +71,8 @@ class SegmentReader:
     Args:
         check: whether each record's check is computed when it is read.
         check_packs: whether that is done at least where packs are read.
-        on_damage: told of a segment whose index was repaired: what was lost, the reason being its record or its index,
-            and how many entries were built anew. It may be told again of the same.
+        on_damage: called with a segment whose index was repaired: what was lost, the reason being its record or its
+            index, and how many entries were built anew. It may be called again with the same.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SegmentReader:
         self._repaired: OrderedDict[Segment, RepairedIndex] = OrderedDict()
 
     def read(self, stretch: Stretch, selector: Selector) -> tuple[list[bytes], Selector]:
-        """What `selector` takes from its next message on, and the selector as it then is; it stops within the stretch.
+        """Return what `selector` takes from its next message on, and the selector after it; stops within the stretch.
 
         Raises:
             StorageError: a file cannot be read. LostFileError: it cannot be opened. NotOpenedError: no handle now.
@@ -125,7 +125,7 @@ class SegmentReader:
         return self._look(stretch, look)
 
     def times(self, stretch: Stretch) -> tuple[int, int]:
-        """When the first and the last message of a stretch that is not empty came, ms. Raises as `read`."""
+        """Return the times of the first and the last message of a stretch that is not empty, ms. Raises as `read`."""
         return self._look(
             stretch,
             lambda view: (
@@ -195,7 +195,7 @@ class _Reading:
         )
 
     def _checks(self, index: bytes) -> bool:
-        """Whether the records of a piece of the index are checked."""
+        """True if the records of a piece of the index are checked."""
         reader = self._reader
         return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
 
@@ -266,7 +266,7 @@ class _Reading:
             raise _unreadable(self._segment.log_path, error) from error
 
     def _wanted(self, selector: Selector) -> int:
-        """How many index entries the selector probably needs, going by the segment's averages."""
+        """Estimate the index entries that the selector needs, by the segment's averages."""
         stretch = self._stretch
         size, messages = (
             stretch.end.position - self._segment.base_position,

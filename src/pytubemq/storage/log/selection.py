@@ -1,4 +1,4 @@
-"""Which records a read takes: decided on index bytes alone, without I/O.
+"""The selection of records that a read takes: decided on index bytes alone, without I/O.
 
 The invariant: a selection never skips a message that matches and lies below its `ordinal`, but for those lost in
 holes, which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind
@@ -16,11 +16,11 @@ from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, index_end, index_ordinal, index_position
 
 _KIND_AT: Final = 40
-"""Of the byte in an index entry that tells the kind; the second one of the two is always 0."""
+"""The byte in an index entry that has the kind; the second one of the two is always 0."""
 _SCANNED = Struct("<QQ8xIIi4xH6x")
-"""Of an index entry: position, first ordinal, size, count, filter code, kind."""
+"""The parts of an index entry: position, first ordinal, size, count, filter code, kind."""
 _END = Struct("<QQ8xII")
-"""Of an index entry: position, first ordinal, size, count."""
+"""The parts of an index entry: position, first ordinal, size, count."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Slice:
     payload_bytes: int
     remaining_bytes: int
     packs: bool = False
-    """Whether a pack is inside."""
+    """True if there is a pack among them."""
     skipped: int = 0
     """Messages in [start_offset, next_offset) that are lost to damage."""
 
@@ -77,7 +77,7 @@ class Selector:
         return ranges
 
     def fitting(self, index: bytes) -> int:
-        """How many of the next entries can be taken as one stretch, by positions and ordinals that are not checked;
+        """Count the next entries that can be taken as one stretch, by positions and ordinals that are not checked;
         changes nothing. For a selection without codes, and entries without a hole."""
         room = len(index) // INDEX_BYTES
         end, _ = index_end(index)
@@ -144,12 +144,12 @@ class Selector:
 
 
 def has_hole(index: bytes) -> bool:
-    """Whether an entry says that it is a hole; unchecked."""
+    """True if an entry says that it is a hole; unchecked."""
     return RecordKind.HOLE in index[_KIND_AT::INDEX_BYTES]
 
 
 def has_pack(index: bytes) -> bool:
-    """Whether an entry says that it is a pack; unchecked."""
+    """True if an entry says that it is a pack; unchecked."""
     return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
 
 

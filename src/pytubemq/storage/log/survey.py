@@ -1,4 +1,4 @@
-"""What lies on disk of each partition, held against what a checkpoint says of it.
+"""The files of each partition, compared with a checkpoint.
 
 The invariant: nothing is changed, and whatever is wrong with a partition's files is said of that partition alone. Only
 want of handles, and files of another version, concern the whole.
@@ -55,7 +55,7 @@ class FoundLog:
     """Index files that are missing while their logs exist."""
 
     def trouble(self, what: str) -> None:
-        """Take note of a problem; the first one is told."""
+        """Record a problem; the first one is reported."""
         self.problem = self.problem or what
 
 

@@ -6,7 +6,7 @@ from pytubemq.errors import Code, NotFoundError
 
 
 def dangling(topic: str, broker_id: int) -> NotFoundError:
-    """For a topic on a Broker of which one is not there."""
+    """Return the error for a topic on a Broker of which one does not exist."""
     return NotFoundError(
         f"topic {topic} cannot be on broker {broker_id}: the topic or the Broker is not known",
         hint="add the Broker and the topic first, and take a topic from its Brokers before it or they are deleted",

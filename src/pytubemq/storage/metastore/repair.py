@@ -33,7 +33,7 @@ _NO_TOPICS: Final = (
     "the record of cluster",
     COUNT_OF_RECORDS,
 )
-"""How the names of damaged records begin that concern no topic."""
+"""Beginnings of the names of damaged records that concern no topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 LAYOUT_WITH_CHECKS: Final = 4
 COUNT_OF_RECORDS: Final = "the count of its records"
-"""What is named where every record is sound and their number or sum is not the one that was written."""
+"""The name for damage where every record is sound and their number or sum is not the one that was written."""
 REPAIR_HINT: Final = (
     "put a copy of the directory in its place, or keep what is sound with `pytubemq store metadata {} --repair --yes`: "
     "Brokers keep their topics, `pytubemq cluster adopt` then takes over what is missing"

@@ -1,4 +1,4 @@
-"""How a record lies in a row: its fields as columns, one level deep, under the names they have in the record.
+"""A record as a row: its fields as columns, one level deep, under the names they have in the record.
 
 The invariant: `record_of(kind, row_of(record)) == record`. The columns here and those of the newest migration are
 the same; the conformance suite holds them together.
@@ -46,7 +46,7 @@ _BOOLEANS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where the records of a kind lie. `key` names the columns of its key; none: there is one row with id 1."""
+    """The table of the records of a kind. `key` names the columns of its key; none: there is one row with id 1."""
 
     name: str
     kind: type[Any]
@@ -74,7 +74,7 @@ TABLE_OF: dict[type[Any], Table] = {table.kind: table for table in TABLES}
 
 
 def key_of(record: Record) -> tuple[Any, ...]:
-    """What identifies a record among those of its kind."""
+    """Return the key of a record among those of its kind."""
     return tuple(getattr(record, name) for name in TABLE_OF[type(record)].key)
 
 

@@ -43,27 +43,27 @@ _PARTITION_BYTES: Final = 16 * 1024
 _LEAST_BYTES: Final = 8 * MIB
 _MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
 _MEANWHILE_BYTES: Final = 16 * MIB
-"""When so much came while a round is going on, what is large of it is written first."""
+"""Bytes that may come while a round is under way; with more, large ones are written first."""
 _LARGE_BYTES: Final = 256 * 1024
-"""Of one partition."""
+"""Bytes of one partition that are large in this sense."""
 _RUN_COST_BYTES: Final = 768
-"""What a run takes of memory beside its messages, about."""
+"""The estimated memory of a run beside its messages."""
 
 
 @dataclass(slots=True, eq=False)
 class _Owed:
-    """What a partition has that is not in its log yet, or has just been written there."""
+    """The messages of a partition that are not in its log yet, or have just been written there."""
 
     end: int
     """Up to this message."""
     size_bytes: int
     runs: int
     is_held: bool = False
-    """Whether it cannot be written for now: then nobody waits for it."""
+    """True if it cannot be written for now: then nobody waits for it."""
 
     @property
     def cost_bytes(self) -> int:
-        """What it takes of memory."""
+        """Its size in memory."""
         return self.size_bytes + _RUN_COST_BYTES * self.runs
 
     def add(self, newer: _Owed) -> None:
@@ -74,7 +74,7 @@ class _Owed:
 
 
 class Applier:
-    """What is published and not yet in the logs, and the checkpoint behind it.
+    """The messages that are published and not yet in the logs, and the checkpoint behind them.
 
     `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
     with the store's lock held.
@@ -111,29 +111,29 @@ class Applier:
         self._segment_bytes = segment_bytes
         self._retention = retention
         self._last_roll: tuple[RetentionPolicy | None, Roll] = None, roll_at(None, segment_bytes)
-        """Of the topic that was written last: others mostly have the same."""
+        """Policy and bounds of the topic that was written last: others mostly have the same."""
         self._checkpoints = Checkpoints(
             disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
             size_bytes=checkpoint_bytes, replay_s=replay_s, whole_disk_from=whole_disk_from, last=checkpoint,
             damaged=damaged,
         )  # fmt: skip
         self._owed: dict[PartitionKey, _Owed] = {}
-        """What was published since the round under way began."""
+        """Messages published since the round under way began."""
         self._newest: Place | None = None
         """Behind what was published last, if that was since then."""
         self._meanwhile_bytes = 0
-        """What was published since then, or since it was looked at last."""
+        """Bytes published since then, or since it was looked at last."""
         self._round: dict[PartitionKey, _Owed] = {}
-        """What the round under way has still to write."""
+        """Messages that the round under way has still to write."""
         self._queued_bytes = 0
-        """What both of these have to write."""
+        """Bytes that both of these have to write."""
         self._unusable = dict.fromkeys(damaged)
         """Partitions of which the files cannot be used, the one first that is to be looked at next."""
         self._stuck: dict[PartitionKey, _Owed] = {}
-        """Those of them that cannot even begin another segment: what was published of these is nowhere but in memory
+        """Those of them that cannot even begin another segment: their published messages are nowhere but in memory
         and in the journal."""
         self._behind_stuck: Place | None = None
-        """What is reached as soon as nothing is stuck."""
+        """The position that is reached as soon as nothing is stuck."""
         self._reached: Place | None = None
         """Up to where all is in the logs, if that is more than when the last checkpoint was made."""
         self.unapplied_bytes = 0
@@ -141,7 +141,7 @@ class Applier:
 
     @property
     def checkpoints(self) -> int:
-        """How many were made."""
+        """The number of checkpoints written."""
         return self._checkpoints.made
 
     @property

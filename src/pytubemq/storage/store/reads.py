@@ -38,7 +38,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 MOST_REPORTED: Final = 20
-"""Places with damage that are told one by one, of those met at a time."""
+"""Damages that are logged one by one, of those found at a time."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class StoreStats:
 
 
 class StoreReads:
-    """What readers ask of a `BrokerStore`."""
+    """Reads of a `BrokerStore`."""
 
     def __init__(
         self, disk: Disk, *, max_open_files: int, check_on_read: bool, check_packs_on_read: bool = False
@@ -79,9 +79,9 @@ class StoreReads:
         self._files = FileCache(disk, limit=max_open_files)
         self._fences = Fences()
         self._lost_places = 0
-        """How often messages were found lost by a damaged journal."""
+        """The times that messages were found lost by a damaged journal."""
         self._lost_messages = 0
-        """How many these are."""
+        """The number of these messages."""
         self._reader = SegmentReader(
             self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
         )
@@ -92,11 +92,12 @@ class StoreReads:
         return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
 
     def extent(self, topic: str, partition_id: int) -> Extent:
-        """The same with the positions in the partition's bytes. NotFoundError if unknown."""
+        """Return start and end with the positions in the partition's bytes. NotFoundError if unknown."""
         return self._log(topic, partition_id).extent()
 
     def position_of(self, topic: str, partition_id: int, offset: int) -> int:
-        """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
+        """Return the position of the message at `offset` in the partition's bytes; its nearest end outside. May read
+        the disk.
 
         Raises:
             NotFoundError: no such partition. CorruptError, StorageError: as `read`.
@@ -108,7 +109,7 @@ class StoreReads:
         return sorted(self._partitions)
 
     def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
-        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
+        """True if `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
 
         If `apply` gets in between, the read finds the same bytes in files just written, so in the system's cache.
         """
@@ -157,7 +158,7 @@ class StoreReads:
         return self._ask(topic, partition_id, lambda log: log.offset_at(self._reader, time_ms))
 
     def _ask(self, topic: str, partition_id: int, question: Callable[[PartitionLog], T]) -> T:
-        """Ask a partition what it may have to read the disk for; its trouble is told as `read` says."""
+        """Ask a partition what it may have to read the disk for; its errors are raised as `read` says."""
         log = self._log(topic, partition_id)
         try:
             return question(log)
@@ -173,7 +174,7 @@ class StoreReads:
             ) from error
 
     def fences(self) -> list[Fence]:
-        """What is known to be lost to damage and is skipped by readers, by topic, partition and offset."""
+        """Return the messages known to be lost to damage, which readers skip, by topic, partition and offset."""
         return self._fences.all()
 
     def partition_problem(self, topic: str, partition_id: int) -> str | None:
@@ -181,7 +182,7 @@ class StoreReads:
         return self._log(topic, partition_id).trouble
 
     def doubt(self, topic: str, partition_id: int, offset: int) -> None:
-        """What was read around `offset` makes no sense: from now on the records of its file are checked when they are
+        """Distrust what was read around `offset`: from now on the records of its file are checked when they are
         read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to begin or to end: at an offset, or at the first message that came at a time or later."""
+    """A start or an end: an offset, or the first message that came at a time or later."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -48,7 +48,7 @@ class Exported(NamedTuple):
     body: bytes
 
     def as_json(self) -> dict[str, Any]:
-        """As an object for JSON: the body as text if it is UTF-8, else as Base64 in `body_base64`."""
+        """Return an object for JSON: the body as text if it is UTF-8, else as Base64 in `body_base64`."""
         row = {
             "topic": self.topic,
             "partition": self.partition_id,
@@ -67,7 +67,7 @@ class Exported(NamedTuple):
 
 @dataclass(slots=True)
 class ExportCount:
-    """How far an export is."""
+    """The progress of an export."""
 
     messages: int = 0
     lost: int = 0

@@ -1,4 +1,4 @@
-"""What lies in a Broker's directory, told without changing anything; a Broker may run there meanwhile.
+"""The content of a Broker's directory, read without changing anything; a Broker may run there meanwhile.
 
 The invariant: what is said of partitions is what a Broker would find on opening the store as it lies there now.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.tools.read.files import StoreFile
 
 _HEAD_BYTES = 64
-"""Of a body that are shown."""
+"""Bytes of a body that are shown."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Inspected:
     producers: list[dict[str, Any]] = field(default_factory=list)
     fences: list[dict[str, Any]] = field(default_factory=list)
     kept: list[dict[str, Any]] = field(default_factory=list)
-    """What recoveries and repairs left in the directory, and what to do with it."""
+    """Files that recoveries and repairs left in the directory, and what to do with them."""
 
 
 def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = None) -> Inspected:

@@ -1,4 +1,4 @@
-"""Makes a damaged store one that a Broker opens: what can be proven stays, what is lost is fenced off and told.
+"""Repair of a damaged store, so that a Broker opens it: what is proven stays, what is lost is fenced off and listed.
 
 The invariants: every file that is changed or removed is copied beside the store before; what is said beforehand is what
 is done, because it is found out by doing it in memory; the new state counts with one checkpoint.
@@ -57,7 +57,7 @@ _LOST_POSITIONS: Final = (
 
 @dataclass(slots=True)
 class Plan:
-    """What a repair does; empty if there is nothing to do."""
+    """The actions of a repair; empty if there is nothing to do."""
 
     before: Verified
     done: list[str] = field(default_factory=list)
@@ -70,11 +70,13 @@ class Plan:
     report: Path | None = None
     """The file that says so after the repair, too; health names it until it is removed."""
     after: Verified | None = None
-    """What `verify` says of the result."""
+    """The findings of `verify` in the result."""
 
 
 def plan(root: Path, *, progress: Callable[[int, int], None] | None = None, beside: Decoders | None = None) -> Plan:
-    """What `repair` would do; changes nothing. `beside`: how the Broker's other files are read, if they are.
+    """Return the actions that `repair` would take; changes nothing.
+
+    `beside`: the decoders of the Broker's other files, if they are read.
 
     Raises:
         StorageError: no store, or a file is in the way. DirectoryLockedError: a Broker runs there. NewerVersionError,
@@ -243,7 +245,7 @@ def _make_lost_files(
 
 
 def _still_lost(fences: Sequence[Fence], back: Mapping[PartitionKey, Sequence[tuple[int, int]]]) -> Iterator[Fence]:
-    """What was known to be lost, without the messages that are there again."""
+    """Return the losses known before, without the messages that are there again."""
     for fence in fences:
         yield from without([fence], back.get((fence.topic, fence.partition_id), ()))
 
@@ -267,12 +269,14 @@ def _rebuilt(
     if disk.exists(root / NAME):
         file = disk.open(root / NAME)
         try:
-            told = salvage_checkpoint(read_exactly(file, file.size(), 0), ends)
+            rescued = salvage_checkpoint(read_exactly(file, file.size(), 0), ends)
         finally:
             file.close()
-        checkpoint.confirmed = told.confirmed
-        checkpoint.ends = told.ends | ends
-        say(f"{root / NAME}: {len(told.confirmed)} positions of groups were taken from it, though it fails its check")
+        checkpoint.confirmed = rescued.confirmed
+        checkpoint.ends = rescued.ends | ends
+        say(
+            f"{root / NAME}: {len(rescued.confirmed)} positions of groups were taken from it, though it fails its check"
+        )
     else:
         say(f"{root / NAME}: it is missing; only the positions of groups in the journal are known")
     return checkpoint

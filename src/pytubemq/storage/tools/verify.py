@@ -1,7 +1,7 @@
 """Reads a whole store and says what is wrong with it; changes nothing.
 
 The invariant: every byte of every file of the store goes through its check, unless nobody needs it: the lock, what a
-log or index holds beyond the end that the checkpoint tells, and the bytes of holes. Files beside it are read as the
+log or index holds beyond the checkpoint's end, and the bytes of holes. Files beside it are read as the
 caller says; one that nobody can read is named.
 """
 
@@ -42,7 +42,7 @@ MAX_FINDINGS: Final = 10_000
 
 @dataclass(slots=True)
 class Verified:
-    """What was read, and everything that was found."""
+    """The result of a check: what was read, and everything that was found."""
 
     partitions: int = 0
     journal_files: int = 0
@@ -53,16 +53,16 @@ class Verified:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing needs a repair."""
+        """True if nothing needs a repair."""
         return not self.count(Severity.DAMAGE)
 
     @property
     def unlisted(self) -> int:
-        """How many findings there are beyond those listed."""
+        """The number of findings beyond those listed."""
         return sum(self._counts.values()) - len(self.findings)
 
     def count(self, severity: Severity) -> int:
-        """How many findings are of that kind, listed or not."""
+        """Return the number of findings of that kind, listed or not."""
         return self._counts.get(severity, 0)
 
     def take(self, findings: Iterable[Finding]) -> None:
@@ -84,7 +84,7 @@ def verify(
 
     Args:
         topic: only this one's logs and messages; journal blocks and checkpoint are checked all the same.
-        progress: told of bytes read and bytes there.
+        progress: called with bytes read and bytes there.
         beside: how the Broker's other files are read; None: they are left out.
 
     Raises:
@@ -102,12 +102,12 @@ def verify(
 def verify_files(
     disk: Disk, root: Path, *, topic: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Verified:
-    """The same for a directory that the caller holds."""
+    """Verify a directory that the caller holds."""
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     total = sum(file.size_bytes for file in journals) + sum(found.size_bytes for found in partitions)
     result = Verified(journal_files=len(journals))
 
-    def told(size: int) -> None:
+    def count_read(size: int) -> None:
         result.read_bytes += size
         if progress is not None:
             progress(result.read_bytes, max(total, result.read_bytes))
@@ -117,16 +117,16 @@ def verify_files(
     if findings and journals:  # how far the logs count is not known
         checkpoint.journal = journals[0].number
         checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
-    result.take(check_journal(disk, root, journals, checkpoint, told, topic=topic, ends_known=not findings))
+    result.take(check_journal(disk, root, journals, checkpoint, count_read, topic=topic, ends_known=not findings))
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     for key, end in sorted(checkpoint.ends.items()):
         if topic in (None, key[0]):
             result.partitions += 1
-            result.take(_check_known(disk, root, by_key.pop(key, None), key, end, told))
+            result.take(_check_known(disk, root, by_key.pop(key, None), key, end, count_read))
     if not findings:
         for found in by_key.values():
-            result.take(check_partition(disk, found, LogEnd(0, 0), told))
-    _tell_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
+            result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
+    _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
     fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
     for fence in checkpoint.fences:
         place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
@@ -147,7 +147,7 @@ def verify_files(
     return result
 
 
-def _tell_copies(
+def _report_copies(
     disk: Disk,
     root: Path,
     result: Verified,
@@ -182,7 +182,7 @@ def _tell_copies(
 
 
 def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
-    """How many of its messages are in one of the stretches, which do not overlap."""
+    """Count its messages in the stretches, which do not overlap."""
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
     return sum(max(0, min(end, high) - max(begin, low)) for low, high in stretches)
 

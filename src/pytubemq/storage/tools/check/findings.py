@@ -1,6 +1,6 @@
-"""What a check of a store found: one place, and what it means.
+"""The findings of a check of a store: one file each, and its consequence.
 
-The invariant: a finding names its file; what is lost with it is told in offsets wherever that is known.
+The invariant: a finding names its file; what is lost with it is reported in offsets wherever that is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Severity(Enum):
-    """What a finding means for who uses the store."""
+    """The consequence of a finding for users of the store."""
 
     DAMAGE = "damage"
     """Something is lost, or would be refused or skipped, unless it is repaired."""
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def messages(self) -> int:
-        """How many messages it concerns, as far as that is known."""
+        """The number of messages it concerns, as far as that is known."""
         if self.from_offset is None or self.to_offset is None:
             return 0
         return (self.to_offset - self.from_offset) // OFFSET_UNIT

@@ -1,7 +1,7 @@
 """Checks the journal: every file, every block and every message in it, and that it goes on where the logs end.
 
 The invariant: all bytes of all journal files are looked at. Behind the checkpoint everything counts; before it nothing
-is needed any more, so damage there is told and is harmless.
+is needed any more, so damage there is reported and is harmless.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_journal(
 
     Args:
         topic: limits what is said of messages, not of blocks.
-        ends_known: whether the checkpoint tells where the logs end.
+        ends_known: True if the checkpoint has the ends of the logs.
     """
     check = _Check(disk, checkpoint, progress, topic, ends_known=ends_known)
     numbers = {file.number for file in files}

@@ -1,7 +1,7 @@
 """Checks one partition's logs and indexes against each other and against what the checkpoint says of them.
 
 The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what
-lies beyond the end that the checkpoint tells is nobody's, and not looked at.
+lies beyond the checkpoint's end is nobody's, and not looked at.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENTRIES: Final = 4096
 def check_partition(
     disk: Disk, found: PartitionFiles, end: LogEnd, progress: Callable[[int], None]
 ) -> Iterator[Finding]:
-    """Everything that is wrong with a partition's files; `progress` is told of bytes as they are read."""
+    """Everything that is wrong with a partition's files; `progress` is called with bytes as they are read."""
     here = Border(end.first_ordinal, end.first_position)
     kept = []
     for segment in found.segments:
@@ -111,7 +111,7 @@ class _Walk:
         self._progress = progress
         self._here: Border | None = begin
         self._known = begin
-        """How far the entries were sound."""
+        """The end of the sound entries."""
         self._time_ms = 0
         self._window = b""
         self._window_at = 0

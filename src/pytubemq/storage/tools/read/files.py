@@ -1,7 +1,7 @@
 """The files of a store as they lie there: names, sizes and headers, whatever state they are in.
 
 The invariant: nothing is changed, and nothing but a file of another version is refused: what is damaged or missing is
-told as such.
+reported as such.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SegmentFiles:
 
     @property
     def base_position(self) -> int | None:
-        """What the headers say, the log's before the index's; None if neither can be read."""
+        """The position in the headers, the log's before the index's; None if neither can be read."""
         for file in (self.log, self.index):
             if file is not None and file.header is not None:
                 return file.header.base
@@ -54,7 +54,7 @@ class SegmentFiles:
 
     @property
     def held_records(self) -> int:
-        """How many whole index entries the file has room for."""
+        """The number of whole index entries that the file has room for."""
         return 0 if self.index is None else max(0, (self.index.size_bytes - HEADER_BYTES) // INDEX_BYTES)
 
 
@@ -112,7 +112,7 @@ def find_partition(disk: Disk, directory: Path, topic: str, partition_id: int) -
 
 
 def begin_of(segment: SegmentFiles, otherwise: Border) -> Border:
-    """Where a segment begins; `otherwise` tells the position where no header does."""
+    """Return the start of a segment; `otherwise` has the position where no header does."""
     position = segment.base_position
     return Border(segment.base_ordinal, otherwise.position if position is None else position)
 

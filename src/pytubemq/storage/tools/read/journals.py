@@ -32,7 +32,7 @@ class JournalsAtHand:
     unbroken_from: int
 
     def is_certain(self, at: int) -> bool:
-        """Whether all journal files since number `at` of the list are there, too."""
+        """True if all journal files since number `at` of the list are there, too."""
         return self.files[at].number >= self.unbroken_from
 
 
@@ -42,7 +42,7 @@ def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> Journa
     for name in sorted(disk.listdir(root)):
         if not _ASIDE.fullmatch(name):
             continue
-        # Not every repair has journal files to put aside; and of those of another version nothing can be told.
+        # Not every repair has journal files to put aside; and of those of another version nothing is known.
         with suppress(FileNotFoundError, NotADirectoryError, StorageError):
             for file in find_journals(disk, root / name):
                 found.setdefault(_identity(file), (file.number, 0, file))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Content:
-    """What lies on the disk up to `kept` bytes, and what was written behind it."""
+    """A file's content: on the disk up to `kept` bytes, then what was written after them."""
 
     base: Path | None
     kept: int = 0

@@ -1,4 +1,4 @@
-"""What can be taken from a journal file or a checkpoint that failed its check, as far as it proves itself otherwise.
+"""Recovery of what a damaged journal file or checkpoint has that proves itself otherwise.
 
 The invariant: nothing is taken for a message unless its own check says so; a group's position is taken from a damaged
 checkpoint only if it makes sense, and is then said to be unproven.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _SALT_AT: Final = 40
 _CHECKED_AT: Final = 12
-"""Of a block: what its check covers begins here."""
+"""The offset in a block from which on its check counts."""
 
 
 def find_salt(file: DiskFile) -> int | None:
-    """The salt of a journal file whose header is damaged: as it stands there, or as its blocks' checks tell it."""
+    """The salt of a journal file whose header is damaged: as it stands there, or as its blocks' checks prove it."""
     size = file.size()
     if size <= HEADER_BYTES:
         return None
@@ -98,7 +98,7 @@ def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
 
 
 def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
-    """Positions and ends that a damaged checkpoint seems to tell, of topics that there are.
+    """Positions and ends that a damaged checkpoint seems to have, of topics that exist.
 
     Args:
         ends: how far the partitions with files reach.

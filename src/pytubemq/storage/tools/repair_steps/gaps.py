@@ -1,7 +1,7 @@
-"""Finds the messages of a partition that have no file any more, whose log is gone together with its index.
+"""Gaps of a partition: messages without a file, as a log is gone together with its index.
 
-The invariant: a gap lies between two borders that something tells: the checkpoint, a segment's header, or a sound entry
-of an index. Damage inside files that are there is no gap.
+The invariant: a gap lies between two borders that something proves: the checkpoint, a segment's header, or a sound
+entry of an index. Damage inside files that are there is no gap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Gap(NamedTuple):
     begin: Border
     end: Border
     last_ms: int | None = None
-    """When the newest of them came, where the checkpoint tells it."""
+    """The time of the newest of them, where the checkpoint has it."""
 
 
 def partitions_of(
@@ -57,7 +57,7 @@ def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:
 
 
 def _reach(disk: Disk, directory: Path, files: SegmentFiles, begin: Border, stop: Border) -> Border:
-    """How far a segment reaches that should end at `stop`."""
+    """Return the end of a segment that should end at `stop`."""
     if files.log is not None and files.log.size_bytes - HEADER_BYTES >= stop.position - begin.position:
         return stop
     if files.index is not None:

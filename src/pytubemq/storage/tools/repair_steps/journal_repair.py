@@ -65,7 +65,7 @@ class JournalTaker:
         self._files = FileCache(disk, limit=64)
         self._dirty = Dirty()
         self._waiting: dict[PartitionKey, int] = {}
-        """How far what was taken reaches."""
+        """The end of what was taken of each partition."""
         self._waiting_bytes = 0
         self._windows = Windows()
         self._windows.restore(checkpoint.windows)
@@ -158,7 +158,7 @@ class JournalTaker:
         checkpoint.next_sequence = max(checkpoint.next_sequence, block.head.sequence + 1)
 
     def _bad(self, file: StoreFile, opened: DiskFile, bad: BadBytes) -> None:
-        """Of a block that fails its check, what goes on where a partition ends is what it says it is."""
+        """Take from a block that fails its check what continues a partition at its end: that is proof enough."""
         taken = 0
         for run in runs_in(opened, bad):
             log = self._logs.get((run.topic, run.partition_id))

@@ -37,7 +37,7 @@ class _RunPlace(NamedTuple):
     """A run in the journal files at hand."""
 
     file: int
-    """Which of them."""
+    """The number of the file among them."""
     block: int
     """Byte at which its block begins."""
     key: PartitionKey
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
     first_ms: int
     last_ms: int
     is_certain: bool
-    """Whether all journal files since are at hand, so that a topic of the same name made later would show."""
+    """True if all journal files since are at hand, so that a topic of the same name created later would show."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +67,7 @@ class _Made:
     last_ms: int
 
     def takes(self, piece: Piece) -> bool:
-        """Whether a piece goes on in it: without a break, times rising, and no larger than a Broker makes it."""
+        """True if a piece continues in it: without a break, times rising, and no larger than a Broker makes it."""
         size = piece.end.position - self.segment.base_position
         return piece.begin == self.end and piece.first_ms >= self.last_ms and size <= _SEGMENT_BYTES
 
@@ -75,7 +75,7 @@ class _Made:
 def find_pieces(
     disk: Disk, journals: JournalsAtHand, gaps: Mapping[PartitionKey, Sequence[Gap]]
 ) -> dict[PartitionKey, list[Piece]]:
-    """What the journal files have of the messages in gaps, in order. Raises OSError."""
+    """Find the messages in gaps that the journal files have, in order. Raises OSError."""
     found: dict[PartitionKey, list[Piece]] = {key: [] for key, some in gaps.items() if some}
     reached: dict[PartitionKey, int] = {}
     for number, block in _blocks(disk, journals) if found else ():
@@ -170,7 +170,7 @@ def _pieces(run: Run, gap: Gap, place: _RunPlace, *, is_certain: bool) -> Iterat
 
 
 def _fitting(pieces: Sequence[Piece], gaps: Sequence[Gap]) -> list[Piece]:
-    """Those that agree with the borders of their gaps and with each other, the newest first to be believed."""
+    """Return pieces that agree with the borders of their gaps and with each other; the newest are believed first."""
     kept: list[Piece] = []
     for gap in reversed(gaps):
         right, is_proven = gap.end, False

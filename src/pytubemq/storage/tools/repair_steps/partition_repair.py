@@ -44,7 +44,7 @@ class RepairedPartition:
 
 
 def repair_partition(disk: Disk, found: PartitionFiles, end: LogEnd, say: Callable[[str], None]) -> RepairedPartition:
-    """Make a partition's files hold what `end` says; `say` is told of each thing done.
+    """Make a partition's files hold what `end` says; `say` is called with each thing done.
 
     Raises:
         OSError: some of it may be done; call again.
@@ -145,7 +145,7 @@ class _Repair:
             file.close()
 
     def _fill(self, begin: Border, end: Border) -> None:
-        """A segment that says of all its messages that they are lost."""
+        """Build a segment that marks all its messages as lost."""
         segment = Segment(self._found.directory, begin.ordinal, begin.position)
         index = b"".join(_holes(begin, end, self._time_ms))
         write_file(
@@ -185,7 +185,7 @@ class _Repair:
 
 
 def begin_of_segment(disk: Disk, segment: SegmentFiles) -> Border | None:
-    """Where a segment begins, by its headers or else by its first index entry; None if nothing tells."""
+    """Return the start of a segment, by its headers or else by its first index entry; None if neither has it."""
     if segment.base_position is not None:
         return Border(segment.base_ordinal, segment.base_position)
     if segment.index is None:
@@ -212,7 +212,7 @@ def kept_segments(disk: Disk, found: PartitionFiles, end: LogEnd) -> list[tuple[
 
 
 def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
-    """How far a partition's files reach when no checkpoint tells: to the last record that proves itself."""
+    """Return the end of a partition's files without a checkpoint: that of the last record that proves itself."""
     begins = [(segment, begin) for segment in found.segments if (begin := begin_of_segment(disk, segment)) is not None]
     if not begins:
         return LogEnd(0, 0)
@@ -259,7 +259,7 @@ def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
 
 
 def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tuple[Border, int]]:
-    """Where sound records end, and their time: by the index, and where that says nothing by the log."""
+    """Return the ends of sound records, and their time: by the index, and where that has none by the log."""
     known = Border(segment.base_ordinal, segment.base_position)
     data = b""
     if files.index is not None:
@@ -273,7 +273,7 @@ def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tu
         for at in range(len(data) // INDEX_BYTES)
         if (entry := decode_index_entry(data, at)) is not None and entry.position >= segment.base_position
     ]
-    if files.log is None:  # its records are lost, and the index tells how many they were
+    if files.log is None:  # its records are lost, and the index has their number
         yield from ((Border(entry.end_ordinal, entry.end_position), entry.append_time_ms) for entry in entries)
         return
     places = {entry.first_ordinal: entry.position for entry in entries}
