@@ -15,13 +15,13 @@ from pytubemq.pipelines.file.sink_table import sink_kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.pipelines.file.model import DeadLetter, Sink
+    from pytubemq.pipelines.file.model import Sink
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
 
 def target_of(
-    sink: Sink | DeadLetter,
+    sink: Sink,
     *,
     text_of: Callable[[str], str] = str,
     local: Callable[[str], str] = posixpath.normpath,
@@ -29,7 +29,7 @@ def target_of(
     """The place; None where several may write.
 
     Args:
-        sink: or the dead letters.
+        sink: or the dead letters, as one.
         text_of: gives a text without its references.
         local: gives the one form of a path of this machine.
     """
@@ -37,7 +37,9 @@ def target_of(
         return ("path", _path(text_of(sink.path), local))
     if sink_kind(sink.format).is_shared:
         return None
-    return ("table", text_of(sink.url or ""), text_of(sink.table).lower()) if sink.table else None
+    if sink.table:
+        return ("table", text_of(sink.url or ""), text_of(sink.table).lower())
+    return (sink.format, *(f"{key}={value}" for key, value in sorted(sink.more.items()))) if sink.more else None
 
 
 def _path(path: str, local: Callable[[str], str]) -> str:

@@ -237,7 +237,9 @@ def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep,
 
 
 def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> PlannedSink:
-    place = sink.path or " ".join(part for part in (sink.url, sink.table) if part) or sink.topic or "the terminal"
+    table = " ".join(part for part in (sink.url, sink.table) if part)
+    own = ", ".join(str(value) for value in sink.more.values())
+    place = sink.path or table or sink.topic or own or "the terminal"
     key = "url" if sink.url else "path"
     words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
     return PlannedSink(sink.name, sink.format, name, redacted(key, place), words, why, needs)

@@ -56,6 +56,8 @@ def _texts(path: str, section: Any) -> Iterator[tuple[str, str, str]]:
         value = getattr(section, name, None)
         if isinstance(value, str):
             yield f"{path}.{name}", name, value
+    for name, value in getattr(section, "more", {}).items():
+        yield f"{path}.{name}", name, str(value)
     yield from _options(f"{path}.options", section.options)
 
 

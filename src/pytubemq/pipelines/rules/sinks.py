@@ -55,7 +55,7 @@ def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Itera
     place = target_of(sink)
     for other, before in enumerate(pipeline.sinks[:index]):
         if place is not None and target_of(before) == place:
-            key = "path" if sink.path else "table"
+            key = next((key for key in ("path", "table", *sink.more) if sink.value(key)), "name")
             text = f"is where the sink {pipeline.sinks[other].name} writes"
             yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].{key}", text, "name another")
 
@@ -63,7 +63,7 @@ def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Itera
 def _letters(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """Dead letters in a sink's place."""
     letters = pipeline.dead_letter
-    place = target_of(letters) if letters is not None else None
+    place = target_of(letters.as_sink()) if letters is not None else None
     for sink in pipeline.sinks:
         if letters is not None and place is not None and target_of(sink) == place:
             text = f"is where the sink {sink.name} writes"

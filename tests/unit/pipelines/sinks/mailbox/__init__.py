@@ -1,0 +1,1 @@
+"""A kind of sink that the package does not have: what somebody writes who adds one."""
