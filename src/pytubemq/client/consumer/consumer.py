@@ -85,7 +85,7 @@ class Consumer(ConsumerBase):
             new.append(consumer)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_TRY_WAIT_S):
-                await asyncio.gather(*(consumer.tried.wait() for consumer in new))
+                await asyncio.gather(*(consumer.registration.tried.wait() for consumer in new))
         return tuple(sorted(consumer.partition for consumer in new))
 
     def _held_infos(self) -> Held:

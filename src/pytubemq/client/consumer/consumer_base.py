@@ -21,7 +21,7 @@ from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.session.events import Connected, Event, Lost, Rebalanced
 from pytubemq.client.session.flow_rules import FlowControl
 from pytubemq.client.session.membership import Membership
-from pytubemq.client.session.registration import UNREGISTER_TIMEOUT_S
+from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.client.session.tasks import Tasks
 from pytubemq.errors import (
     BadRequestError,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.client.options import ConnectOptions
 from pytubemq.client.session.cluster import Cluster, check
 from pytubemq.client.session.metadata import MetadataClient
-from pytubemq.client.session.registration import UNREGISTER_TIMEOUT_S
+from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.client.session.requests import DISCARD, REGISTER, UNREGISTER
 from pytubemq.errors import ClosedError, Code, CorruptError, TransportError, TubeError
 from pytubemq.wire.batch.fetch_batches import decode_get_message

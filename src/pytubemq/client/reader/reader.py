@@ -15,8 +15,8 @@ from pytubemq.client.option_arguments import takes
 from pytubemq.client.options import FetchOptions, ReaderOptions, ReadOptions
 from pytubemq.client.received.batch import ReadBatch
 from pytubemq.client.received.unpacker import Portions, Unpacked, Unpacker
+from pytubemq.client.session.call_with_retry import call_with_retry
 from pytubemq.client.session.cluster import Cluster, check
-from pytubemq.client.session.retry import call_with_retry
 from pytubemq.client.start_position import Start
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
 from pytubemq.model.offset import messages_between

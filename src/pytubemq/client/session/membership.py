@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client.session.events import Connected, Lost
-from pytubemq.core.retry import Backoff
+from pytubemq.client.session.registration_backoff import MASTER_BACKOFF
 from pytubemq.core.session import Action, Fact, Phase, fact_of, step
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S
@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 GOODBYE_TIMEOUT_S = 1.0
 HELD_S = 0.25
 """Seconds after which a response counts as held."""
-RETRY = Backoff(first_s=0.1, most_s=2.0)
 
 
 class LongPollPause:
@@ -119,7 +118,7 @@ class Membership:
     async def _turn(self) -> None:
         action = self._action
         if action in (Action.REGISTER_LATER, Action.HEARTBEAT_LATER):
-            await self._pause(RETRY.delay_s(self._attempt, self._cluster.rng))
+            await self._pause(MASTER_BACKOFF.delay_s(self._attempt, self._cluster.rng))
         try:
             if action in (Action.REGISTER, Action.REGISTER_LATER):
                 await self._role.register()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pytubemq.client.partition_state import PartitionLook
-from pytubemq.client.session.retry import call_with_retry
+from pytubemq.client.session.call_with_retry import call_with_retry
 from pytubemq.client.session.routes import RouteDiscovery, TopicRoutes, known_topics
 from pytubemq.core.reset_target import with_zone
 from pytubemq.errors import (

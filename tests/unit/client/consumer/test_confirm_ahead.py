@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Partition, Start, connect
-from pytubemq.client.consumer.fetch import Fetch
+from pytubemq.client.consumer.partition_fetcher import Fetch
 from pytubemq.client.options import FetchOptions
 from pytubemq.errors import Code, ConnectionLostError, NotAllowedError, RequestTimeoutError, StaleBatchError
 from pytubemq.testing.mock_broker import MockBroker
@@ -283,8 +283,8 @@ async def test_a_fetch_that_failed_before_anybody_waited_for_it_is_forgotten_wit
         (held,) = consumer._partitions.values()
         failed: asyncio.Future[Any] = loop.create_future()
         failed.set_exception(ConnectionLostError("the connection broke"))
-        held._fetch = Fetch(failed, FetchOptions(), True, loop.time())
-        held._forget_fetch()
+        held._fetcher.in_flight = Fetch(failed, FetchOptions(), True, loop.time())
+        held._fetcher.forget()
         del failed
         gc.collect()
     assert left == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Partition, Start, connect
-from pytubemq.client.session import retry
+from pytubemq.client.session import call_with_retry
 from pytubemq.errors import (
     ClosedError,
     ConfigError,
@@ -252,7 +252,7 @@ async def test_a_reader_and_a_look_up_show_the_visit_token_and_fetch_a_new_one_w
 
 
 async def test_a_reader_that_its_broker_does_not_admit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "BRIEF_S", 0.2)
+    monkeypatch.setattr(call_with_retry, "BRIEF_S", 0.2)
     async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
         mock.store("demo", *TEN)
         async with tube.reader(P0, end=280) as reader:

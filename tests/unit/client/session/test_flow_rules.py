@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Connected, Lost, Partition, Start, Throttled, connect
-from pytubemq.client.consumer import partition_consumer as partition_module
+from pytubemq.client.consumer import partition_registration
 from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, format_rules
 from pytubemq.errors import ConfigError
 from pytubemq.testing.mock_broker import MockBroker
@@ -280,7 +280,7 @@ async def test_a_send_of_many_carries_the_token_too(method: Method) -> None:
 
 @pytest.mark.parametrize("code", [403, 415])
 async def test_a_broker_that_goes_on_refusing_a_consumer_is_told_of(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_module, "BRIEF_S", 0.1)
+    monkeypatch.setattr(partition_registration, "BRIEF_S", 0.1)
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         mock.respond_fn(

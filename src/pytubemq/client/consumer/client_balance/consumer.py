@@ -19,7 +19,7 @@ from pytubemq.client.consumer.consumer_base import ConsumerBase
 from pytubemq.client.consumer.partition_consumer import PartitionConsumer
 from pytubemq.client.session.cluster import is_refusal
 from pytubemq.client.session.events import Rebalanced
-from pytubemq.client.session.registration import UNREGISTER_TIMEOUT_S
+from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.core.share import share_of
 from pytubemq.errors import BadRequestError, Code, ConfigError, TransportError, TubeError, refused
 from pytubemq.model.ids import Partition
@@ -207,10 +207,10 @@ class BalanceConsumer(ConsumerBase):
             partition: PartitionOffset(
                 consumer.marks.start if consumer.marks.confirmed is None else consumer.marks.confirmed,
                 consumer.marks.newest,
-                consumer.reported_ms,
+                consumer.marks.reported_ms,
             )
             for partition, consumer in sorted(self._partitions.items())
-            if consumer.reported_ms
+            if consumer.marks.reported_ms
         }
 
     # --- taking and leaving ---------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ class BalanceConsumer(ConsumerBase):
                 one
                 for one in closed
                 if self._partitions[one].registered
-                and max(since_s.get(one, before_s), self._partitions[one].registered_s) <= before_s
+                and max(since_s.get(one, before_s), self._partitions[one].registration.accepted_s) <= before_s
             ]
             await asyncio.gather(*(self.disconnect(one) for one in lost))
             await asyncio.sleep(CLOSED_CHECK_PERIOD_S)

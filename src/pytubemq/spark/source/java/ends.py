@@ -15,7 +15,7 @@ import random
 import threading
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.client.session.retry import call_with_retry
+from pytubemq.client.session.call_with_retry import call_with_retry
 from pytubemq.core.retry import BRIEF_S
 from pytubemq.errors import Code, ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
 from pytubemq.spark.source.java.access import access

@@ -1,4 +1,4 @@
-"""The registration of one partition at its Broker.
+"""Requests that register one partition at its Broker, and unregister it.
 
 The invariant: a Broker that may have a registration is told when it ends, also if its response never arrived; otherwise
 the group would stand still there until the lease is over.
@@ -26,8 +26,8 @@ UNREGISTER_TIMEOUT_S = 1.0
 """Timeout of an unregistration."""
 
 
-class Registration:
-    """Registers a consumer's partition at its Broker, and unregisters it."""
+class RegistrationRequests:
+    """The requests of one partition of a consumer."""
 
     def __init__(self, who: requests.Requester, partition: Partition) -> None:
         self._who = who
@@ -39,7 +39,7 @@ class Registration:
         self._reset_epoch: int | None = None
         """The epoch of the group here, as the last response said; None before the first."""
 
-    async def ask(
+    async def register(
         self, *, read_status: int, filters: Iterable[str], offset: int | None
     ) -> tuple[RpcConnection, RegisterResponseB2C]:
         """Register the partition; return the connection and the response.
@@ -52,7 +52,7 @@ class Registration:
             self._who, self._partition, read_status=read_status, filters=filters, offset=offset
         )
         self._held_before = self._may_be_held()
-        self._asked = asyncio.get_running_loop().create_task(self._tell(connection, request))
+        self._asked = asyncio.get_running_loop().create_task(self._send(connection, request))
         self._asked.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
         return connection, await asyncio.shield(self._asked)
 
@@ -62,7 +62,7 @@ class Registration:
         self._reset_epoch = max(epoch, known or 0)
         return known is not None and epoch > known
 
-    async def give_back(self, *, timeout_s: float) -> None:
+    async def unregister(self, *, timeout_s: float) -> None:
         """Unregister within `timeout_s`, confirming nothing. If that fails, the registration ends with its lease.
 
         A response that is due is awaited first, for half of that time: a Broker may handle two requests at once.
@@ -74,7 +74,7 @@ class Registration:
             async with asyncio.timeout(timeout_s):
                 await asyncio.wait([asked], timeout=timeout_s / 2)
                 if self._may_be_held():
-                    await self._tell(await self._connect(), requests.unregistration(self._who, self._partition))
+                    await self._send(await self._connect(), requests.unregistration(self._who, self._partition))
         asked.cancel()
         self._asked, self._held_before = None, False
 
@@ -94,7 +94,7 @@ class Registration:
         cluster = self._who.cluster
         return await cluster.pool.get(cluster.address_of(self._partition.broker_id))
 
-    async def _tell(self, connection: RpcConnection, request: RegisterRequestC2B) -> RegisterResponseB2C:
+    async def _send(self, connection: RpcConnection, request: RegisterRequestC2B) -> RegisterResponseB2C:
         return await self._who.cluster.ask_broker(
             connection, request, RegisterResponseB2C, Method.CONSUMER_REGISTER_C2B
         )
