@@ -47,25 +47,27 @@ class Format:
     inner: bool = True
 
 
-_CHARSET: Final = Option("charset", Takes.CHARSET, "UTF-8", "of the text; bytes that are not of it reject the record")
+_CHARSET: Final = Option(
+    "charset", Takes.CHARSET, "UTF-8", "the charset of the text; a record with other bytes is rejected"
+)
 _LINES: Final = Option(
-    "lineDelimiter", Takes.CHARACTER, None, "cuts a message into records; not set: a message is one record"
+    "lineDelimiter", Takes.CHARACTER, None, "divides a message into records; not set: a message is one record"
 )
 _NULL: Final = Option("nullLiteral", Takes.TEXT, None, "a field of exactly this text is null")
 _IGNORE_ERRORS: Final = Option(
     "ignoreErrors", Takes.FLAG, "false", "a field that does not fit its type is null, instead of rejecting its record"
 )
-_ZONE: Final = Option("timeZone", Takes.ZONE, "UTC", "of times that name no zone")
+_ZONE: Final = Option("timeZone", Takes.ZONE, "UTC", "the zone of times that name none")
 _TIME_FORMAT: Final = Option(
     "timestampFormat",
     Takes.TEXT,
     "iso",
-    "of times: iso (2024-01-31 10:00:00.5, T instead of the space, an offset or Z at the end), seconds, millis or"
-    " micros since 1970, or a pattern with % as strptime takes it",
+    "the format of times: iso (2024-01-31 10:00:00.5, T instead of the space, an offset or Z at the end), seconds,"
+    " millis or micros since 1970, or a pattern with % as strptime takes it",
 )
 _ESCAPE: Final = Option("escapeChar", Takes.CHARACTER, None, "takes the next character as it is")
 _QUOTE: Final = Option(
-    "quoteChar", Takes.CHARACTER, None, "around a field that holds delimiters; two of it inside are one"
+    "quoteChar", Takes.CHARACTER, None, "encloses a field that contains delimiters; two in a row inside mean one"
 )
 _MISSING: Final = Option(
     "failOnMissingField", Takes.FLAG, "false", "a record without one of the columns is rejected; else it is null there"
@@ -90,7 +92,7 @@ FORMATS: Final[Mapping[str, Format]] = {
             "csv",
             "fields by position",
             (
-                Option("fieldDelimiter", Takes.CHARACTER, ",", "between fields"),
+                Option("fieldDelimiter", Takes.CHARACTER, ",", "the delimiter between fields"),
                 _LINES,
                 _ESCAPE,
                 _QUOTE,
@@ -110,8 +112,8 @@ FORMATS: Final[Mapping[str, Format]] = {
             "kv",
             "fields by name, `id=1&name=x`",
             (
-                Option("entryDelimiter", Takes.CHARACTER, "&", "between fields"),
-                Option("kvDelimiter", Takes.CHARACTER, "=", "between a name and its value"),
+                Option("entryDelimiter", Takes.CHARACTER, "&", "the delimiter between fields"),
+                Option("kvDelimiter", Takes.CHARACTER, "=", "the delimiter between a name and its value"),
                 _LINES,
                 _ESCAPE,
                 _QUOTE,
@@ -161,7 +163,9 @@ FORMATS: Final[Mapping[str, Format]] = {
             (
                 Option("metadata", Takes.NAMES, "_op", _METADATA),
                 *_INCLUDES,
-                Option("ddl", Takes.WORD, "skip", "changes of tables, not of rows", ("skip", "reject")),
+                Option(
+                    "ddl", Takes.WORD, "skip", "the treatment of changes of tables rather than rows", ("skip", "reject")
+                ),
                 _CHARSET,
                 _IGNORE_ERRORS,
                 _MISSING,
@@ -186,7 +190,7 @@ FORMATS: Final[Mapping[str, Format]] = {
                     "timestampFormat",
                     Takes.TEXT,
                     "millis",
-                    "of times written as numbers; a text is read as iso, whatever this says, but for a pattern",
+                    "the unit of times written as numbers; a text is always read as iso, unless this is a pattern",
                 ),
                 _ZONE,
             ),
@@ -200,18 +204,25 @@ FORMATS: Final[Mapping[str, Format]] = {
                     "wrap",
                     Takes.WORD,
                     "auto",
-                    "auto (the attribute `version` or `msgEnType`, else the bytes), inlong (0 to 4) or pb",
+                    "the form: auto (the attribute `version` or `msgEnType`, else the bytes), inlong (0 to 4) or pb",
                     ("auto", "inlong", "pb"),
                 ),
                 Option(
                     "decompress",
                     Takes.WORD,
                     "auto",
-                    "of the protobuf form: auto (the attribute `compressType`, else gzip where the bytes say so)",
+                    "compression of the protobuf form: auto (attribute `compressType`, else gzip if the bytes say so)",
                     ("auto", "none", "gzip", "snappy"),
                 ),
-                Option("timeColumn", Takes.TEXT, "inlongmsg_time", "the record's time; empty: no such column"),
-                Option("attributesColumn", Takes.TEXT, "inlongmsg_attributes", "its attributes; empty: no such column"),
+                Option(
+                    "timeColumn", Takes.TEXT, "inlongmsg_time", "the column of the record's time; empty: no such column"
+                ),
+                Option(
+                    "attributesColumn",
+                    Takes.TEXT,
+                    "inlongmsg_attributes",
+                    "the column of its attributes; empty: no such column",
+                ),
                 Option(
                     "retainPredefinedField",
                     Takes.FLAG,
@@ -228,13 +239,13 @@ FORMATS: Final[Mapping[str, Format]] = {
                     "maxMessageBytes",
                     Takes.COUNT,
                     str(MAX_DECODED_MESSAGE_BYTES),
-                    "of a message after decompression; a larger one is rejected",
+                    "the largest message after decompression; a larger one is rejected",
                 ),
                 Option(
                     "maxRecords",
                     Takes.COUNT,
                     str(MAX_RECORDS_PER_MESSAGE),
-                    "in one message; one with more is rejected",
+                    "the most records in one message; one with more is rejected",
                 ),
                 _ZONE,
             ),

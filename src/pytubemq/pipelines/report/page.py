@@ -104,7 +104,7 @@ def _trouble(record: RunRecord) -> str:
 
 def _figures(record: RunRecord) -> str:
     last = record.batches[-1] if record.batches else None
-    lag = "not told" if last is None or last.lag_rows is None else f"{last.lag_rows:,}"
+    lag = "unknown" if last is None or last.lag_rows is None else f"{last.lag_rows:,}"
     figures = {
         "rows read": f"{record.rows_in:,}",
         "rejected": f"{record.rejected:,}",
@@ -114,8 +114,8 @@ def _figures(record: RunRecord) -> str:
         "behind at end": lag,
     }
     if record.began_s is not None and record.ready_s is not None:
-        figures["of it Spark's start"] = _took(max(0.0, record.ready_s - record.began_s))
-    names = ["rows read", "rejected", "behind at end", "batches", "rows per second", "took", "of it Spark's start"]
+        figures["Spark start-up"] = _took(max(0.0, record.ready_s - record.began_s))
+    names = ["rows read", "rejected", "behind at end", "batches", "rows per second", "took", "Spark start-up"]
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(figures[name])}</dd></div>" for name in names if name in figures
     )
@@ -142,7 +142,7 @@ def _plots(batches: Sequence[BatchDone]) -> str:
     note = f" (each point is up to {-(-len(batches) // len(drawn))} batches)" if len(drawn) < len(batches) else ""
     return "".join(
         [
-            f'<h2>Batches</h2><p class="soft">{len(batches):,} with rows{note}</p>',
+            f'<h2>Batches</h2><p class="soft">{len(batches):,} batches with rows{note}</p>',
             bars("Rows per second", places, [rate], Scale(_rate)),
             bars("Time of a batch by phase", places, _parts(drawn), Scale(_seconds)),
             _lag(drawn, places),

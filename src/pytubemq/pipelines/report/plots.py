@@ -80,7 +80,7 @@ def line(title: str, places: Sequence[str], series: Sequence[Series], scale: Sca
     """A line for each series, broken where a value is missing; bars where there is one place only."""
     values = [value for one in series for value in one.values if value is not None]
     if not places or not values or max(values) <= 0:
-        return nothing(title, scale.zero if values else "not told")
+        return nothing(title, scale.zero if values else "unknown")
     if len(places) == 1:
         return bars(title, places, series, scale)
     most = max(values)

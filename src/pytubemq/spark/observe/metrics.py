@@ -29,23 +29,23 @@ LAG_PARTITION_SECONDS: Final = Metric(
     ("query", "topic", "partition"),
 )  # fmt: skip
 _SPARK_PARTS: Final = Metric(
-    "spark_batch_part_seconds", Kind.GAUGE, "Time of the last batch that went into one part of it", ("query", "part")
+    "spark_batch_part_seconds", Kind.GAUGE, "Duration of one part of the last batch", ("query", "part")
 )
 _OF_QUERY: Final[Sequence[tuple[Metric, Callable[[QueryTotals], float | None]]]] = (
     (
-        Metric("spark_lag_rows_sum", Kind.GAUGE, "The same over all partitions", _QUERY),
+        Metric("spark_lag_rows_sum", Kind.GAUGE, "Rows behind, all partitions together", _QUERY),
         lambda it: it.last.rows,
     ),
     (
-        Metric("spark_lag_rows_max", Kind.GAUGE, "The same of the partition that is furthest behind", _QUERY),
+        Metric("spark_lag_rows_max", Kind.GAUGE, "Rows behind, of the partition that is furthest behind", _QUERY),
         lambda it: it.last.spread[0],
     ),
     (
-        Metric("spark_lag_rows_avg", Kind.GAUGE, "The same as the mean over the partitions", _QUERY),
+        Metric("spark_lag_rows_avg", Kind.GAUGE, "Rows behind, mean of the partitions", _QUERY),
         lambda it: it.last.spread[1],
     ),
     (
-        Metric("spark_lag_rows_min", Kind.GAUGE, "The same of the partition that is least behind", _QUERY),
+        Metric("spark_lag_rows_min", Kind.GAUGE, "Rows behind, of the partition that is least behind", _QUERY),
         lambda it: it.last.spread[2],
     ),
     (
@@ -56,19 +56,19 @@ _OF_QUERY: Final[Sequence[tuple[Metric, Callable[[QueryTotals], float | None]]]]
         lambda it: it.last.seconds,
     ),
     (
-        Metric("spark_input_rows_total", Kind.COUNTER, "Rows read since the listener heard of the query", _QUERY),
+        Metric("spark_input_rows_total", Kind.COUNTER, "Rows read since the listener first saw the query", _QUERY),
         lambda it: it.input_rows,
     ),
     (
-        Metric("spark_batches_total", Kind.COUNTER, "Batches with rows since then", _QUERY),
+        Metric("spark_batches_total", Kind.COUNTER, "Batches with rows since the listener first saw the query", _QUERY),
         lambda it: it.batches,
     ),
     (
-        Metric("spark_batch_duration_seconds", Kind.GAUGE, "How long the last batch took", _QUERY),
+        Metric("spark_batch_duration_seconds", Kind.GAUGE, "Duration of the last batch", _QUERY),
         lambda it: it.last.duration_s,
     ),
     (
-        Metric("spark_progress_time_seconds", Kind.GAUGE, "When the last batch began, in seconds since 1970", _QUERY),
+        Metric("spark_progress_time_seconds", Kind.GAUGE, "Start of the last batch, in seconds since 1970", _QUERY),
         lambda it: it.last.time_s,
     ),
     (
@@ -76,7 +76,7 @@ _OF_QUERY: Final[Sequence[tuple[Metric, Callable[[QueryTotals], float | None]]]]
         lambda it: 1 if it.active else 0,
     ),
     (
-        Metric("spark_query_failures_total", Kind.COUNTER, "How often the query has ended with an error", _QUERY),
+        Metric("spark_query_failures_total", Kind.COUNTER, "Times that the query has ended with an error", _QUERY),
         lambda it: it.failures,
     ),
 )  # fmt: skip
@@ -87,7 +87,7 @@ LAG_METRICS: Final[tuple[Metric, ...]] = (
 
 
 def readings(queries: Mapping[str, QueryTotals], *, per_partition: bool) -> list[Reading]:
-    """All figures as they are now."""
+    """Return the present values of all metrics."""
     found = []
     for metric, read in _OF_QUERY:
         values = {(name,): read(totals) for name, totals in queries.items()}

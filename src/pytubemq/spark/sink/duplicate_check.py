@@ -145,7 +145,7 @@ def _compare(
 
 def _other(row: int, where: str) -> ConfigError:
     return ConfigError(
-        f"row {row} of {where} was sent before under the same number with something else in it: "
+        f"row {row} of {where} was sent before under the same number with other content: "
         "the replay of the batch has other rows, or the same in another order or other Spark partitions",
         hint="planIsMapOnly=true does not hold for this query: set what divides its input (splits of a source, files, "
         "cores) as it was, or use a column idempotencyKey",

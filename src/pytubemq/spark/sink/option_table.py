@@ -25,14 +25,14 @@ OPTIONS: Final = (
         "needed",
         "both",
         'the Master\'s address, "host:port" (several: "host1:8715,host2:8715")',
-        "The cluster.",
+        "The Masters of the cluster.",
     ),
     SinkOption(
         "topic",
         "the column `topic`",
         "both",
         "the name of a topic",
-        "Where all rows go. It overrides the column `topic`, as the option of Spark's Kafka sink does.",
+        "The topic of all rows. It overrides the column `topic`, as the option of Spark's Kafka sink does.",
     ),
     SinkOption(
         "msgType",
@@ -53,14 +53,14 @@ OPTIONS: Final = (
         "60s",
         "both",
         "a time from 1s to 1h, as in 30s or 2m",
-        "How long one message is tried before the task fails.",
+        "The time for which one message is tried before the task fails.",
     ),
     SinkOption(
         "maxBufferBytes",
         "64MiB",
         "both",
         "a size from 4MiB to 1GiB, or a number of bytes",
-        "What one task has sent and not yet seen acknowledged, at most.",
+        "The most bytes that one task has sent without an acknowledgement.",
     ),
     SinkOption(
         "idempotent",
@@ -82,7 +82,7 @@ OPTIONS: Final = (
         "false",
         "both",
         "true or false",
-        "You say that a replayed batch has the same rows in the same order in the same Spark partitions. Rows are "
+        "An assurance that a replayed batch has the same rows in the same order in the same Spark partitions. Rows are "
         "then identified by their number.",
     ),
     SinkOption(
@@ -90,7 +90,7 @@ OPTIONS: Final = (
         "one of its own for each write",
         "batch",
         "a text",
-        "Names a series of batch writes with `idempotent=true`: what one of them did is known to its repeat. A stream "
+        "Names a series of batch writes with `idempotent=true`: a repeated write is recognized. A stream "
         "has an id of its own.",
     ),
     SinkOption(
@@ -98,16 +98,16 @@ OPTIONS: Final = (
         "0",
         "batch",
         "a number from 0 to 2147483647",
-        "Which write of the series `queryId` this is. The numbers rise: once a newer one was seen, an older one is "
-        "refused.",
+        "The number of the write in the series `queryId`. The numbers rise: once a newer one was seen, an older one "
+        "is refused.",
     ),
     SinkOption(
         "checkpointLocation",
         "none",
         "batch",
         "a path or URI: the checkpoint of the query whose `foreachBatch` writes, `batchId` being its batch's",
-        "The topic's partitions are kept there (`tubemq-sink.json`), so that a batch that comes again is divided over "
-        "those of its first try, although the topic has got more. A stream keeps them in its own, which Spark takes by "
+        "The topic's partitions are stored there (`tubemq-sink.json`), so that a repeated batch is divided over those "
+        "of its first try, even if the topic has more by then. A stream keeps them in its own, which Spark takes by "
         "this same option; with `idempotent=true` it has to be named so, and not by "
         "`spark.sql.streaming.checkpointLocation` alone, which Spark does not hand to a sink.",
     ),

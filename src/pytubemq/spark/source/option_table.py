@@ -69,9 +69,9 @@ OPTIONS: Final = (
         "batch: `earliest`, stream: `latest`",
         Scope.BOTH,
         _PLACES,
-        "Where reading begins. A partition's own entry wins over its topic's; what has none begins at `earliest`. A "
-        "partition in which the group has confirmed nothing begins there, too. A stream takes this for its first start "
-        "only, then its checkpoint counts; partitions found later are read from their first message.",
+        "The start of the read. A partition's own entry wins over its topic's; one without an entry begins at "
+        "`earliest`. A partition in which the group has confirmed nothing begins there, too. A stream takes this for "
+        "its first start only, then its checkpoint counts; partitions found later are read from their first message.",
     ),
     SourceOption(
         "startingTimestamp",
@@ -85,15 +85,15 @@ OPTIONS: Final = (
         "`error`",
         Scope.BOTH,
         "error, latest or earliest",
-        "What a partition does that has no message so new: fail, begin behind its last message, or at its first.",
+        "The effect on a partition without a message so new: an error, or a start after its last or at its first one.",
     ),
     SourceOption(
         "endingOffsets",
         "`latest`; a stream has no end",
         Scope.BOTH,
         _PLACES,
-        "Where reading ends, in the same forms; what has no entry ends at `latest`. A stream stops advancing there "
-        "(with `availableNow` it ends); `latest` is what is there when the query starts or starts again.",
+        "The end of the read, in the same forms; a partition without an entry ends at `latest`. A stream stops "
+        "advancing there (with `availableNow` it ends); `latest` is the end when the query starts or restarts.",
     ),
     SourceOption(
         "endingTimestamp",
@@ -108,39 +108,39 @@ OPTIONS: Final = (
         "none",
         Scope.STREAM,
         "a number of rows, at least 1",
-        "Most rows in a batch, shared among partitions in proportion to what each has to read.",
+        "The most rows in a batch, shared among partitions in proportion to the rows that each has to read.",
     ),
     SourceOption(
         "maxBytesPerTrigger",
         "none",
         Scope.STREAM,
         "a size, as in 64MiB or 1000000",
-        "Most bytes in a batch, shared likewise. A row counts as the average of what its partition keeps, on the "
-        "Broker's disk. At least one row is taken. Needs pytubemq Brokers.",
+        "The most bytes in a batch, shared likewise. A row counts as the average size of a message of its partition on "
+        "the Broker's disk. At least one row is taken. Needs pytubemq Brokers.",
     ),
     SourceOption(
         "minRowsPerTrigger",
         "none",
         Scope.STREAM,
         "a number of rows, at least 1",
-        "No batch is begun while fewer rows wait, unless `maxTriggerDelay` is over. `availableNow` and `once` do not "
-        "wait for it.",
+        "No batch begins while fewer rows wait, unless `maxTriggerDelay` has passed. It does not apply to "
+        "`availableNow` and `once`.",
     ),
     SourceOption(
         "maxTriggerDelay",
         "`15m`",
         Scope.STREAM,
         "a duration, as in 30s or 15m",
-        "How long `minRowsPerTrigger` may hold rows back, counted from the last batch.",
+        "The longest time that `minRowsPerTrigger` may hold rows back, counted from the last batch.",
     ),
     SourceOption(
         "maxFetchTimePerTask",
         "none",
         Scope.STREAM,
         "a duration, as in 30s or 15m",
-        "About how long a task may fetch. Batches are cut by what the ones before them took from plan to end, as a "
-        "task took no longer than its batch; the first ones have 50,000 rows for each partition. Not below the "
-        "trigger's interval.",
+        "The approximate time that a task may fetch. The size of batches follows from how long earlier ones took from "
+        "plan to end, as a task took no longer than its batch; the first ones have 50,000 rows for each partition. Not "
+        "below the trigger's interval.",
     ),
     SourceOption(
         "slowPartitionAdjustment",
@@ -149,8 +149,8 @@ OPTIONS: Final = (
         "true or false",
         "A partition that takes over three times as long for a row as the one in the middle, and held a task for half "
         "a second or more, gets no more rows in a batch than it delivers while the others are read, or in a second. "
-        "Tasks tell the driver what they took by a datagram to a UDP port of the address with which the driver reaches "
-        "the Masters; where that does not get through, nothing is adjusted.",
+        "Tasks report their durations to the driver by a datagram to a UDP port of the address with which the driver "
+        "reaches the Masters; where that does not get through, nothing is adjusted.",
     ),
     SourceOption(
         "maxRecordsPerTask",
@@ -189,24 +189,24 @@ OPTIONS: Final = (
         "`true`",
         Scope.BOTH,
         "true, false or report",
-        "What happens when rows that the batch needs have been deleted at the Broker, or cannot be read there for "
-        "damage: the query fails (`true`), goes on with what is there and logs the hole (`false`), or also writes it "
-        "to `lossDirectory` (`report`).",
+        "The effect of rows that the batch needs and that were deleted at the Broker, or are damaged there: the query "
+        "fails (`true`), goes on with the remaining rows and logs the hole (`false`), or also writes it to "
+        "`lossDirectory` (`report`).",
     ),
     SourceOption(
         "lossDirectory",
         "none",
         Scope.BOTH,
         "a directory, as a path or a URI that driver and executors reach",
-        "Where `report` writes one JSON file for each hole.",
+        "The directory to which `report` writes one JSON file for each hole.",
     ),
     SourceOption(
         "columns",
         "all but `messageId`",
         Scope.BOTH,
         "some of the columns, each once, separated by commas",
-        "The columns to read, in this order. Spark does not tell a Python source which columns a query needs, so "
-        "leaving out `attributes` and `body` where they are not needed saves time.",
+        "The columns to read, in this order. A Python source cannot know which columns a query needs, so leaving out "
+        "`attributes` and `body` where they are not needed saves time.",
     ),
     SourceOption(
         "timeZone",
@@ -220,7 +220,7 @@ OPTIONS: Final = (
         "none",
         Scope.BOTH,
         "a format of messages",
-        "Gives the columns of decoded messages in place of the raw ones: see the page on decoding.",
+        "Returns the columns of decoded messages instead of the raw ones: see the page on decoding.",
     ),
     SourceOption(
         "decode.*",
@@ -234,19 +234,19 @@ OPTIONS: Final = (
         "`false`",
         Scope.BOTH,
         "true or false",
-        "Drops repeats of messages that the sink wrote in its idempotent mode.",
+        "Drops duplicates of messages that the sink wrote in its idempotent mode.",
     ),
     SourceOption(
         "dedupLookBack",
         "`100000`",
         Scope.BOTH,
         "a number of rows, at least 1",
-        "How far `dedup` looks back before the first row of a task. At a Java Broker the rows of all partitions that "
-        "share a store count.",
+        "The rows that `dedup` looks back over before the first row of a task. At a Java Broker the rows of all "
+        "partitions that share a store count.",
     ),
     SourceOption(
         "readGroup",
-        "made from the read",
+        "derived from the read",
         Scope.BOTH,
         "the name of a group that nobody else uses",
         "Java Brokers only: the group to read with, where the cluster admits only groups that it knows. Otherwise "

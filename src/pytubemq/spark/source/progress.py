@@ -93,7 +93,7 @@ class GroupProgress:
         try:
             member.close()
         except TubeError as error:
-            logger.info("group %s was left without a word: %s", self._group, error)
+            logger.info("leaving group %s failed: %s", self._group, error)
 
     @staticmethod
     def _topics_of(offsets: Mapping[str, int]) -> tuple[str, ...]:

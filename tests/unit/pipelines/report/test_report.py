@@ -249,7 +249,7 @@ def test_a_plot_of_nothing_says_so() -> None:
     assert "nothing to draw" in bars("t", [], [])
     assert "nothing to draw" in bars("t", ["a"], [Series("x", [0.0])])
     assert "nothing to draw" in line("t", ["a"], [Series("x", [0.0])])
-    assert "not told" in line("t", ["a"], [Series("x", [None])])
+    assert "unknown" in line("t", ["a"], [Series("x", [None])])
 
 
 def test_a_single_batch_has_its_name_below_its_bar_and_no_plot_of_a_dot() -> None:

@@ -125,7 +125,7 @@ class EndsWatch:
             else:
                 return held
         raise OccupiedError(
-            f"where partition {partition} ends is asked by others under every group for that",
+            f"all groups that ask for the end of partition {partition} are in use by others",
             hint="a driver that was killed is forgotten after 30 s",
             code=Code.PARTITION_OCCUPIED,
         ) from occupied

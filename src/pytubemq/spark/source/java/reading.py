@@ -277,8 +277,8 @@ class RangeReading:
 
     def _silent(self, at: int, end: int) -> CorruptError:
         return CorruptError(
-            f"the Java Broker of {self._wanted.partition} says nothing about the offsets {at} to {end} "
-            f"({messages_between(at, end)} places), though it has them",
+            f"the Java Broker of {self._wanted.partition} returns nothing for the offsets {at} to {end} "
+            f"({messages_between(at, end)} messages), although it has them",
             hint="its index may name data that it lost when it was killed; start behind them with startingOffsets",
         )
 

@@ -160,7 +160,7 @@ class _Repair:
         finally:
             log.close()
         segment.records = len(index) // INDEX_BYTES
-        self._say(f"{segment.log_path}: made, for {end.ordinal - begin.ordinal} messages that have no file")
+        self._say(f"{segment.log_path}: created, for {end.ordinal - begin.ordinal} messages that have no file")
         self._note_holes(index)
         self._made.segments.append(segment)
 

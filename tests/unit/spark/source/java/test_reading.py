@@ -299,7 +299,7 @@ async def test_flow_control_is_obeyed_but_not_for_ever() -> None:
 
 async def test_a_broker_that_has_a_range_and_says_nothing_about_it_fails_the_task() -> None:
     clock = Clock()
-    with pytest.raises(CorruptError, match="says nothing about the offsets 0 to 56"):
+    with pytest.raises(CorruptError, match="returns nothing for the offsets 0 to 56"):
         await ids(reading(lambda _: Scripted(taken([], 0, 0)), 0, 2, clock=clock))
     assert OUTAGE_S < clock.now_s < OUTAGE_S + 2
 
