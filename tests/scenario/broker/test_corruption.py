@@ -24,8 +24,8 @@ from pytubemq.storage.store.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch.record_batch import PACK_TAG
 from pytubemq.wire.protocol.extensions import OURS, Capability
+from tests.scenario.broker.packs import pack, send_packs
 from tests.scenario.broker.support import connected, running
-from tests.scenario.broker.test_packs import pack, send_packs
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:

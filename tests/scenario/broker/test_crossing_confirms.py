@@ -11,8 +11,8 @@ import pytest
 
 from pytubemq.model.limits import DISK_READERS
 from pytubemq.wire.protocol.extensions import OURS, Capability
+from tests.scenario.broker.packs import pack, send_packs
 from tests.scenario.broker.support import connected, running
-from tests.scenario.broker.test_packs import pack, send_packs
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -20,33 +20,15 @@ from pytubemq.wire.fast import sends as hot
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
+from tests.scenario.broker.held_writes import HeldWrites
 from tests.scenario.broker.support import applied, apply_now, connected, item, running, service
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.broker.service import BrokerService
 
 pytestmark = pytest.mark.anyio
-
-
-class HeldWrites:
-    """Lets a Broker's journal writes wait until they are let go."""
-
-    def __init__(self, broker: BrokerService, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.entered = 0
-        self.go = threading.Event()
-        store = broker._store
-        assert store is not None
-        write = store.write
-
-        def held(prepared: Any) -> None:
-            self.entered += 1
-            assert self.go.wait(30)
-            write(prepared)
-
-        monkeypatch.setattr(store, "write", held)
 
 
 async def test_nothing_is_readable_or_acknowledged_before_it_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B, SendMes
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
+from tests.scenario.broker.held_writes import HeldWrites
 from tests.scenario.broker.support import connected, running
-from tests.scenario.broker.test_durability import HeldWrites
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

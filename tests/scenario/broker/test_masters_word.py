@@ -25,8 +25,8 @@ from pytubemq.wire.protocol.messages.extension import (
 )
 from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo, MasterBrokerAuthorizedInfo
 from pytubemq.wire.rpc.methods import Method
+from tests.scenario.broker.scripted_master import DEFAULT, ScriptedMaster, master, topic
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
-from tests.scenario.broker.test_master_session import DEFAULT, ScriptedMaster, master, topic
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -14,15 +14,14 @@ from pytubemq.model.topic import TopicConfig
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import fetch_batches
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, encode_payload
-from pytubemq.wire.batch.record_batch import encode_columns
-from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
+from tests.scenario.broker.held_writes import HeldWrites
+from tests.scenario.broker.packs import pack, send_packs
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
-from tests.scenario.broker.test_durability import HeldWrites
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -33,28 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 NEW = OURS | Capability.PACKS | Capability.IDEMPOTENT
 OLD = OURS & ~(Capability.PACKS | Capability.IDEMPOTENT)
-PRODUCER = 77
-
-
-def pack(*payloads: bytes, flag: int = 0, code: int | Sequence[int] = -1) -> bytes:
-    return encode_columns(payloads, flag, code)
-
-
-async def send_packs(
-    peer: Peer,
-    *packs: bytes,
-    partition_id: int = 0,
-    sequence: int | None = None,
-    epoch: int = 0,
-    seen: int | None = None,
-    topic: str = "demo",
-) -> PacksResponse:
-    items = [(partition_id, columns, sequence if at == 0 else None) for at, columns in enumerate(packs)]
-    body = encode_send_packs(
-        peer.client_id, topic, 0x7F000001, items, PRODUCER if sequence is not None else None, epoch, refusals_seen=seen
-    )
-    response = await peer.connection.call(Method.SEND_PACKS_P2B, 3, b"".join(body), timeout_s=TIMEOUT_S)
-    return decode_send_packs_response(response.body)
 
 
 async def get_packs(peer: Peer, **fields: Any) -> list[tuple[int, bytes]]:

@@ -10,8 +10,8 @@ import pytest
 from pytubemq.errors import Code, RequestTimeoutError
 from pytubemq.model.limits import MIB
 from pytubemq.testing.disk import FaultyDisk
+from tests.scenario.broker.held_writes import HeldWrites
 from tests.scenario.broker.support import connected, item, running
-from tests.scenario.broker.test_durability import HeldWrites
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

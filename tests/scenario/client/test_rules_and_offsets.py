@@ -13,9 +13,9 @@ import pytubemq
 from pytubemq import Batch, Bound, Message, Partition, Start, Throttled
 from pytubemq.errors import GroupMismatchError
 from pytubemq.model.records import GroupRecord
-from tests.scenario.client.test_real_brokers import TOPIC, Town, town
+from tests.scenario.client.town import TOPIC, Town, town
+from tests.support.events import event_of
 from tests.support.waiting import until
-from tests.unit.client.consumer.test_consumer import event_of
 
 if TYPE_CHECKING:
     from pytubemq.client.tube import Tube

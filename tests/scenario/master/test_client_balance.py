@@ -26,7 +26,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
-from tests.scenario.master.test_recorded import ONE, TWO, ask, body, field_set, prepare, recorded, two_brokers
+from tests.scenario.master.recordings import ONE, TWO, ask, body, field_set, prepare, recorded, two_brokers
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, Peer, Town, town
 from tests.support.waiting import until
 

@@ -15,7 +15,7 @@ from pytubemq.decode import make_decoder
 from pytubemq.decode.decoder import KEPT_BYTES
 from pytubemq.decode.formats.avro_schema import fingerprint
 from pytubemq.model.limits import MAX_RECORDS_PER_MESSAGE
-from tests.unit.decode.inlong.test_neighbours import AVRO, datum
+from tests.unit.decode.avro import AVRO, datum
 
 NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,26 +24,14 @@ from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import event_of
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from pytubemq.client.session.events import Event
-    from pytubemq.client.tube import Tube
 
 pytestmark = pytest.mark.anyio
 
 DEMO = {"demo": 1}
 P0 = Partition(1, "demo", 0)
 P1 = Partition(1, "demo", 1)
-
-
-async def event_of(tube: Tube, kind: type[Event]) -> Any:
-    """The next event of a kind."""
-    async with asyncio.timeout(10):
-        async for event in tube.events():
-            if isinstance(event, kind):
-                return event
-    raise AssertionError("the connection was closed")
 
 
 async def test_batches_come_and_a_confirm_moves_the_group() -> None:

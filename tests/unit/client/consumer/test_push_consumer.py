@@ -17,8 +17,8 @@ from pytubemq.net.iothread import IoThread
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.messages.master import HeartResponseM2C
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import event_of
 from tests.support.waiting import until
-from tests.unit.client.consumer.test_consumer import event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.protocol.messages.master import HeartResponseM2C, MasterAuthorizedInfo, RegisterResponseM2C
 from pytubemq.wire.rpc.methods import Method
-from tests.unit.client.consumer.test_consumer import event_of
+from tests.support.events import event_of
 
 if TYPE_CHECKING:
     from pytubemq.net.server.call import Call

@@ -10,7 +10,7 @@ from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import Acked, Drained, Failed, Joined, Left, OpType, PartitionsChanged, Tick
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
-from tests.unit.core.balance.test_transition import FOUR, TIMING, Story, parts
+from tests.unit.core.balance.story import FOUR, TIMING, Story, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

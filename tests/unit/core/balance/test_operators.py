@@ -21,7 +21,7 @@ from pytubemq.core.balance.facts import (
     Wake,
 )
 from pytubemq.core.balance.view import GroupView, due_s
-from tests.unit.core.balance.test_transition import FOUR, TIMING, Story, parts
+from tests.unit.core.balance.story import FOUR, TIMING, Story, parts
 
 
 def two() -> Story:

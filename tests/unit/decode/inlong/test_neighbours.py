@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,20 +13,12 @@ from hypothesis import strategies as st
 from pytubemq.decode import make_decoder
 from pytubemq.decode.inlong.encode import encode_inlong, encode_inlong_protobuf
 from tests.support.properties import examples
+from tests.unit.decode.avro import AVRO, datum
 
 if TYPE_CHECKING:
     from pytubemq.decode.decoder import Decoder
 
 SCHEMA = "id INT, name STRING, at TIMESTAMP, ok BOOLEAN, price DECIMAL(6,2)"
-AVRO = {
-    "type": "record",
-    "name": "R",
-    "fields": [
-        {"name": "id", "type": "int"},
-        {"name": "name", "type": ["null", "string"]},
-        {"name": "tags", "type": {"type": "array", "items": "string"}},
-    ],
-}
 NUMBERS = ["1", "-7", " 3 ", "", "x", "99999999999", "true", "2024-01-01", "2024-01-01T00:00:00Z", "1.25", "1.255"]
 MARKS = ['"', '"a,b"', 'a"b', "\\", "\n", "\r\n", "\ufeff", "\0", "\u20ac", "NULL", ",", "&", "="]
 CELLS = st.sampled_from([*NUMBERS, *MARKS])
@@ -65,12 +55,6 @@ CHANGES = (
     ).map(lambda value: json.dumps(value).encode())
     | ODD
 )
-
-
-def datum(row: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(AVRO), row)
-    return out.getvalue()
 
 
 DATA = (

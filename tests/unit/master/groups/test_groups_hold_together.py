@@ -15,7 +15,7 @@ from tests.support.properties import examples, run_machine
 
 if TYPE_CHECKING:
     from tests.support.soaking import Part
-from tests.unit.master.groups.test_groups import JAVA, OURS, Line, Room
+from tests.unit.master.groups.room import JAVA, OURS, Line, Room
 
 NAMES = st.sampled_from("abcd")
 GROUPS = st.sampled_from(["g", "h"])

@@ -17,7 +17,7 @@ from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseRespons
 from pytubemq.wire.rpc.envelope import encode_request
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.support.waiting import until
-from tests.unit.net.client.test_rpc import CLOSE, OK, HandClock, ask, serving
+from tests.unit.net.serving import CLOSE, OK, HandClock, ask, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,7 +21,7 @@ from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
 from pytubemq.storage.tools.verify import verify
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT, payloads
-from tests.unit.storage.journal.test_log_tails import COUNT, JOURNAL, SETTINGS, confirmed, filled, found_in
+from tests.unit.storage.journal.filled import COUNT, JOURNAL, SETTINGS, confirmed, filled, found_in
 
 
 def put_down(disk: FaultyDisk, root: Path) -> Path:
