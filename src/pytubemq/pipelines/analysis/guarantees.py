@@ -1,4 +1,4 @@
-"""What each sink promises end to end, in which case, why, and what it needs: for `plan`, `lint` and the docs.
+"""Guarantees of pipelines, end to end: those of the sinks' kinds held against the source's.
 
 The invariant: a promise stands in a kind of sink, or here, only if it is kept through a kill of any process at any
 point; a sink that is not proven to keep it is promised as at least once.
@@ -22,7 +22,7 @@ _LEAST: Final = Guarantee.AT_LEAST_ONCE
 
 
 class SourceKind(StrEnum):
-    """Who answers a batch's reads."""
+    """Sorts of sources, by who answers a batch's reads."""
 
     OURS = "pytubemq Brokers"
     JAVA = "Java Brokers"
@@ -43,7 +43,7 @@ SOURCES: Final[dict[SourceKind, Promise]] = {
 def promise_of(
     sink: Sink, *, source: SourceKind = SourceKind.OURS, stateful: bool = False, drops_repeats: bool = True
 ) -> Promise:
-    """What a sink promises of each message that the source holds, end to end.
+    """Return what a sink promises of each message that the source holds, end to end.
 
     Of Spark's own sources it is not known that a batch that comes again is divided into the same tasks, so their rows
     count as those behind a step that keeps state.
@@ -67,7 +67,7 @@ def promise_of(
 
 
 def source_kind(pipeline: Pipeline, *, java: bool) -> SourceKind:
-    """Who answers this pipeline's reads, if its cluster has Java Brokers or not."""
+    """Return who answers this pipeline's reads, if its cluster has Java Brokers or not."""
     if pipeline.source.format != "tubemq":
         return SourceKind.SPARK
     if not java:

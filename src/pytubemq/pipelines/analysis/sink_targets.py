@@ -1,4 +1,4 @@
-"""Where a sink writes, as a value by which two sinks are told to write to one place.
+"""The place where a sink writes, as a value by which two sinks are told to write to one place.
 
 The rule: topics may be shared, all else may not. Two texts of one place that no look at the file system tells apart
 (`./tables/t`, `tables//t`) are one.

@@ -1,4 +1,4 @@
-"""What is wrong with a sink's keys and options: asked by `lint` and when the sink is made.
+"""Faults of a sink's keys and options: asked by `lint` and when the sink is made.
 
 The invariant: what the runner gives to what a sink writes with is set by nobody else, for its promise rests on that.
 """

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """What a key takes, in the words of the reference page."""
+    """Sorts of keys, in the words of the reference page."""
 
     TEXT = "text"
     NAME = "name"
@@ -44,12 +44,12 @@ class Key:
     kind: Kind
     doc: str
     field: str = ""
-    """Of the model's class; the key's own name if empty."""
+    """The field of the model's class; the key's own name if empty."""
     default: str = ""
     """As the reference page shows it; the value itself stands in the model."""
     choices: tuple[str, ...] = ()
     enum: type[StrEnum] | None = None
-    """Of the model, for a choice that it has a type for."""
+    """The model's type, for a choice that it has one for."""
     required: bool = False
 
     @property
@@ -66,7 +66,7 @@ class Key:
 
     @property
     def at_once(self) -> bool:
-        """Whether a reference is looked up when the file is read."""
+        """True if a reference is looked up when the file is read."""
         return self.into not in _LATE
 
 
@@ -82,5 +82,5 @@ class Section:
     """The key that a bare text stands for: `trigger: 10s`."""
 
     def key(self, name: str) -> Key | None:
-        """By its name."""
+        """Return the key of a name."""
         return next((key for key in self.keys if key.name == name), None)

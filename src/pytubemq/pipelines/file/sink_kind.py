@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Promise(NamedTuple):
-    """What holds for each row, and why."""
+    """A guarantee for each row, and its reason."""
 
     guarantee: Guarantee
     why: str
     needs: str = ""
-    """What must be so that it holds; nothing beyond the pipeline's own state if empty."""
+    """The condition under which it holds; nothing beyond the pipeline's own state if empty."""
 
 
 class Intake(NamedTuple):
-    """What decides about a promise beside the sink itself: where its rows come from and go to."""
+    """Facts that decide about a promise beside the sink itself: where its rows come from and go to."""
 
     row_by_row: bool = True
     """Each row is made of one message of a topic, in the order of the messages."""
@@ -39,7 +39,7 @@ class Wrong(NamedTuple):
     """A key or an option that a kind of sink does not take."""
 
     key: str
-    """Of the sink: `options.row`, `topic`; empty for the sink as a whole."""
+    """The key, as `options.row`, `topic`; empty for the sink as a whole."""
     message: str
     hint: str | None = None
     at_key: bool = False
@@ -52,7 +52,7 @@ class DeadLetterKind:
     """A kind of sink as the place of dead letters."""
 
     keys: tuple[Key, ...] = ()
-    """Of the section `dead_letter`, beside those of every format."""
+    """Keys of the section `dead_letter`, beside those of every format."""
     needs: tuple[tuple[str, ...], ...] = ()
     """One of each group must be there."""
     beside_state: bool = False
@@ -82,25 +82,25 @@ class SinkKind:
     name: str
     """The word of `format`."""
     promises: Mapping[str, Promise]
-    """By case, in the order of the docs; the case of a kind that has only one is empty."""
+    """Promises by case, in the order of the docs; the case of a kind that has only one is empty."""
     case: Callable[[Sink, Intake], str] = _only_case
-    """Which of the cases a sink is."""
+    """Tells the case of a sink."""
     keys: tuple[Key, ...] = ()
     """Beside name, format, input, guarantee and options. Their texts go on after "Of NAME: ..."."""
     needs: tuple[tuple[str, ...], ...] = ()
     """One of each group of keys must be there."""
     wrong: Callable[[Sink], Iterator[Wrong]] = _nothing_wrong
-    """What is wrong with keys and options, beyond the following. A text that holds a reference is passed over."""
+    """Yields what is wrong with keys and options beyond the fields here; skips a text that holds a reference."""
     set_by_runner: frozenset[str] = frozenset()
     """Options that nobody else may set, in lower case: Spark takes upper and lower case for the same."""
     key_of_option: Mapping[str, str] = field(default_factory=dict)
     """Options, in lower case, that say what a key of the sink says."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the Spark session, where the runner starts it."""
+    """Settings of the Spark session, where the runner starts it."""
     template: str
     """The sections of a file to begin with, with `{name}` for the pipeline's; its sink is called `lake`."""
     dead_letters: DeadLetterKind | None = None
-    """As the place of dead letters; None if they cannot go there."""
+    """Its use for dead letters; None if they cannot go there."""
     by_number: Callable[[Sink], bool] = _never
     """True if a sink tells rows by their number in the batch, and so needs a batch done again to have the same rows."""
     is_shared: bool = False
@@ -108,7 +108,7 @@ class SinkKind:
     has_upsert: bool = False
     """With `keys` a row replaces the one that has the same keys."""
     again: str = "rows are added; existing ones stay, so rows may be duplicated"
-    """What writing rows again does."""
+    """The effect of writing rows again, as a backfill tells it."""
 
     def key(self, name: str) -> Key | None:
         """Return one of its own keys."""

@@ -21,7 +21,7 @@ SINKS: Final[dict[str, str]] = {
     "tubemq": "pytubemq.pipelines.sinks.tubemq",
     "console": "pytubemq.pipelines.sinks.console",
 }
-"""By the word of `format`, in the order of the docs."""
+"""Packages by the word of `format`, in the order of the docs."""
 
 
 def sink_kind(name: str) -> SinkKind:

@@ -32,7 +32,7 @@ _WIDER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a table so that a batch fits it."""
+    """A change of a table by which a batch fits it."""
 
     columns: StructType
     """The table's columns afterwards."""
@@ -41,12 +41,12 @@ class Change:
 
     @property
     def is_none(self) -> bool:
-        """Whether the table stays as it is."""
+        """True if the table stays as it is."""
         return not self.added and not self.widened
 
 
 def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, sink: str) -> Change:
-    """What a table must become for rows of a schema, by the policy. Names compare without case, as Spark's do.
+    """Return what a table must become for rows of a schema, by the policy. Names compare without case, as Spark's do.
 
     Raises:
         ConfigError: they differ, and the policy does not allow what it would take.
@@ -100,7 +100,7 @@ def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> D
 
 
 def holds(wide: DataType, narrow: DataType) -> bool:
-    """Whether a column of one type takes all values of another."""
+    """True if a column of one type takes all values of another."""
     if wide == narrow or _bare(wide) == _bare(narrow) or narrow.simpleString() == "void":
         return True
     return wide.simpleString() in _WIDER.get(narrow.simpleString(), ()) or _decimal_holds(wide, narrow)

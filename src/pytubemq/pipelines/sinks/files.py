@@ -19,7 +19,7 @@ class HadoopFiles:
         self._jvm: Any = spark.sparkContext._jvm
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or directory of that name."""
+        """True if there is a file or directory of that name."""
         path = self._path(name)
         return bool(self._of(path).exists(path))
 
@@ -56,7 +56,7 @@ class HadoopFiles:
         self._of(path).delete(path, True)
 
     def names(self, directory: str) -> list[str]:
-        """What lies directly in a directory; nothing if it is not there."""
+        """Names of what is directly in a directory; none if it is not there."""
         path = self._path(directory)
         files = self._of(path)
         if not files.exists(path):

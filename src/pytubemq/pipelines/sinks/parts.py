@@ -20,7 +20,7 @@ OF_ICEBERG: Final = (
 
 
 def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[str] | None = None) -> None:
-    """See that files can be divided by columns; upper and lower case are the same.
+    """Check that files can be divided by columns; upper and lower case are the same.
 
     Args:
         names: of the columns that divide.
@@ -49,7 +49,7 @@ def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[st
 
 
 def refuse_other_parts(names: Sequence[str], there: Sequence[str]) -> None:
-    """See that `partition_by` asks for what a table that is there has, if it asks for anything.
+    """Check that `partition_by` asks for what a table that is there has, if it asks for anything.
 
     Raises:
         ConfigError: it is divided by other columns.

@@ -1,4 +1,4 @@
-"""What the engine asks of a sink.
+"""The port of a sink: what the engine asks of it.
 
 The invariant: `write` of the same batch (pipeline id, batch id) leaves the target as one `write` does, whatever was
 killed in between; a sink that cannot keep this says `AT_LEAST_ONCE`.
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink knows of the run that it writes for."""
+    """Facts of the run that a sink writes for."""
 
     spark: SparkSession
     pipeline_id: str
     """Stays over restarts; changes when the progress is reset."""
     map_only: bool = True
-    """Whether each row comes from one message in the message's order, and a replay divides messages among tasks as the
+    """True if each row comes from one message in the message's order, and a replay divides messages among tasks as the
     first try did, so that it numbers rows alike."""
     checkpoint: str | None = None
-    """Where Spark keeps the progress of the query whose batch it is; None where there is no such query."""
+    """Spark's directory for the progress of the query whose batch it is; None where there is no such query."""
     deterministic: bool = True
-    """Whether what Spark did before the batch was handed over gives the same rows again."""
+    """True if what Spark did before the batch was handed over gives the same rows again."""
 
 
 def batch_label(pipeline_id: str) -> str:
@@ -42,16 +42,16 @@ class SinkWriter(Protocol):
 
     @property
     def spec(self) -> Sink:
-        """What the file says of it."""
+        """The sink as the file describes it."""
         ...
 
     @property
     def guarantee(self) -> Guarantee:
-        """What this sink promises as it is set up, and, once it was checked, as its target was found."""
+        """The promise of this sink as it is set up, and, once it was checked, as its target was found."""
         ...
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the target can be reached and written, and that rows of `schema` fit it.
+        """Check that the target can be reached and written, and that rows of `schema` fit it.
 
         It leaves nothing there: what is made to see whether something can be made is taken away again.
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WAIT_MS: Final = 10_000
-"""How long the count of an action that ended may take to arrive."""
+"""Longest wait for the count of an action that ended."""
 
 
 class RowCount:
@@ -56,7 +56,7 @@ _CLOCKS: Final = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "CurrentTi
 
 
 def is_deterministic(rows: DataFrame, *, keeps_time: bool = True) -> bool:
-    """Whether nothing in the plan is made at random or by the clock, so that the same input gives the same rows.
+    """True if nothing in the plan is made at random or by the clock, so that the same input gives the same rows.
 
     On a stream a clock is none: Spark keeps the time of each batch with its offsets, and takes it again; unless the
     plan is only put on the stream's batches one by one, and so keeps no time (`keeps_time`).
@@ -71,7 +71,7 @@ def is_deterministic(rows: DataFrame, *, keeps_time: bool = True) -> bool:
 
 
 def _tells_time(plan: Any, clock: Any) -> bool:
-    """Whether one of the plan's expressions is a clock; those that tell user and database bear its mark, too."""
+    """True if one of the plan's expressions is a clock; those that tell user and database bear its mark, too."""
     parts = [plan, *_listed(plan.subqueriesAll())]
     while parts:
         part = parts.pop()

@@ -15,7 +15,7 @@ _AT: Final = "_tubemq_at"
 
 
 def last_of_each_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Of the rows that share a key the last one.
+    """Keep the last one of the rows that share a key.
 
     Rows count in Spark's order: that of the topic where one task read them, as it does when all messages of a key go to
     one partition; the order between partitions means nothing.

@@ -1,4 +1,4 @@
-"""What the console is as a sink."""
+"""The kind of the console sink: rows on the screen."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 FIRST_ROWS: Final = 20
-"""Of a batch, where the file says nothing else."""
+"""Rows of a batch that are printed where the file says nothing else."""
 
 
 def make_writer(spec: Sink) -> SinkWriter:
@@ -48,5 +48,5 @@ class ConsoleSink:
         return count
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """What was printed is not remembered."""
+        """Nothing is remembered of what was printed."""
         return None

@@ -1,4 +1,4 @@
-"""What a Delta sink is."""
+"""The kind of the Delta sink: a table that is given rows, or has them replaced by key."""
 
 from __future__ import annotations
 

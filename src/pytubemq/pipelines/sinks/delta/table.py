@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.sinks.columns import Change
 
 _PROBE: Final = "_tubemq_probe_"
-"""What the name of a table begins with on which something is tried; Delta skips such a directory in a table's."""
+"""The beginning of the name of a table on which something is tried; Delta skips such a directory in a table's."""
 _NOT_THERE: Final = ("NOT_FOUND", "DELTA_MISSING", "DELTA_TABLE_NOT", "DELTA_PATH_DOES_NOT_EXIST")
 _LAST_PART: Final = re.compile(r"(?:`(?:[^`]|``)*`|[^.`]+)$")
 _MAPPING: Final = "delta.columnMapping.mode"
@@ -38,7 +38,7 @@ class DeltaTable:
         self._spark = spark
         self._path = path
         self.name = f"delta.{sql.quoted(path)}" if path else name or ""
-        """As SQL takes it."""
+        """The name as SQL takes it."""
 
     def columns(self) -> StructType | None:
         """Its columns; None if there is no such table."""
@@ -52,7 +52,7 @@ class DeltaTable:
             raise
 
     def location(self) -> str:
-        """Where it lies."""
+        """Its directory."""
         return self._path or str(self._detail().location)
 
     def parts(self) -> Sequence[str]:
@@ -124,5 +124,5 @@ class DeltaTable:
             files.delete(path)
 
     def _detail(self) -> Any:
-        """What Delta tells of it: location, partitionColumns, properties, tableFeatures."""
+        """Delta's details of it: location, partitionColumns, properties, tableFeatures."""
         return self._spark.sql(f"DESCRIBE DETAIL {self.name}").collect()[0]

@@ -48,7 +48,7 @@ class DeltaSink:
         self.spec = spec
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the session has Delta, that the place can be written, and that Delta takes the columns.
+        """Check that the session has Delta, that the place can be written, and that Delta takes the columns.
 
         A table is made there, or changed, as the first batch would do it, and taken away.
         """
@@ -133,7 +133,7 @@ class DeltaSink:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What is refused, with the sink's name; what Spark and Hadoop raise, in our terms."""
+        """Raise what is refused with the sink's name, and what Spark and Hadoop raise in our terms."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""What an Iceberg sink is."""
+"""The kind of the Iceberg sink: a table of a catalog."""
 
 from __future__ import annotations
 

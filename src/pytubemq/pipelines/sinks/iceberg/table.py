@@ -56,7 +56,7 @@ class IcebergTable:
 
     @property
     def exists(self) -> bool:
-        """Whether it has been made."""
+        """True if it has been made."""
         return self._table is not None
 
     @property
@@ -90,7 +90,7 @@ class IcebergTable:
         return f"{self._table.location()}/{DATA}"
 
     def trial(self, columns: StructType, partition_by: Sequence[str]) -> str | None:
-        """Where its files would lie if it were made with these columns; nothing is made.
+        """Return where its files would lie if it were made with these columns; nothing is made.
 
         None where the catalog does not tell it as long as the database is not there.
 

@@ -53,7 +53,7 @@ class IcebergSink:
         self._name = resolve(spec.table or "")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the catalog can be opened, that Iceberg takes the columns, and that files can be put there."""
+        """Check that the catalog can be opened, that Iceberg takes the columns, and that files can be put there."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -73,7 +73,7 @@ class IcebergSink:
             reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
 
     def _check_table(self, table: IcebergTable, columns: StructType | None, files: HadoopFiles) -> None:
-        """See that a table with these columns can be made, or is divided as asked, and that files can be put there."""
+        """Check that a table of these columns can be made, or is divided as asked, and that files can be put there."""
         if columns is None:
             return
         place: str | None

@@ -34,11 +34,11 @@ _HINTS: Final = {
     "22": _NO_FIT,
     "23": _NO_FIT,
 }
-"""What to do by the SQL state of a refusal, or by its class, which are the first two letters."""
+"""Remedies by the SQL state of a refusal, or by its class, which are the first two letters."""
 
 
 class Database:
-    """How to reach a database, and the words of its SQL."""
+    """A database: connections to it, and the words of its SQL."""
 
     def __init__(self, jvm: Any, url: str, options: Mapping[str, str], *, query_timeout_s: int = 0) -> None:
         """`jvm` is that of the Spark session; `options` are Spark's and the driver's, by name."""
@@ -228,7 +228,7 @@ class Connection:
         )
 
     def has_table(self, name: str) -> bool:
-        """Whether there is a table of that name, in upper or lower case, where names without a schema are looked up."""
+        """True if there is a table of that name, in upper or lower case, where names without a schema are looked up."""
         return any(found.lower() == name.lower() for found in self._tables(name))
 
     def tables(self, beginning: str) -> list[str]:

@@ -37,7 +37,7 @@ class DatabaseLetters:
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the database."""
+        """That of the table's sink."""
         return self._table.guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:

@@ -1,4 +1,4 @@
-"""What a JDBC sink is."""
+"""The kind of the JDBC sink: a table of a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sink `jdbc` adds to the options of a file: the driver's class, a bound for every wait, what texts are.
+"""Options that the sink `jdbc` adds to those of a file: the driver's class, a bound for every wait, what texts are.
 
 The invariant: no statement and no connection waits for ever, unless the file says so (`queryTimeout: 0`).
 """
@@ -24,16 +24,16 @@ QUERY_TIMEOUT: Final = "queryTimeout"
 QUERY_TIMEOUT_S: Final = 600
 LOGIN_TIMEOUT_S: Final = 30
 SOCKET_MORE_S: Final = 60
-"""How much longer than a statement a connection may be silent."""
+"""Longest silence of a connection beyond that of a statement."""
 _MS: Final = 1000
 _BOUNDS: Final = {
     "jdbc:postgresql:": (("loginTimeout", "socketTimeout"), 1),
     "jdbc:mysql:": (("connectTimeout", "socketTimeout"), _MS),
     "jdbc:mariadb:": (("connectTimeout", "socketTimeout"), _MS),
 }
-"""What drivers call the longest wait for a connection and for an answer, and in which part of a second."""
+"""The drivers' names for the longest wait for a connection and for a response, and their unit as a part of a second."""
 _TEXTS: Final = {"jdbc:postgresql:": ("stringtype", "unspecified")}
-"""What lets a database read Spark's texts as a uuid, jsonb, an enum or what else the column is."""
+"""Options by which a database reads Spark's texts as a uuid, jsonb, an enum or what else the column is."""
 
 
 def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str, str]:
@@ -61,7 +61,7 @@ def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str
 
 
 def query_timeout_s(options: Mapping[str, str], *, sink: str) -> int:
-    """How long a statement may take, in seconds; 0: as long as it likes.
+    """Return how long a statement may take, in seconds; 0: as long as it likes.
 
     Raises:
         ConfigError: it is no number.

@@ -1,4 +1,4 @@
-"""What a database would refuse of each batch, found out before the first one: a batch without rows, all undone.
+"""Trial of a batch without rows, all undone: finds what a database would refuse of each batch, before the first one.
 
 The invariant: what is tried is what a batch does, by the same statements; nothing that is made for it stays.
 """

@@ -1,4 +1,4 @@
-"""What a Kafka sink is."""
+"""The kind of the Kafka sink: a topic of a Kafka cluster, by Spark's own connector."""
 
 from __future__ import annotations
 

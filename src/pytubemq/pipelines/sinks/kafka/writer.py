@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REACH_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"
-"""What brokers call making a topic when the first message for it comes."""
+"""The brokers' setting that makes a topic when the first message for it comes."""
 OWN: Final = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -51,7 +51,7 @@ class KafkaSink:
             self._options["topic"] = resolve(spec.topic)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the connector is there, that a broker answers, and that the topic is there or will come to be.
+        """Check that the connector is there, that a broker answers, and that the topic is there or will come to be.
 
         Where it may not be asked whether brokers make topics, they are taken to.
         """
@@ -126,7 +126,7 @@ class KafkaSink:
 
 
 def makes_topics(admin: Any, jvm: Any) -> bool:
-    """Whether brokers make a topic when the first message for it comes; True where they do not tell."""
+    """True if brokers make a topic when the first message for it comes, or do not say."""
     from py4j.protocol import Py4JJavaError
 
     resource = jvm.org.apache.kafka.common.config.ConfigResource
@@ -142,7 +142,7 @@ def makes_topics(admin: Any, jvm: Any) -> bool:
 
 
 def is_kafka_s_own(rows: StructType, keys: Sequence[str]) -> bool:
-    """Whether rows are messages as Spark's connector takes them: a `value`, and nothing that it would skip."""
+    """True if rows are messages as Spark's connector takes them: a `value`, and nothing that it would skip."""
     if "value" not in rows.names or tuple(keys) not in {(), ("key",)}:
         return False
     return all(field.dataType.simpleString() in OWN.get(field.name, ()) for field in rows)

@@ -1,4 +1,4 @@
-"""What a Parquet sink is."""
+"""The kind of the Parquet sink: a directory for each batch, or Spark's file log."""
 
 from __future__ import annotations
 

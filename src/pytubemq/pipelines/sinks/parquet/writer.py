@@ -52,7 +52,7 @@ class ParquetBatches:
         self._root = resolve(spec.path or "").rstrip("/")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the directory is there or can be made, and that the columns fit those written so far."""
+        """Check that the directory is there or can be made, and that the columns fit those written so far."""
         if schema is not None:
             self._refuse_own(schema.names)
         files = HadoopFiles(spark)

@@ -48,7 +48,7 @@ class TopicLetters:
         return self._topic.guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the Master knows the topic, and that files can be made."""
+        """Check that the Master knows the topic, and that files can be made."""
         from pyspark.sql.types import StringType, StructField, StructType
 
         self._topic.check(spark, StructType([StructField("body", StringType())]))

@@ -1,4 +1,4 @@
-"""What a sink into a topic is."""
+"""The kind of the TubeMQ sink: a topic of a TubeMQ cluster."""
 
 from __future__ import annotations
 

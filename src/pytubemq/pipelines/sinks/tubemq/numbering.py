@@ -1,4 +1,4 @@
-"""Which sinks into topics tell rows by their number in the batch."""
+"""Numbered rows: sinks into topics that know a row by its number in the batch."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class TubeMqSink:
         self.spec = spec
         self._idempotent = is_idempotent(spec)
         self._doubt: str | None = None
-        """What keeps a number from counting once, as far as `check` has found something."""
+        """The reason why a number may not count once, as far as `check` has found something."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -68,7 +68,7 @@ class TubeMqSink:
         return Guarantee.EXACTLY_ONCE if is_by_number(self.spec) and self._doubt is None else Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
+        """Check that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
         import pytubemq.sync
         from pytubemq.errors import TubeError
         from pytubemq.spark.sink.columns import sink_columns
@@ -96,7 +96,7 @@ class TubeMqSink:
         return self.spec.guarantee is Guarantee.EXACTLY_ONCE
 
     def _doubt_of(self, tube: Tube, topic: str | None) -> str | None:
-        """What keeps a number from counting once; None if nothing does.
+        """Return why a number may not count once; None if it does.
 
         Raises:
             TubeError: that cannot be told, and exactly once is asked for.
@@ -181,7 +181,7 @@ class TubeMqSink:
 
 
 def keeps_order(rows: DataFrame) -> bool:
-    """Whether the plan leaves each row in the task and at the place of the one that it is made of.
+    """True if the plan leaves each row in the task and at the place of the one that it is made of.
 
     It is told from the plan as it is written, not from how Spark carries it out, which may differ the next time.
     """
