@@ -95,10 +95,13 @@ class SinkKind:
     """Options that nobody else may set, in lower case: Spark takes upper and lower case for the same."""
     key_of_option: Mapping[str, str] = field(default_factory=dict)
     """Options, in lower case, that say what a key of the sink says."""
+    packages: tuple[str, ...] = ()
+    """Maven coordinates of what Spark needs for it, in a file to begin with."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the Spark session, where the runner starts it."""
     template: str
-    """The sections of a file to begin with, with `{name}` for the pipeline's; its sink is called `lake`."""
+    """The sections of a file to begin with, with `{name}` for the pipeline's and `{packages}`; its sink is called
+    `lake`."""
     dead_letters: DeadLetterKind | None = None
     """Its use for dead letters; None if they cannot go there."""
     by_number: Callable[[Sink], bool] = _never

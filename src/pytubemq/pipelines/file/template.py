@@ -79,11 +79,12 @@ def template(*, name: str, file: str, topic: str, message: str = "json", sink: s
         message: one of `FORMATS`.
         sink: a word of the table of sinks.
     """
+    kind = sink_kind(sink)
     parts = [
         _HEAD.format(file=file, name=name, topic=topic),
         _DECODE[message],
         _STEPS,
-        sink_kind(sink).template.format(name=name),
+        kind.template.format(name=name, packages=", ".join(f'"{one}"' for one in kind.packages)),
         _DEAD_LETTER.format(name=name),
         _tests(message),
     ]

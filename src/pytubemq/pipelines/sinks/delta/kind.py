@@ -54,16 +54,17 @@ KIND: Final = SinkKind(
     },
     has_upsert=True,
     dead_letters=DeadLetterKind(keys=(PATH, TABLE), needs=(("path", "table"),)),
-    template=f"""
+    packages=(PACKAGE,),
+    template="""
 sinks:
   - name: lake
     format: delta
-    path: tables/{{name}}
+    path: tables/{name}
     partition_by: [day]
     guarantee: exactly_once
     on_schema_change: add-columns          # or fail, ignore, widen
 
 spark:
-  packages: ["{PACKAGE}"]
+  packages: [{packages}]
 """,
 )

@@ -34,16 +34,17 @@ KIND: Final = SinkKind(
     },
     wrong=_wrong,
     set_by_runner=frozenset({"path"}),
-    template=f"""
+    packages=(PACKAGE,),
+    template="""
 sinks:
   - name: lake
     format: iceberg
-    table: local.db.{{name}}
+    table: local.db.{name}
     partition_by: [day]
     guarantee: exactly_once
 
 spark:
-  packages: ["{PACKAGE}"]
+  packages: [{packages}]
   conf:
     # spark.sql.catalog.local itself stays unset: Iceberg has no catalog that Spark 4.2 can load
     spark.sql.catalog.local.type: hadoop

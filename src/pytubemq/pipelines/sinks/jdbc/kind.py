@@ -61,6 +61,7 @@ KIND: Final = SinkKind(
     key_of_option={"url": "url", "dbtable": "table"},
     has_upsert=True,
     dead_letters=DeadLetterKind(keys=(_URL, TABLE), needs=(("url",), ("table",)), chosen_by="url", own_writer=True),
+    packages=("org.postgresql:postgresql:42.7.7",),
     template="""
 sinks:
   - name: lake
@@ -74,6 +75,6 @@ sinks:
       password: "${{env:PGPASSWORD:-}}"      # secrets by reference: they are in no file and no report
 
 spark:
-  packages: ["org.postgresql:postgresql:42.7.7"]
+  packages: [{packages}]
 """,
 )

@@ -52,16 +52,17 @@ KIND: Final = SinkKind(
     key_of_option={"topic": "topic"},
     is_shared=True,
     again="rows are sent again",
-    template=f"""
+    packages=(PACKAGE,),
+    template="""
 sinks:
   - name: lake
     format: kafka
-    topic: {{name}}                          # rows go as JSON, unless they have a column `value`
+    topic: {name}                          # rows go as JSON, unless they have a column `value`
     guarantee: at_least_once               # what Spark's Kafka sink gives
     options:
-      {SERVERS}: 127.0.0.1:9092
+      kafka.bootstrap.servers: 127.0.0.1:9092
 
 spark:
-  packages: ["{PACKAGE}"]
+  packages: [{packages}]
 """,
 )
