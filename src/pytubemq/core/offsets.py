@@ -53,12 +53,15 @@ class Watermarks:
 
         A batch in the hands of the user stays there: it may still be confirmed, by offset.
         """
+        # Fetched and not handed out: nobody has seen it, so the Broker sending it again is no repeat to the user.
         if self.hold is Hold.FETCHED:
             self.give_back()
         if position is not None and position >= 0:
             if self.hold is Hold.NOTHING:
                 # what has a confirm under way is confirmed again, so it does not come again
                 self.start = self.fetched = position if self.behind is None else max(position, self.behind.end)
+            # A registration may arrive after a confirm that the Broker has not stored yet: what is confirmed never
+            # goes back by it.
             if self.confirmed is None or position > self.confirmed:
                 self.confirmed = position
         self.record_newest(newest)
@@ -77,6 +80,8 @@ class Watermarks:
         """Record a fetch without messages for us; the Broker has moved on to `end`."""
         if end is not None and end >= 0 and (self.start is None or end > self.start):
             self.start = self.fetched = end
+        # The confirm under way covers the skipped messages, too: they lie behind its batch and need no confirm of
+        # their own.
         if end is not None and self.behind is not None:
             self.behind = self.behind._replace(end=max(end, self.behind.end))
         elif end is not None and end > (self.confirmed or 0):
@@ -104,6 +109,7 @@ class Watermarks:
     def move_ahead(self, ticket: int) -> None:
         """Move on behind a batch whose confirm was sent by offset, without awaiting the response."""
         if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:
+            # The next fetch may begin while the confirm is on its way: a round trip less for each batch.
             self.behind = Behind(ticket, self.start, self.fetched)
             self.hold = Hold.NOTHING
             self.start = self.fetched
@@ -122,6 +128,7 @@ class Watermarks:
     def undo_confirm(self, ticket: int) -> bool:
         """Undo a failed confirm: the batch comes again, and so does all behind it. Return True if there was one."""
         if self.behind is not None and self.behind.ticket == ticket:
+            # Confirms are by offset, so one that failed leaves a hole in front of all that was fetched later.
             self.start, self.behind = self.behind.start, None
             self.give_back()
             self.ticket += 1  # whoever has the one behind it holds it no more

@@ -60,6 +60,7 @@ class Router:
         first = not before
         self._partitions = tuple(sorted(set(partitions)))
         if first and self._partitions:
+            # Else a fleet that starts together would send its first messages to one partition.
             self._turn = int(self._rng() * len(self._partitions))
         brokers = {partition.broker_id for partition in self._partitions}
         self._shields = {broker: shield for broker, shield in self._shields.items() if broker in brokers}
@@ -71,6 +72,7 @@ class Router:
         """The partition for the next message; None while no partition is known."""
         if key is not None:
             return self.for_key(key)
+        # The set is computed when something changes, or when a shield ends: not for each message.
         if now_s >= self._next_change_s:
             self._recompute(now_s)
         candidates = self._open
@@ -83,6 +85,7 @@ class Router:
         """The partition of a key: CRC-32 of the key over all partitions, shielded or not."""
         if not self._partitions:
             return None
+        # Shielded or not: another partition would break the order of this key's messages.
         return self._partitions[zlib.crc32(key) % len(self._partitions)]
 
     def record_failure(self, broker_id: int, now_s: float) -> None:
@@ -138,6 +141,7 @@ class Router:
         served = [partition for partition in self._partitions if partition.broker_id not in shielded]
         sound = [partition for partition in served if partition not in sick]
         prompt = [partition for partition in sound if partition.broker_id not in self._silent]
+        # From the strictest choice to the laxest one; the first that is not empty counts.
         self._open = _interleaved(prompt or sound or served or self._partitions)
         self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 

@@ -105,6 +105,7 @@ class Window:
     def _add(self, place: Place) -> None:
         start, end = place.sequence, place.sequence + place.messages
         runs = self.runs
+        # The usual case by far: the producer's next messages.
         if runs and runs[-1][1] == start:
             runs[-1] = (runs[-1][0], end)
         elif not runs or runs[-1][1] < start:
@@ -116,6 +117,8 @@ class Window:
                 start, end = min(start, runs[high][0]), max(end, runs[high][1])
                 high += 1
             runs[low:high] = [(start, end)]
+        # A producer that skips numbers on purpose must not make the window grow. The lowest gap is given up: what is
+        # below the floor is refused from then on, rather than stored twice.
         if len(runs) > MAX_GAPS:
             del runs[0]
             self.floor = runs[0][0]
@@ -125,6 +128,7 @@ class Window:
             places[-1] = Place(last.sequence, last.messages + place.messages, last.ordinal, last.message_id)
             return
         places.append(place)
+        # A repeat of these is still known as one; only its offset is not returned any more.
         if len(places) > MAX_PLACES:
             del places[0]
 
@@ -153,12 +157,14 @@ class Window:
 
 def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch]:
     """Judge `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
+    # A newer epoch begins with an empty window: its sequences have nothing to do with those of the older one.
     if window is None or mark.epoch > window.epoch or not window.runs:
         return [Stretch(count, Verdict.NEW)]
     if mark.epoch < window.epoch:
         return [Stretch(count, Verdict.FENCED)]
     runs = window.runs
     at, end = mark.sequence, mark.sequence + count
+    # Beyond all that is known: new without a search, which is the way of every message that is no repeat.
     if at >= runs[-1][1]:
         return [Stretch(count, Verdict.NEW)]
     found: list[Stretch] = []
@@ -184,6 +190,7 @@ def note(window: Window | None, epoch: int, place: Place) -> Window:
     """The window after messages were stored; `window` itself may be changed. What it knows already changes nothing."""
     if window is None or epoch > window.epoch:
         window = Window(epoch)
+    # Replay of the journal notes messages that the checkpoint's windows have already: the same window must come of it.
     elif epoch < window.epoch or window.knows(place.sequence, place.messages):
         return window
     window._add(place)

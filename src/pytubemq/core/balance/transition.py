@@ -67,6 +67,7 @@ def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tup
     if known is None:
         if not view.members and fact.holds:
             view = replace(view, settle_until_s=now_s + view.timing.settle_s)
+        # Claims count only while a bound group begins; later ones would move partitions that are in use.
         known = Member(fact.member, now_s, claims=fact.claims if view.reserving else {})
         view = replace(view, claims=claim(view.claims, known.name, known.claims, select_big=view.select_big))
     elif known.event is not None:
@@ -102,6 +103,7 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
         event=None,
         superseded=_NOTHING,
         forgone=0,
+        # Only now, with the acknowledgement, are revoked partitions free for others.
         holds=member.holds - member.leaving,
         stray=member.stray - member.leaving,
         after_disconnect=member.event.op is OpType.DISCONNECT,
@@ -121,6 +123,8 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
         return _put(view, member), ()
     held = fact.holds
     if held is None:
+        # A member of the original does not say what it has: a connect that failed gained it nothing, a disconnect that
+        # failed lost it nothing.
         held = member.holds.difference(event.partitions) if event.connects else member.holds
     missed = frozenset(event.partitions) - held if event.connects else _NOTHING
     # Not again at once: neither these to this one, nor anything else before it had time to mend what is wrong.
@@ -177,6 +181,7 @@ def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tup
         return view, ()
     event = member.event and replace(member.event, sent_s=None)
     grace_s = view.timing.lost_grace_s if fact.grace_s is None else fact.grace_s
+    # Never later than before: a lost connection gives no additional time.
     deadline_s = min(member.deadline_s, now_s + grace_s)
     return _put(view, replace(member, event=event, deadline_s=deadline_s)), ()
 
@@ -192,6 +197,7 @@ def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) 
     if (available, absent) == (view.available, view.absent):
         return view, ()
     returned = available - view.available
+    # Whatever kept a member from a partition before it was gone may have ended with its return: it is tried at once.
     resting = {partition: until for partition, until in view.resting.items() if partition not in returned}
     return _settle(replace(view, available=available, absent=absent, resting=resting), now_s)
 
@@ -217,6 +223,7 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
             view = _drop(view, name)
             dropped.append(Dropped(name, "not heard of in time"))
         elif member.event is not None and member.event.first_sent_s + view.timing.event_timeout_s <= now_s:
+            # It sends heartbeats and never carries anything out: its partitions would be stuck with it for ever.
             if member.forgone + 1 >= MAX_FORGONE_EVENTS:
                 view = _drop(view, name)
                 dropped.append(Dropped(name, f"event {member.event.rebalance_id} was not acknowledged in time"))
@@ -309,6 +316,7 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
         return _put(view, replace(member, holds=reported))
     sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
+    # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
     holds = (reported - others) | (sent & member.holds)
     stray = frozenset(others) | (member.stray & member.leaving)
     return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))

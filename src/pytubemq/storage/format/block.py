@@ -38,6 +38,8 @@ def encode_block_header(
     """The head of a block whose records are `meta`, followed by that many bytes of messages."""
     total = BLOCK_HEADER_BYTES + len(meta) + entries_bytes
     head = _BLOCK.pack(BLOCK_MAGIC, 0, total, len(meta), records, sequence, last_message_id, synced)
+    # The messages are left out: each has a check in its index entry, which is among the records, so a damaged message
+    # costs that message and not the block.
     crc = crc32(meta, crc32(head[_BLOCK_CHECK_AT + 4 :], salt))
     return head[:_BLOCK_CHECK_AT] + crc.to_bytes(4, "little") + head[_BLOCK_CHECK_AT + 4 :]
 
@@ -48,6 +50,7 @@ def decode_block_header(data: bytes, at: int, room: int) -> BlockHeader | None:
         return None
     magic, *fields = _BLOCK.unpack_from(data, at)
     head = BlockHeader(*fields)
+    # Sizes are checked against the room before anything is read by them: the head is not proven yet.
     if magic != BLOCK_MAGIC or not BLOCK_HEADER_BYTES + head.meta_bytes <= head.total_bytes <= room:
         return None
     return head

@@ -143,4 +143,6 @@ def index_end(data: Buffer) -> tuple[int, int]:
 
 def last_record_at(data: Buffer, ordinal: int) -> int:
     """Number of the last entry that begins at or before `ordinal`, -1 if all begin behind it; unchecked."""
+    # Unchecked, for a bisection reads few entries and a check of each would not prove the others. The caller proves
+    # the entry that comes out.
     return bisect_right(range(len(data) // INDEX_BYTES), ordinal, key=lambda at: index_ordinal(data, at)) - 1

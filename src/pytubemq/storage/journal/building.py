@@ -82,6 +82,7 @@ def build(
         builder.build(staged, appended)
         message_id = builder.message_id
         repeats += builder.repeats
+        # Runs that may be read at once come first in the block, so that `early_runs` is a count and no list.
         from_memory = levels[key[0]] is Durability.MEMORY
         if builder.count:
             messages += builder.count
@@ -144,6 +145,7 @@ class _PartitionBuilder:
 
     def run(self) -> Run:
         """All that was built."""
+        # Joined once: journal, log and fetch responses take these bytes as they are.
         index, entries = b"".join(self._index), b"".join(self._entries)
         return Run(self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries)
 
@@ -175,6 +177,7 @@ class _PartitionBuilder:
     def _add_messages(self, items: Sequence[StagedMessage], appended: list[Outcome]) -> None:
         if not items:
             return
+        # All of them have consecutive sequences, so the first one's mark stands for them.
         mark = items[0][-1]
         if mark is None:
             self._store_messages(items, appended, None)
@@ -212,13 +215,14 @@ class _PartitionBuilder:
         encode, sequence = encoder.encode, 0 if mark is None else mark.sequence
         for number, payload, flag, key_code, check_sum, _ in items:
             message_id += 1
-            if check_sum is None:
+            if check_sum is None:  # the protocol's checksum of a single message: 31 bits of a CRC-32
                 check_sum = crc32(payload) & 0x7FFFFFFF
             offset = ordinal * OFFSET_UNIT
             entry = encode(message_id, payload, flag, offset, check_sum, sequence)
             size = len(entry)
             add_entry(entry)
             add_index(encode_index_entry(position, ordinal, time_ms, size, 1, key_code, crc32(entry), 0))
+            # Positions in the tuple, not names: this is done for every message, see `_new`.
             appended[number] = _new(Appended, (message_id, offset, time_ms, 200, False, ""))
             ordinal += 1
             position += size
@@ -228,6 +232,7 @@ class _PartitionBuilder:
     def _add_run(self, run: StagedRun) -> tuple[Span, ...]:
         def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
             payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
+            # A pack's head and columns cost more than they save for a few messages.
             if len(payloads) < PACKED_FROM:
                 return self._store_singles(payloads, run.flag, run.key_code, mark)
             data = encode_columns(payloads, run.flag, run.key_code)
@@ -239,6 +244,7 @@ class _PartitionBuilder:
         def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
             part = columns
             if stop - start != columns.count:
+                # A part has columns and a check of its own; what was proven on arrival is not proven again.
                 part = read_columns(columns.part(start, stop), check=False)
             code = None if part.mixed else part.key_code
             return self._store_pack(part.data, part.count, code, mark or _NOBODY)
@@ -252,6 +258,7 @@ class _PartitionBuilder:
         if mark is None:
             return (store(0, messages, None),)
         stretches = self._judge(mark, messages)
+        # The usual case: a whole batch that is new. No list of spans, no cut.
         if len(stretches) == 1 and stretches[0].verdict is Verdict.NEW:
             self._stored(mark, messages)
             return (store(0, messages, mark),)
@@ -295,6 +302,8 @@ class _PartitionBuilder:
         fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
         head = stored_pack_head(_new(PackHead, fields), len(data))
         size = len(head) + len(data)
+        # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a pack
+        # costs the same whatever is in it.
         crc = crc32(data[:_CRC_BYTES], crc32(head))
         kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
         code = _NO_CODE if key_code is None else key_code
@@ -320,6 +329,8 @@ class _PartitionBuilder:
         if self._is_newest is None:
             window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
             first = pending.place.sequence
+            # Asked once for a stretch: from then on each message that follows on is new without a search in the
+            # window.
             self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= first
         return self._is_newest
 

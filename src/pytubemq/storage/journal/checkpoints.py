@@ -111,6 +111,8 @@ class Checkpoints:
         """Record that positions and windows are now as of behind this block."""
         self._newest_journal, self._newest_flushed = block.journal, block.flushed
         self._known_sequence = max(self._known_sequence, block.next_sequence)
+        # An estimate of what a start would take for this block; `replay_s` bounds the sum. Bytes alone would not:
+        # small messages take longer for each byte.
         notes = len(block.confirmed) + len(block.sequences)
         records = sum([len(run.index) for run in block.runs]) // INDEX_BYTES
         self.published_s += _BLOCK_S + _RUN_S * len(block.runs) + _RECORD_S * records + _NOTE_S * notes
@@ -174,6 +176,8 @@ class Checkpoints:
         """
         last = self._last
         begun_s = monotonic()
+        # Logs first: the checkpoint may only name what is on the device. Then positions and windows are copied, which
+        # may be newer than the logs, as the journal has them.
         lost = self._flush(mark_unusable)
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
@@ -195,11 +199,13 @@ class Checkpoints:
         except BaseException:
             self._fences.is_saved = False
             raise
+        # Only now that the new checkpoint is on the device: until then a start needs these files.
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))
         made.forget()
         self._last, self._since_bytes = made, 0
+        # What could not be flushed stays due: a later checkpoint must not speak of it before.
         self.dirty = Dirty(lost)
         self._is_urgent = False
         if reached is not None:
@@ -229,6 +235,7 @@ class Checkpoints:
         dirty = self.dirty
         lost: dict[Segment, PartitionLog] = {}
         files = 2 * len(dirty.segments) + len(dirty.begun)
+        # Many fsync calls take longer than one syncfs for the whole file system.
         if files >= self._whole_disk_from and self._disk.sync_all(self._root):
             return lost
         for segment, log in sorted(dirty.segments.items(), key=lambda item: item[0].log_name):

@@ -100,6 +100,7 @@ class Journal:
             DiskFullError: no space; nothing of the block counts, and the journal is as before.
             DiskFailedError: what the disk holds is unknown; the journal must not be used again.
         """
+        # The entries are written from where they were built: a gathering write, no copy of the messages.
         entries = [run.entries for run in prepared.runs]
         entries_bytes = sum(map(len, entries))
         file = self._file_for(len(meta) + entries_bytes)
@@ -117,6 +118,8 @@ class Journal:
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
             raise self._write_failed(file, error) from error
+        # The block went beyond the file's length, so the flush must write the new length, too; padding spares the next
+        # ones that.
         if end > self._length:
             self._length = end
             if prepared.flush and end - self.end < len(self._zeros):
@@ -124,9 +127,11 @@ class Journal:
         if prepared.flush:
             self._sync(file)
             self._synced = self.sequence
+        # Only now, after the flush: who reads this promises messages to their senders.
         prepared.flushed = prepared.flush
         prepared.journal_bytes = end - self.end
         self.end = end
+        # A block that failed does not use up its sequence, so a gap in the sequences always is damage.
         self.sequence += 1
         prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence
 
@@ -164,7 +169,10 @@ class Journal:
     def _create(self, number: int) -> DiskFile:
         """A file under its name has a header that is on the device; till then it has another name."""
         path = journal_path(self._directory, number)
+        # A crash between creating the file and flushing its header must leave no journal file without a header.
         fresh = path.with_name(path.name + UNFINISHED)
+        # Each file has a salt of its own: blocks of an older file on the same disk sectors, or bytes that a client
+        # chose, never pass for blocks of this one.
         salt = int.from_bytes(os.urandom(4), "little")
         header = FileHeader(FileKind.JOURNAL, number, self.sequence, salt)
         file = None
@@ -174,6 +182,7 @@ class Journal:
             write_all(file, [header.encode()], 0)
             file.fdatasync()
             self._disk.rename(fresh, path)
+            # The name is only on the device once the directory is flushed; before that a power loss may take it.
             flush_directory(self._disk, self._directory)
         except OSError as error:
             if file is not None:
@@ -188,6 +197,8 @@ class Journal:
             self._must_cut, self._length = False, self.end
 
     def _write_failed(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
+        # Part of the block may be in the file. It must go before anything else is written there, or a restart could
+        # take it for a block that counts.
         self._must_cut = True
         try:
             self._cut_if_needed(file)

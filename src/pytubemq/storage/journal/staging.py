@@ -178,9 +178,11 @@ class Staging:
 
     def confirm(self, group: str, topic: str, partition_id: int, offset: int) -> None:
         """Stage a group's confirmed offset, or FORGOTTEN; a later one for the same partition replaces it."""
+        # The later offset wins, not the larger one: a reset may go back.
         self.confirmed[group, topic, partition_id] = offset
 
     def _partition(self, topic: str, partition_id: int) -> StagedPartition:
+        # Once for each partition and block, not for each message.
         log = self._partitions.get((topic, partition_id))
         if log is None:
             raise no_partition(topic, partition_id)

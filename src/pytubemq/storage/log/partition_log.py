@@ -100,6 +100,8 @@ class PartitionLog(PartitionReads):
             self.applied_ordinal, self.applied_position = last.end_ordinal, last.end_position
             self.applied_time_ms = last.last_time_ms
             segment.records += index_bytes // INDEX_BYTES
+            # In one step with the numbers above, under the lock: a reader sees a message in memory or in the file,
+            # never in both or in neither.
             del self.tail[: len(now)]
         size_bytes = last.end_position - first.base_position
         if PARTITION.on:
@@ -121,6 +123,7 @@ class PartitionLog(PartitionReads):
             first_ms = run.first_time_ms
             if begun_ms is None:
                 begun_ms = first_ms
+            # Times rise within a segment, as retention and searches by time go by its first and last one.
             if now and (first_ms < last_ms or _is_late(first_ms, begun_ms, roll)):
                 break
             end = run.base_position + len(run.entries)
@@ -142,6 +145,7 @@ class PartitionLog(PartitionReads):
             last = self.segments[-1]
             if run.base_ordinal == last.base_ordinal:
                 return last
+            # Only the run's first record has to fit: what is beyond the limit is split off later.
             fits = run.position_at(1) - last.base_position <= roll.size_bytes
             if fits and not self.closing and not last.damaged and not self._is_past(last, run, files, roll):
                 return last
@@ -151,6 +155,8 @@ class PartitionLog(PartitionReads):
         except OSError as error:
             if error.errno in NO_PLACE:
                 raise
+            # Somebody removed the directory, or something is in its place: that concerns this partition alone, the
+            # others go on.
             raise LostFileError(error.errno, error.strerror, str(self.directory)) from error
         dirty.begun.add(self.directory)
         if PARTITION.on:
@@ -161,6 +167,7 @@ class PartitionLog(PartitionReads):
         with self._lock:
             if self.segments:
                 self.segments[-1].times_ms = None  # as of a pass of retention, since when it has grown
+            # A new tuple and not an append: readers took the old one with a snapshot and must not see it change.
             self.segments = (*self.segments, segment)
             self.closing = False
         return segment

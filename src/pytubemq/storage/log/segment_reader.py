@@ -100,6 +100,8 @@ class SegmentReader:
         with self._open(stretch) as reading:
             reading.seek(selector.ordinal)
             while not selector.done and selector.ordinal < selector.stop:
+                # On a copy, so that a step that meets damage half-way leaves no trace, and is done again on the
+                # repaired index.
                 trial = copy(selector)
                 try:
                     parts += reading.step(trial)
@@ -169,6 +171,7 @@ class SegmentReader:
         with self._lock:
             self._repaired[stretch.segment] = repaired
             held = sum(len(kept.index) for kept in self._repaired.values())
+            # The newest always stays, however large it is: its reader would repair it again for each piece otherwise.
             while held > _REPAIRED_BYTES and len(self._repaired) > 1:
                 held -= len(self._repaired.popitem(last=False)[1].index)
         self._on_damage(stretch, repaired.lost, repaired.rebuilt, False)
@@ -251,6 +254,7 @@ class _Reading:
         index = self._read_index(stretch.records * INDEX_BYTES, segment.index_size(0))
         begin = Border(segment.base_ordinal, segment.base_position)
         repaired = self._repaired = repair_index(index, begin, stretch.end, self._scan)
+        # Record numbers of the damaged index mean other records in the repaired one.
         segment.hints = ()
         self.view = RepairedView(repaired)
         self._reader.keep(stretch, repaired)
@@ -272,6 +276,7 @@ class _Reading:
             stretch.end.position - self._segment.base_position,
             stretch.end.ordinal - self._segment.base_ordinal,
         )
+        # Read a little more than the averages say: one more read of the index costs more than some entries too many.
         needed = 2 + min(
             (selector.max_bytes - selector.size_bytes) * stretch.records // (size or 1),
             (selector.max_messages - selector.count) * stretch.records // (messages or 1),
@@ -294,6 +299,7 @@ class _Reading:
             if kind == RecordKind.HOLE or low < 0 or position + size > end:
                 continue
             record = view[low : low + size]
+            # Nearly every record takes this way, so its entry is not decoded as a whole.
             if kind == RecordKind.SINGLE and crc32(record) == crc:
                 continue
             entry = decode_index_entry(index, at)
@@ -302,6 +308,7 @@ class _Reading:
             if not record_is_sound(entry, record):
                 damaged.append(entry)
         if damaged:
+            # Fences belong to the repaired index; the one on disk is never written by a reader.
             repaired = self.repair_index()
             self._reader.fenced(self._stretch, [repaired.fence(entry) for entry in damaged])
             raise DamagedIndexError

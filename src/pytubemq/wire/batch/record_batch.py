@@ -91,6 +91,7 @@ class Columns:
         """The columns of the messages from number `start` to before `stop`; a copy with a check of its own."""
         if (start, stop) == (0, self.count):
             return bytes(self.data)
+        # Rare: a batch of which a part is stored already. So a new check over the rest is affordable.
         lengths = self.lengths[start:stop]
         at = self.payloads_at + sum(self.lengths[:start])
         return _columns(
@@ -142,6 +143,8 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     Raises:
         FormatError: they are no columns, name more or fewer bytes than there are, or fail their check.
     """
+    # Every length is checked against the bytes that are there before a column is read: a peer's numbers cost no
+    # memory.
     size = len(data)
     if size < COLUMNS_HEAD_BYTES:
         raise FormatError(f"a pack of {size} bytes has no room for its head")
@@ -154,9 +157,11 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     payloads_at = COLUMNS_HEAD_BYTES + 4 * count * columns
     if size < payloads_at:
         raise FormatError(f"a pack of {count} messages ends within its columns, after {size} bytes")
+    # Slices of a view do not copy; the columns may be a large part of a small pack.
     view = memoryview(data)
     at = COLUMNS_HEAD_BYTES + 4 * count
     lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
+    # Lengths are unsigned, so no payload can be negative; only their sum can be wrong.
     if payloads_at + sum(lengths) != size:
         raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
     if check and not _passes(view):
@@ -176,6 +181,8 @@ def checks(columns: Columns) -> bool:
 
 
 def _passes(view: memoryview) -> bool:
+    # The check covers all but itself. The producer computed it, so it proves the whole way from there: journal, log,
+    # network.
     return bool(crc32(view[_CRC.size :]) == _CRC.unpack_from(view)[0])
 
 
@@ -214,6 +221,8 @@ class PackHead(NamedTuple):
 
 def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
     """All of a stored pack before its columns: tag, length, head."""
+    # The head has a check of its own: a Broker writes it without touching the columns, whose check stays the
+    # producer's.
     fields = _HEAD.pack(*head)
     return b"%b%b%b%b" % (PACK_TAG, encode_varint(HEAD_BYTES + columns_bytes), fields, _CRC.pack(crc32(fields)))
 
@@ -229,6 +238,7 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
     if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
         raise FormatError("the head of a stored pack fails its check")
     head = PackHead._make(_HEAD.unpack_from(field))
+    # A head may pass its check and still be made by a foreign hand: offsets that wrap around would be believed later.
     if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
         raise FormatError("the head of a stored pack has numbers out of range")
     return head

@@ -50,6 +50,7 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)
     begins = [data[at : at + start] for at in each]
     partitions: dict[bytes, int] = {}
+    # Reversed, so that the dict keeps the first message of each distinct beginning.
     for begin, number in dict(zip(reversed(begins), reversed(range(len(begins))), strict=True)).items():
         there, partition_id, stop = place_of(run.body(number), who)
         if (there, stop) != (start, end):
@@ -58,6 +59,7 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     if {data[at + end : at + tail] for at in each} != {close}:
         return False
     columns = [data[run.at + at : each.stop : run.stride][: len(run)] for at in range(tail, run.body_bytes)]
+    # All numbers must have the same count of bytes: the last byte without the continuation bit, all before it with it.
     if columns and (max(columns[-1]) & _MORE or any(min(column) < _MORE for column in columns[:-1])):
         return False
     payloads = [data[at + start : at + end] for at in each]

@@ -70,6 +70,7 @@ class SendReader:
     def _groups(
         self, parts: Sequence[Request | RequestRun], who: bytes, tail: bytes, *, numbered: bool
     ) -> SendGroups | None:
+        # Positions are remembered for one producer at a time: another one has other bytes before them.
         if who != self._who:
             self._who, self._places = who, {}
         groups = SendGroups(numbered=numbered)
@@ -91,6 +92,8 @@ class SendReader:
         size, places, start, numbered = len(close), self._places, 0, groups.numbered
         sequence = 0
         for body in bodies:
+            # `start` is that of the message before: the same producer writes the same prefix for the same partition
+            # and size.
             place = places.get(body[:start])
             if place is None:
                 start, *ends = place_of(body, who)
@@ -101,10 +104,13 @@ class SendReader:
                     places.clear()
                 places[body[:start]] = place
             partition_id, end = place
+            # Flag, type or time differ: the whole run is read one by one, as the first message stands for all of them.
             if not body.startswith(close, end):
                 return False
             at = end + size
             if numbered:
+                # Sequences from 16,384 to 2,097,151 have three bytes, which is where most are; a call for each would
+                # show.
                 if len(body) - at == _THREE and body[at] > _ONE_BYTE < body[at + 1] and body[at + 2] <= _ONE_BYTE:
                     sequence = body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | body[at + 2] << 14
                 else:

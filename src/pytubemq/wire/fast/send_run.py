@@ -83,6 +83,8 @@ class SendRunWriter:
         for one in messages:
             payload = one.payload
             if numbered:
+                # The sequence is the last field, so all before the payload and behind it stays the same for messages
+                # alike in size, flag, type and time.
                 number = encode_rising(one.sequence or 0)
             key = one.partition.partition_id, len(payload), one.flag, len(number), one.msg_type, one.msg_time
             try:
@@ -116,6 +118,8 @@ class SendRunWriter:
         while start < count:
             stop = count
             if sequence is not None:
+                # Within a window the numbers have one length and share their upper bytes, so they are written column
+                # by column.
                 stop = min(count, start + _next_window(sequence + start) - sequence - start)
             part = payloads if stop - start == count else payloads[start:stop]
             number = None if sequence is None else sequence + start
@@ -152,6 +156,8 @@ class SendRunWriter:
         # What stands between the parts that differ is put in for all at once.
         head = next(iter(heads.values()))
         parts = [b"", head, b"", after, b"", shared + _TOKEN_BYTES] * count
+        # All serial numbers in one call to struct, then cut: a pack call for each would cost more than the rest of the
+        # frame.
         parts[0::6] = [written for (written,) in iter_unpack("4s", pack(f">{count}i", *range(serial, serial + count)))]
         if len(heads) > 1:
             parts[1::6] = [heads[len(payload)] for payload in payloads]
@@ -176,6 +182,7 @@ class SendRunWriter:
         size = len(before) + payload_bytes + len(after) + number_bytes
         lead = request_lead(_SERVICE, _METHOD, self._timeout_ms, None, size)
         total = len(lead) + size
+        # Sizes and types come from the user's messages: what is remembered is bounded, and built anew in microseconds.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         fits = total <= (MAX_FRAME_BYTES if self._block_bytes is None else self._block_bytes)

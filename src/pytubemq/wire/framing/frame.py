@@ -48,9 +48,11 @@ def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None
         if size > MAX_FRAME_BYTES:
             raise _too_large(size)
         return [ONE_BLOCK.pack(TOKEN, serial, 1, size), *parts]
+    # Rounded up: the last block may be shorter.
     count = -(-size // block_bytes)
     if size > MAX_FRAME_BYTES or count > MAX_FRAME_BLOCKS:
         raise _too_large(size)
+    # One copy here, so that each block is a slice whatever the borders of the parts were.
     content = memoryview(b"".join(parts))
     buffers = [FRAME_HEAD.pack(TOKEN, serial, count)]
     for start in range(0, size, block_bytes):
@@ -140,6 +142,8 @@ class FrameDecoder:
         try:
             return self._feed(data)
         except FrameError as error:
+            # A stream that was misread once cannot be brought back in step: nothing marks where the next frame would
+            # begin.
             self._dead = error.message
             self._rest = b""
             self._parts = []
@@ -154,8 +158,10 @@ class FrameDecoder:
         while True:
             if self._blocks == 0:
                 position = self._cut(data, position, frames)
+                # Less than token, serial and number of blocks: kept until the next read.
                 if end - position < 12:
                     break
+                # Checked before the first block's length comes, so that noise is refused at once and not waited for.
                 self._open(*FRAME_HEAD.unpack_from(data, position))
                 position += 12
             if self._missing < 0:
@@ -170,6 +176,7 @@ class FrameDecoder:
                     position += length
                     self._blocks = 0
                     continue
+                # The frame spans reads: from here on its bytes are gathered, and `_missing` counts those to come.
                 self._missing = length
             taken = min(self._missing, end - position)
             self._gather(data[position : position + taken])
@@ -199,6 +206,7 @@ class FrameDecoder:
             token, serial, blocks, length = unpack(data, position)
             start = position + ONE_BLOCK.size
             stop = start + length
+            # Whatever is not the usual frame is left to the slower way, which also words the errors.
             if token != TOKEN or blocks != 1 or not 0 <= length <= most or stop > end:
                 break
             append(new(Frame, (serial, bytes(data[start:stop]))))  # half the time of calling the class
@@ -215,6 +223,7 @@ class FrameDecoder:
         last = self._parts[-1] if self._parts else None
         if len(part) >= _LARGE_BYTES:
             self._parts.append(bytes(part))
+        # A peer that sends single bytes must not cost an object for each of them.
         elif isinstance(last, bytearray) and len(last) < _LARGE_BYTES:
             last += part
         elif part:
@@ -232,6 +241,7 @@ class FrameDecoder:
 
     def _check_token(self, head: bytes) -> None:
         """Refuse noise at its first wrong byte instead of waiting for a header of it."""
+        # Fewer than four bytes may be all there is yet; those that are there must be the token's.
         known = min(len(head), 4)
         if head[:known] != _TOKEN_BYTES[:known]:
             raise FrameError(
@@ -241,6 +251,7 @@ class FrameDecoder:
     def _check_block(self, length: int) -> None:
         if length < 0:
             raise FrameError(f"frame {self._serial} has a block of {length} bytes")
+        # Checked against what the blocks claim together, before any of it arrives: memory follows what has come.
         total = self._size + length
         if total > self._max_bytes:
             raise self._too_many(total, self._max_bytes)
@@ -254,6 +265,8 @@ class FrameDecoder:
             front += part[: FRONT_BYTES - len(front)]
             if len(front) == FRONT_BYTES:
                 break
+        # Most methods have small requests. Which one it is stands at the front of the content, so a large frame is let
+        # in only once its method is known to need it.
         bound = self._bound(self._serial, front)
         self._undecided = bound is None and len(front) < FRONT_BYTES
         if self._undecided:

@@ -104,6 +104,8 @@ class FrameRun(Sequence[T]):
 
 def alike_frames(lead: bytes, length: int) -> re.Pattern[bytes]:
     """Matches frames of one block with so many bytes of content that begin with `lead`, as many as there are."""
+    # The serial number is the only part of the head that differs, so the pattern skips its four bytes. `+` without
+    # backtracking (`}+`): a match costs the length of what it matches, whatever follows.
     head = ONE_BLOCK.pack(TOKEN, 0, 1, length)
     frame = b"%b.{4}%b.{%d}" % (
         re.escape(head[:_SERIAL_AT]),
@@ -117,6 +119,8 @@ def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int
     """Count the frames from `at` on whose serial numbers count up from `serial`."""
     # Beyond this the two upper bytes change; frames behind it are another run.
     count = min(count, 0x10000 - (serial & 0xFFFF), _MAX_I32 - serial + 1)
+    # Column by column: one slice with a stride compares a byte of all frames in C, where a loop would cost as much as
+    # reading each.
     end = at + stride * count
     at += _SERIAL_AT
     upper = serial.to_bytes(4, "big")
@@ -135,6 +139,7 @@ def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int
 def agreeing(one: bytes, other: bytes) -> int:
     """Return the length of the common start of two different byte strings."""
     least, most = 0, min(len(one), len(other))
+    # By halves, as one comparison of long slices costs little and a loop over bytes a lot.
     while least < most:
         middle = (least + most + 1) // 2
         if one[:middle] == other[:middle]:

@@ -94,10 +94,15 @@ class _Stream(FrameDecoder):
             position = stop
             start = self._start
             if start is not None:
+                # On one connection the headers mostly repeat byte for byte: only lengths change, and they follow
+                # from the frame's.
                 lead = self._by_length.get(length)
                 if lead is None:
                     lead = self._lead(start, length)
+                # One comparison stands for decoding frame, headers and lengths. A single different byte sends the
+                # frame the plain way.
                 if lead and data.startswith(lead, at, stop):
+                    # Looking for a run costs; it pays only if enough frames of this length can be in this read at all.
                     if end - stop >= _LEAST_BEHIND * (length + _HEAD_BYTES):
                         run = self._run(data, at - _HEAD_BYTES, serial, length, lead)
                         if run is not None:
@@ -128,6 +133,8 @@ class _Stream(FrameDecoder):
         whole = _length_of_rest(rest)
         body = _length_of_rest(rest - len(whole or b"") - len(start.begun))
         lead = b"" if whole is None or body is None else start.headers + whole + start.begun + body
+        # A peer chooses the lengths, so what is remembered of them is bounded. Starting anew is cheaper than to keep
+        # an order of use.
         if len(self._by_length) >= _MAX_LENGTHS:
             self._by_length.clear()
         self._by_length[length] = lead
@@ -136,6 +143,7 @@ class _Stream(FrameDecoder):
     def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> Sequence[Any] | None:
         """The usual frame at `at`, and others like it that follow; None if there are too few."""
         stride = _HEAD_BYTES + length
+        # The next frame decides whether the pattern is worth running: most single frames end here.
         following = ONE_BLOCK.unpack_from(data, at + stride)
         if stride > self._most_stride_bytes or following != (TOKEN, serial + 1, 1, length) or serial < 0:
             return None
@@ -181,6 +189,7 @@ class _Stream(FrameDecoder):
                 self._frequency.clear()
             self._frequency[length] = count
             return False
+        # It gets a pattern now, so it needs no count any more.
         del self._frequency[length]
         return True
 
@@ -190,6 +199,7 @@ class _Stream(FrameDecoder):
             start = self._read_start(content)
         except (IndexError, ValueError):
             return
+        # The peer has changed its headers (another method, other capabilities): what was known of lengths is void.
         if start is not None and start != self._start:
             self._start = start
             self._make = _maker(self._kind, start)
@@ -210,6 +220,8 @@ def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[in
 def _length_of_rest(size: int) -> bytes | None:
     """The length that fits in front of the rest when both together have `size` bytes; None if none does."""
     for digits in range(1, 6):
+        # The length counts the bytes behind itself, and its own size depends on it: tried from one byte up. There may
+        # be no solution, for a total that no length gives.
         written = encode_varint(max(size - digits, 0))
         if len(written) == digits:
             return written
