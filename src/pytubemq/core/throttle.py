@@ -98,6 +98,7 @@ class Throttle:
         """The pause after a fetch; `otherwise_s` is what it would be without rules, `hhmm` the rules' time of day."""
         if fetched.lag_bytes is not None and fetched.lag_bytes >= 0:
             self._lag_bytes = fetched.lag_bytes
+        # Before the fetch is counted: what came after the end of a window belongs to the next one.
         self._roll(rules, now_s, hhmm)
         self._minute += fetched.size_bytes
         self._slice += fetched.size_bytes
@@ -124,11 +125,13 @@ class Throttle:
         elif over:
             self._slice = 0
             self._slice_end_s = now_s + SLICE_S
+        # The limit is chosen once for each slice, and at once when the rules change.
         if over or rules is not self._rules:
             self._rules = rules
             lag = self._lag_bytes
             self._limit = None
             if lag is not None:
+                # A group's own rule stands instead of the cluster's, also where it allows more.
                 self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)
 
     def _after_nothing(self, rules: RulesInForce, otherwise_s: float) -> Pause:

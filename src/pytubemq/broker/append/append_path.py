@@ -224,6 +224,8 @@ class AppendPath:
         if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void or self._alone:
             return False
         size_bytes = under_way[-1].size_bytes
+        # A small block right behind a large one would cost a flush of its own for little; what waits meanwhile joins
+        # it.
         return self.staged_bytes - size_bytes >= max(_AHEAD_BYTES, size_bytes // 2)
 
     def _write_ahead(self) -> AppendBlock | None:
@@ -282,6 +284,7 @@ class AppendPath:
     def _start(self, block: AppendBlock) -> bool:
         """Hand a block to the writer; False if there was no thread for it, after which the path is broken."""
         try:
+            # One thread, so blocks are written in the order in which they are handed over; the loop goes on meanwhile.
             future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
         except Exception as error:
             self._store.abandon(block.prepared)
@@ -304,6 +307,7 @@ class AppendPath:
         size_bytes = 0
         queue = self._queue
         try:
+            # 0 lets one submission through at a time, whatever its size.
             most_bytes = 0 if self._alone else self._max_write_bytes
             while queue and (not batch or size_bytes + queue[0].size_bytes <= most_bytes):
                 submission = queue[0]
@@ -346,6 +350,8 @@ class AppendPath:
         if error is not None:
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             for behind in self._under_way:
+                # It was numbered behind the failed block, so its offsets would leave a hole: its submissions are
+                # numbered again.
                 behind.void = True
                 self._queue.extendleft(reversed(behind.submissions))
             self._fail(block, error)

@@ -85,6 +85,7 @@ class FetchHandlers:
             self._refuse(call, refused.refusal)
             return
         manual = bool(request.manual_commit_offset)
+        # The original's automatic confirm: asking for more says that what came before was handled.
         if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
             state.positions.save(key, hold.cursor.confirmed)
         limits = ReadLimits.of(
@@ -109,6 +110,7 @@ class FetchHandlers:
         key = fetch.hold.key
         extent = self._state.store.extent(key.topic, key.partition_id)
         offset = fetch.hold.cursor.request(manual=fetch.manual)
+        # At the end, no turn is needed: nothing is read and nothing of any size will be sent.
         if offset == extent.max_offset:
             self._wait_or_end(fetch)
         else:
@@ -143,6 +145,8 @@ class FetchHandlers:
 
         def done(result: Slice | Refusal) -> None:
             try:
+                # The disk was read without a lock: a reset, a confirm or a new registration may have moved the cursor
+                # since.
                 here = hold.cursor is cursor and cursor.request(manual=fetch.manual) == offset
                 if here and not self._overtaken(key, offset, result):
                     self._deliver(fetch, max_offset, result)
@@ -246,10 +250,12 @@ class FetchHandlers:
         state, hold = self._state, fetch.hold
         if result.skipped:
             state.skipped(hold.key, result)
+        # Recorded before the response leaves, so that a confirm that comes at once finds what it confirms.
         if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
             state.positions.save(hold.key, hold.cursor.confirmed)
         if hold.meter is not None and state.flow.limits:
             end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
+            # Payload and not bytes on the wire, as the rules count; see `core.flow`.
             hold.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
         if not result.count and self._hold_on(fetch, result):
             return

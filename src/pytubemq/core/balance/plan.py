@@ -64,8 +64,12 @@ def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Part
     while len(remaining) > quota:
         topics = [topic for topic, partitions in movable.items() if partitions]
         if not topics:
+            # Nothing else is left to take: better a partition without a Broker moves than that the others stay
+            # unevenly spread.
             remaining.discard(pinned.pop())
             continue
+        # From the topic that the member has most of, so that the partitions of a topic spread over the members; the
+        # name breaks ties, so that the same facts give the same plan.
         topic = max(topics, key=lambda name: (count[name], name))
         count[topic] -= 1
         remaining.discard(movable[topic].pop())
@@ -84,6 +88,8 @@ def _hand_out(
     for partition in sorted(free, key=lambda p: (p.topic, p.partition_id, p.broker_id)):
         by_topic.setdefault(partition.topic, []).append(partition)
     for topic, partitions in by_topic.items():
+        # By count of this topic, then of all, then the order of joining: a heap, as there may be tens of thousands of
+        # partitions.
         heap = [
             (sum(p.topic == topic for p in target[member]), len(target[member]), position, member)
             for position, member in enumerate(members)

@@ -205,6 +205,8 @@ def _walk(
             position = checkpoint.journal_position
         else:
             base = journal.header.base
+            # Files follow each other without an overlap; one that begins earlier was put there by hand, from another
+            # time or another store.
             if base < resume.next_sequence:
                 raise corrupt(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
             resume.skip_to(before, end, base)
@@ -266,11 +268,15 @@ class _Scan:
                 continue
             if block is None and is_padding(self._file, position, self._size):
                 break
+            # Damage in the middle and a torn end look alike here. What sets them apart: behind a torn write there is
+            # nothing, as blocks are written one after the other.
             following = self._following(position)
             if following is None and is_last and resume.next_sequence >= self._known_sequence:
                 # Nothing shows that it ever was on the device: a write that was not finished.
                 resume.cut_bytes = self._size - position
                 break
+            # Head and records are sound, so positions and sequences are kept, and of the messages those that pass
+            # their own check.
             if block is not None:
                 resume.lose(self._path, position, block.journal_end, has_records=True)
                 position = self._take(self._salvaged(block))
@@ -297,6 +303,7 @@ class _Scan:
         head = decode_block_header(data, 0, self._size - position)
         if head is None or head.sequence != self._resume.next_sequence:
             return None
+        # The head is not proven yet, but its size was compared with what the file has left.
         data = read_exactly(self._file, head.total_bytes, position)
         if len(data) < head.total_bytes or not block_is_sound(head, data, self._header.salt):
             return None
@@ -305,6 +312,8 @@ class _Scan:
         records = self._records(bytes(view[BLOCK_HEADER_BYTES:meta_end]), view[meta_end:], position)
         if head.sequence < self._known_sequence:  # the checkpoint has what came of these, also of later ones
             records.confirmed, records.sequences = {}, []
+        # Up to here the writer had seen a flush succeed. Damage before it is a loss of something promised; behind it
+        # perhaps only a write that was cut short.
         self._resume.synced = max(self._resume.synced, head.synced)
         return Prepared(
             records.runs,
@@ -378,4 +387,5 @@ class _Scan:
                 at = piece.find(BLOCK_MAGIC, at + 1)
             if len(piece) < _PIECE_BYTES:
                 return
+            # Pieces overlap by a magic less one byte, so that none is missed at a border.
             position += _PIECE_BYTES - len(BLOCK_MAGIC) + 1

@@ -83,11 +83,14 @@ class Windows:
         old = self._known.pop(key, None)
         if old is not None:
             self._parts -= _parts(old)
+        # Put at the end of the dict, whose order is that of use: the first one is the longest unused.
         self._known[key] = window
         self._parts += _parts(window)
         self._ample.pop(key, None)
         if len(window.places) > _FEW_PLACES:
             self._ample[key] = None
+        # First windows give up places, which costs a repeat its offset only; whole windows go last, as that costs the
+        # recognition of repeats.
         while self._parts > MAX_WINDOW_PARTS and len(self._ample) > 1:
             self._trim(next(iter(self._ample)))
         while len(self._known) > MAX_WINDOWS or (self._parts > MAX_WINDOW_PARTS and len(self._known) > 1):
@@ -98,6 +101,7 @@ class Windows:
         self._drop(key)
         self.forgotten += 1
         if self.forgotten >= self._next_told:
+            # Logged at the 1st, 10th, 100th …, as a table that is full stays full.
             self._next_told *= 10
             _log.warning(
                 "%d producers' sequence windows were evicted from a full table, the last of producer %d in %s:%d; "
@@ -149,6 +153,7 @@ class WindowChanges:
         window = self.changed.get(key)
         if window is None:
             known = self._known(key)
+            # A copy for each window that this block changes, once; see the module's last line.
             window = None if known is None else known.copy()
         self.changed[key] = note(window, item.epoch, item.place)
         self.sequences.append(item)

@@ -99,10 +99,12 @@ def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
     Raises:
         DamagedIndexError: an entry on the way fails its check.
     """
+    # No search at all, and no read: the usual case for messages of the original's producers.
     if stretch.has_only_singles and view.records == stretch.records:
         return ordinal - stretch.segment.base_ordinal
     # The record at `low` begins at or before the message, the one at `high` behind it.
     low, high = 0, view.records
+    # Hints are numbers of records in the file's index; in a repaired one they may be others.
     if isinstance(view, FileView):
         for known, at in stretch.segment.hints:
             if known == ordinal:
@@ -113,6 +115,8 @@ def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
                 high = min(high, at)
     step = 1  # a reader who goes forward is near the hint below
     while high - low > 1:
+        # Growing steps from the hint first, then halves: one that reads on finds its record in a step or two, any
+        # other one as by bisection.
         middle = min(low + step, (low + high) // 2)
         if entry_at(view, middle).first_ordinal <= ordinal:
             low, step = middle, step * 4

@@ -268,17 +268,20 @@ class PartitionReads:
         ordinal = to_ordinal(offset)
         snapshot = self._snapshot(ordinal, max_bytes)
         stop = snapshot.end.ordinal if end_offset is None else min(snapshot.end.ordinal, -(-end_offset // OFFSET_UNIT))
+        # Checked against the snapshot: retention may move the beginning while this read goes on.
         if ordinal < snapshot.first.ordinal:
             raise self._moved(offset)
         if ordinal >= stop:
             return Slice([], to_offset(ordinal), to_offset(ordinal), 0, 0, 0)
         selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes)
         if snapshot.tail:
+            # Consumers at the end of a partition, which are most of them, never touch the disk or the index files.
             parts = _read_runs(snapshot.tail, selector)
         else:
             try:
                 parts, selector = self._read_segments(reader, snapshot, selector)
             except _GoneError:
+                # Not an error of the disk: the segment was removed between the snapshot and its opening.
                 raise self._moved(offset) from None
         return Slice(
             parts,
@@ -300,10 +303,13 @@ class PartitionReads:
         stop = min(selector.stop, snapshot.applied.ordinal)
         while not parts and not selector.done and selector.ordinal < stop:
             stretch = self._stretch_of(snapshot, selector.ordinal)
+            # A read stays within one segment, unless nothing in it matches: then the next one is looked at, so that a
+            # filter does not cost a response for each segment.
             selector.stop = min(stop, stretch.end.ordinal)
             begin = selector.ordinal
             with self._using(stretch.segment, begin):
                 parts, selector = reader.read(stretch, selector)
+            # A read that succeeds where one failed before ends the trouble that health reports.
             self._troubles.record_read(stretch.segment, begin, selector.ordinal)
         return parts, selector
 

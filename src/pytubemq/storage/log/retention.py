@@ -92,11 +92,14 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
     if policy.age_s is not None:
         limit_ms = now_ms - policy.age_s * 1000
         times_ms = _newest_ms(pieces, now_ms)
+        # By its newest message: a segment goes as a whole, and none of its messages may go too early.
         while expired < len(pieces) and times_ms[expired] < limit_ms:
             expired += 1
     surplus = expired
     if policy.size_bytes is not None:
         total = tail_bytes + sum(piece.size_bytes for piece in pieces[expired:])
+        # By size the last segment always stays, or a segment larger than the limit would empty the partition; and one
+        # goes only if what is left still reaches the limit, so never less is kept than was asked for.
         while surplus < len(pieces) - 1 and total - pieces[surplus].size_bytes >= policy.size_bytes:
             total -= pieces[surplus].size_bytes
             surplus += 1

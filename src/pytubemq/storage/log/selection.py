@@ -84,6 +84,7 @@ class Selector:
         if end > self.stop:
             room = bisect_left(range(room), self.stop, key=lambda at: index_ordinal(index, at))
         start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
+        # A bisection over the entries' bytes: reads some ten of them where a loop would read thousands.
         taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: _end_of(index, at)[1] - start))
         last = self.ordinal + self.max_messages - self.count
         if taken and _end_of(index, taken)[0] > last:
@@ -103,6 +104,7 @@ class Selector:
         self.count += ordinal - self.ordinal
         self.size_bytes += self.position - start
         self.ordinal = ordinal
+        # One slice with a stride has the kind of every entry; its upper byte is always 0.
         kinds = index[_KIND_AT : taken * INDEX_BYTES : INDEX_BYTES]
         self.packs = self.packs or kinds.count(RecordKind.SINGLE) != taken
         self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
@@ -118,6 +120,8 @@ class Selector:
             wanted = first + count - self.ordinal
             if kind == RecordKind.HOLE:
                 self.skipped += wanted
+            # A pack of several codes goes out whole: the Broker does not take packs apart for a filter, the consumer
+            # does.
             elif codes is None or code in codes or kind == RecordKind.MIXED_PACK:
                 if self.count and self.count + wanted > self.max_messages:
                     self.done = True
@@ -133,6 +137,8 @@ class Selector:
             self.ordinal = first + count
             self.position = position + size
             passed += 1
+            # What is passed over costs time and gives the reader nothing, so it is bounded: a filter that matches
+            # nothing must not scan a partition in one call.
             if codes is not None or kind == RecordKind.HOLE:
                 self.max_scan -= 1
             if self.size_bytes >= self.max_bytes or self.count >= self.max_messages or self.max_scan <= 0:

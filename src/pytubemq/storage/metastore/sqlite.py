@@ -79,6 +79,8 @@ class SqliteMetaStore:
             if sealed is not None and sealed.generation and not (path.exists() and path.stat().st_size):
                 raise lost(path, Totals(), sealed)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+            # Before SQLite opens the file: opening replays the log and drops what fails its check, and then nobody
+            # could see what was lost.
             keep_log(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
@@ -109,9 +111,11 @@ class SqliteMetaStore:
                 self._db.execute(_put(table), [*row, check])
                 totals = totals.plus(check)
             last = max((record.stamp.serial_id for record in puts), default=0)
+            # Numbers never come again, also not after the newest record was deleted: clients compare them.
             self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
             _write_totals(self._db, totals)
             self._check_deploys(puts, deletes)
+        # Only after the commit: a change that failed is not counted.
         self._totals = totals
         self._settle()
 
@@ -363,6 +367,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             f"{path} has layout {version}, this version knows up to {len(steps)}",
             hint="run the pytubemq version that wrote it, or a newer one",
         )
+    # A flipped bit in the number must not make a migration run over a file that is newer.
     has_checks = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone() is not None
     if has_checks != (version >= LAYOUT_WITH_CHECKS):
         raise CorruptError(
@@ -370,6 +375,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             hint=REPAIR_HINT.format(path.parent),
         )
     db.execute("PRAGMA journal_mode=WAL")
+    # In WAL mode anything less does not flush at a commit, so a power cut could take changes that were answered.
     db.execute("PRAGMA synchronous=FULL")
     db.execute("PRAGMA foreign_keys=ON")
     db.execute("PRAGMA busy_timeout=5000")

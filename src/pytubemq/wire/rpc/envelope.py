@@ -245,6 +245,8 @@ def request_start(content: bytes) -> EnvelopeStart | None:
     Raises:
         IndexError, ValueError: it does not stand so.
     """
+    # Both headers are shorter than 128 bytes here, so their lengths are one byte each: longer ones are not remembered,
+    # and take the other way.
     at = content[0] + 1
     at += content[at] + 1
     headers = content[:at]
@@ -252,6 +254,8 @@ def request_start(content: bytes) -> EnvelopeStart | None:
     if cached is None:
         return None
     _, at = decode_varint(content, at)
+    # Up to the tag of the message. Should the tag's byte be part of the timeout, `_read_start` refuses what was cut,
+    # and the envelope is decoded as a whole.
     begun = content[at : content.index(_REQUEST, at, at + _MOST_BEGUN_BYTES) + 1]
     call = _REQUEST_STARTS.get(begun) or _read_start(begun)
     if call is None:
@@ -379,6 +383,7 @@ def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
     end = position + size
     if end > len(content):
         raise _broken(f"{cls.__name__} claims {size} bytes, {len(content) - position} are there")
+    # A header of our protocol is some ten bytes: a large one is an attempt to make us allocate.
     if size > MAX_HEADER_BYTES and cls not in _BODIES:
         raise _broken(f"{cls.__name__} claims {size} bytes; {MAX_HEADER_BYTES} are allowed")
     pb = PB[cls]()
@@ -386,6 +391,7 @@ def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
         pb.MergeFromString(content[position:end])
     except (DecodeError, UnicodeDecodeError) as error:
         raise _broken(f"malformed {cls.__name__}: {error}") from error
+    # The original's own words, as its clients show them to their users.
     if not pb.IsInitialized():
         raise _broken(f"Message missing required fields: {missing_fields(cls, pb)}")
     return pb, end
@@ -398,6 +404,7 @@ def _broken(text: str) -> EnvelopeError:
 def _capabilities(connection: Any) -> int | None:
     if not connection.HasField("capabilities"):
         return None
+    # The field is signed on the wire, the bit set is not.
     return int(connection.capabilities) & _MASK_64
 
 
