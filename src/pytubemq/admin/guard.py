@@ -6,7 +6,6 @@ form cannot send JSON); a body is read up to a limit and no further.
 
 from __future__ import annotations
 
-import difflib
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from pytubemq.admin.problems import ApiError, on_api_error
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,10 +140,8 @@ def _check_keys(value: dict[str, object], kind: type[msgspec.Struct]) -> None:
     known = kind.__struct_encode_fields__
     for key in value:
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            raise _bad(
-                f"unknown key {key!r}", f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-            )
+            near = suggest(key, known)
+            raise _bad(f"unknown key {key!r}", f"did you mean {near!r}?" if near else f"known keys: {', '.join(known)}")
 
 
 def _bad(message: str, hint: str) -> ApiError:

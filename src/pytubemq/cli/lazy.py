@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +55,7 @@ class LazyGroup(click.Group):
         """As click does, and with the nearest name when there is no such command."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            near = difflib.get_close_matches(name, self.list_commands(ctx), 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = suggest(name, self.list_commands(ctx))
+            hint = f" Did you mean {near!r}?" if near else ""
             raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pytubemq.decode.suggest import nearest
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 MAX_TYPE_DEPTH: Final = 32
 MAX_COLUMNS: Final = 10_000
@@ -181,7 +181,7 @@ class _Reader:
         word = self._next()
         name = _SAME_TYPE.get(word.lower())
         if name is None:
-            close = nearest(word, _SAME_TYPE)
+            close = suggest(word, _SAME_TYPE)
             raise self._fault(f"a type (did you mean {close.upper()}?)" if close else "a type", back=1)
         match name:
             case "decimal":

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from pytubemq.decode.format_table import FORMATS, Format, Option, Takes
-from pytubemq.decode.suggest import nearest
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def format_of(name: str, *, setting: str = "decode") -> Format:
     """
     found = FORMATS.get(name.strip().lower())
     if found is None:
-        close = nearest(name, FORMATS)
+        close = suggest(name, FORMATS)
         hint = f"did you mean {close}?" if close else f"the formats are {', '.join(FORMATS)}"
         raise ConfigError(f"{setting} = {name!r} is no format", hint=hint)
     return found
@@ -122,7 +122,7 @@ def _by_known_name(formats: list[Format], options: Mapping[str, str]) -> dict[st
         right = known.get(name.lower())
         if right is None:
             of = " with ".join(each.name for each in formats)
-            close = nearest(name, known.values())
+            close = suggest(name, known.values())
             hint = f"did you mean {close}?" if close else f"its options are {', '.join(known.values())}"
             raise ConfigError(f"the format {of} has no option {name!r}", hint=hint)
         if right in given:

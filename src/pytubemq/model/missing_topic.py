@@ -5,10 +5,10 @@ The invariant: the message says no more than the caller knows, and the hint name
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code, NotFoundError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -53,13 +53,6 @@ def missing_text(topics: Sequence[str]) -> str:
 
 def suggestion(topics: Sequence[str], known: Collection[str]) -> str | None:
     """Return `did you mean demo?`, with the nearest topic to each; None if none is near."""
-    near = [close for topic in topics[:_SHOWN] for close in nearest(topic, known)]
-    return f"did you mean {' and '.join(dict.fromkeys(near))}?" if near else None
-
-
-def nearest(topic: str, known: Collection[str]) -> list[str]:
-    """Return the topic that was most likely meant, if one is near; upper and lower case do not count."""
-    if topic in known:
-        return []
-    by_lower = {name.lower(): name for name in known}
-    return [by_lower[close] for close in difflib.get_close_matches(topic.lower(), by_lower, 1)]
+    near = [suggest(topic, known) for topic in topics[:_SHOWN] if topic not in known]
+    names = dict.fromkeys(name for name in near if name is not None)
+    return f"did you mean {' and '.join(names)}?" if names else None

@@ -7,7 +7,6 @@ reader never sees half of it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +55,8 @@ class Profiles:
         if name in self.by_name:
             return self.by_name[name]
         known = ", ".join(sorted(self.by_name)) or "none yet; `pytubemq dev` writes one"
-        near = difflib.get_close_matches(name, self.by_name, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"profiles: {known}"
+        near = suggest(name, self.by_name)
+        hint = f"did you mean {near!r}?" if near else f"profiles: {known}"
         if _OF_DEV.fullmatch(name):
             there = f"; profiles: {known}" if self.by_name else ""
             hint = f"it stands while its cluster runs, start one:  pytubemq dev{there}"

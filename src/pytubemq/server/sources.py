@@ -6,7 +6,6 @@ and the place where the wrong one stands.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import msgspec
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 from pytubemq.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterable[tuple[str, str, st
         if not name.startswith(ENV_PREFIX):
             continue
         key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
-        ours = "." in key or key in top_level or difflib.get_close_matches(key, top_level, 1, _TOO_CLOSE)
+        ours = "." in key or key in top_level or suggest(key, top_level, likeness=_TOO_CLOSE)
         if ours:
             yield key, environ[name], name
 
@@ -125,9 +125,9 @@ def _from_environment(environ: Mapping[str, str]) -> Iterable[tuple[str, str, st
 def _put(merged: dict[str, Any], origins: dict[str, str], key: str, value: object, origin: str) -> None:
     if key not in _KEYS:
         top = sorted({*_SECTIONS, *(name for name in _KEYS if "." not in name)})
-        near = [] if "." in key else difflib.get_close_matches(key, top, 1, _TOO_CLOSE)
-        near = near or difflib.get_close_matches(key, _KEYS, 1, 0.5)
-        hint = f"did you mean {near[0]!r}?" if near else "all settings are in docs/reference/settings.md"
+        near = None if "." in key else suggest(key, top, likeness=_TOO_CLOSE)
+        near = near or suggest(key, _KEYS, likeness=0.5)
+        hint = f"did you mean {near!r}?" if near else "all settings are in docs/reference/settings.md"
         raise ConfigError(f"{origin}: unknown setting {key!r}", hint=hint)
     if key in _LISTS and isinstance(value, str):
         value = [item.strip() for item in value.split(",") if item.strip()]

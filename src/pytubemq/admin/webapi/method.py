@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytubemq.admin.webapi.envelope import Reply, rows
 from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.params import LONGEST_NAME, Args, CallError, Param
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -59,8 +59,8 @@ class Table(Generic[A]):
         return method
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name[:LONGEST_NAME], self._by_name, 1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        near = suggest(name[:LONGEST_NAME], self._by_name)
+        meant = f"did you mean {near}? " if near else ""
         return f"there is no such method as {shown(name)}: {meant}admin_get_methods lists those there are"
 
     def _listing(self) -> Method[A]:

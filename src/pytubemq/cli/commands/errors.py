@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 
 from pytubemq.cli.explain import Explanation, explanations
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.errors import NotFoundError
+from pytubemq.model.suggest import suggest
 
 
 @click.group()
@@ -45,8 +44,8 @@ def _found(code: str) -> Explanation:
     known = explanations()
     found = known.get(code.lower().removeprefix("tube-"))
     if found is None:
-        near = difflib.get_close_matches(code.lower(), known, 1)
+        near = suggest(code, known)
         raise NotFoundError(
-            f"no error has the code {code!r}", hint=f"did you mean {near[0]!r}?" if near else "pytubemq errors list"
+            f"no error has the code {code!r}", hint=f"did you mean {near!r}?" if near else "pytubemq errors list"
         )
     return found

@@ -7,7 +7,6 @@ shows what is in a message and obeys nothing of it.
 from __future__ import annotations
 
 import base64
-import difflib
 import json
 import re
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytubemq.core.reset_target import utc
 from pytubemq.errors import ConfigError, MessageError
 from pytubemq.model.names import escaped, escaped_json
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from pytubemq.model.message import Message
@@ -131,7 +131,7 @@ def _outgoing(found: Any) -> Outgoing:
     if not isinstance(found, dict):
         raise _WrongLine(f"is {_kind(found)}, a message is an object")
     unknown = [name for name in found if name not in COLUMNS and name != "key"]
-    near = next((close for name in unknown for close in difflib.get_close_matches(name, _INPUTS, 1)), None)
+    near = next((close for name in unknown if (close := suggest(name, _INPUTS))), None)
     meant = f", did you mean {near}?" if near else ""
     if "body" not in found and "body_base64" not in found:
         raise _WrongLine(f"has no body; it has {', '.join(found) or 'nothing'}{meant}")

@@ -17,10 +17,10 @@ from pytubemq.decode.arrow_types import arrow_schema_of
 from pytubemq.decode.columns import Column, Type
 from pytubemq.decode.record_format import Fault, FormatResult, without
 from pytubemq.decode.rejection import shown
-from pytubemq.decode.suggest import nearest
 from pytubemq.decode.text_columns import TextRules, texts_of
 from pytubemq.decode.value_columns import ValueColumn, build_all
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ def time_of(value: Any) -> int | None:
 def _metadata(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in METADATA:
-            close = nearest(name, METADATA)
+            close = suggest(name, METADATA)
             hint = f"did you mean {close}?" if close else f"there are {', '.join(METADATA)}"
             raise ConfigError(f"option metadata names {name!r}, which is no such column", hint=hint)
     return tuple(dict.fromkeys(names))

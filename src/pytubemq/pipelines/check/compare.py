@@ -6,7 +6,6 @@ each row has one partner. Values are compared as what they mean: 5 and 5.00, a d
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -14,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.check.given import body
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ class Mismatch:
 
 def compare(expected: Sequence[Row], actual: Sequence[Row], columns: Sequence[str]) -> list[Mismatch]:
     """What does not fit; empty if all does. `columns` are those that every actual row has."""
-    unknown = {
-        name: next(iter(difflib.get_close_matches(name, columns, 1)), None)
-        for row in expected
-        for name in row
-        if name not in columns
-    }
+    unknown = {name: suggest(name, columns) for row in expected for name in row if name not in columns}
     if unknown:
         return [Mismatch(None, None, unknown=unknown)]
     fits = [[_differing(want, got) == () for got in actual] for want in expected]

@@ -6,13 +6,13 @@ needs is not made.
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.model import units
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file import model
 from pytubemq.pipelines.file.document import Entry, Items, Scalar, Table, kind_of, plain
 from pytubemq.pipelines.file.faults import FaultCode
@@ -109,9 +109,9 @@ class Builder:
 
     def _unknown(self, section: Section, name: str, path: str) -> None:
         names = [key.name for key in section.keys]
-        close = difflib.get_close_matches(name.lower(), names, 1)
+        close = suggest(name, names)
         elsewhere = "" if close else _elsewhere(name)
-        hint = f'did you mean "{close[0]}"?' if close else elsewhere or f"the keys are {', '.join(names)}"
+        hint = f'did you mean "{close}"?' if close else elsewhere or f"the keys are {', '.join(names)}"
         self._tell(FaultCode.UNKNOWN_KEY, path, "unknown key", hint, at_key=True)
 
     def _finished(self, section: Section, given: dict[str, Any], path: str) -> dict[str, Any]:
@@ -170,8 +170,8 @@ class Builder:
 
     def _choice(self, key: Key, text: str, path: str) -> Any:
         if text not in key.takes:
-            close = difflib.get_close_matches(text.lower().replace(" ", "_"), key.takes, 1)
-            hint = f'did you mean "{close[0]}"?' if close else f"it takes {', '.join(key.takes)}"
+            close = suggest(text.replace(" ", "_"), key.takes)
+            hint = f'did you mean "{close}"?' if close else f"it takes {', '.join(key.takes)}"
             raise self._tell(FaultCode.BAD_VALUE, path, f"does not take {text[:80]!r}", hint)
         return text if key.enum is None else key.enum(text)
 
@@ -204,8 +204,8 @@ class Builder:
                 self._tell(FaultCode.BAD_REFERENCE, path, f"{reference.name!r} is no reference", hint)
             known = reference.name in self.variables or reference.default is not None
             if reference.kind == "var" and not known:
-                close = difflib.get_close_matches(reference.name, self.variables, 1)
-                hint = f"did you mean {close[0]}?" if close else f"--set {reference.name}=..."
+                close = suggest(reference.name, self.variables)
+                hint = f"did you mean {close}?" if close else f"--set {reference.name}=..."
                 self._tell(FaultCode.BAD_REFERENCE, path, f"the variable {reference.name} is not given", hint)
         return with_variables(node.text, self.variables)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.model.limits import MAX_PIPELINE_FILE_BYTES
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.build import Builder
 from pytubemq.pipelines.file.document import scalars
 from pytubemq.pipelines.file.faults import Fault, FaultCode, PipelineFileError, Severity, severity_of
@@ -90,9 +90,9 @@ def _for_nothing(given: Collection[str], named: Collection[str], places: Places)
     """Variables that are put in nowhere: who misspelt one would get the default, and a run that writes elsewhere."""
     faults = []
     for name in sorted(set(given) - set(named)):
-        close = difflib.get_close_matches(name, named, 1)
+        close = suggest(name, named)
         known = f"its variables are {', '.join(sorted(named))}" if named else "it has no variables at all"
-        hint = f'did you mean "{close[0]}"?' if close else known
+        hint = f'did you mean "{close}"?' if close else known
         text = f"--set {name}: nothing in the file is ${{var:{name}}}"
         faults.append(places.fault(FaultCode.BAD_REFERENCE, "", text, hint))
     return faults

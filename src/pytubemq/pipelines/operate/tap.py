@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
 from pytubemq.pipelines.report.plain import plain_rows
@@ -42,13 +43,11 @@ def check_stage(pipeline: Pipeline, stage: str) -> str:
     Raises:
         ConfigError: there is none; naming those that there are.
     """
-    import difflib
-
     known = stages(pipeline)
     if stage in known:
         return stage
-    near = difflib.get_close_matches(stage, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"the stages are {', '.join(known)}"
+    near = suggest(stage, known)
+    hint = f"did you mean {near}?" if near else f"the stages are {', '.join(known)}"
     raise ConfigError(f"pipeline {pipeline.name} has no stage {stage!r}", hint=hint)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def check_columns(sink: Sink, columns: Sequence[str]) -> None:
     lacking = []
     for key, name in named.items():
         if name.lower() not in there:
-            near = next(iter(difflib.get_close_matches(name, columns, 1)), None)
+            near = suggest(name, columns)
             hint = f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
             lacking.append(NoColumn(key, f"no row has the column {name}", hint))
     if lacking:

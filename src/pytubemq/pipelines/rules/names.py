@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.analysis.sql_names import names_read
 from pytubemq.pipelines.file.faults import FaultCode
 
@@ -85,8 +85,8 @@ def _reads(
             text = f"reads {name}, which is a later step"
         else:
             text = f"reads {name}, which is not there"
-        close = difflib.get_close_matches(lower, known, 1)
-        hint = f'did you mean "{close[0]}"?' if close else f"there is {', '.join(sorted(known))}"
+        close = suggest(lower, known)
+        hint = f'did you mean "{close}"?' if close else f"there is {', '.join(sorted(known))}"
         at = places.inside(f"{path}.sql", line, column)
         yield places.fault(FaultCode.UNKNOWN_NAME, f"{path}.sql", text, hint, at=at)
 
@@ -99,8 +99,8 @@ def _inputs(pipeline: Pipeline, places: Places, used: set[str]) -> Iterator[Faul
         wanted = known[-1] if sink.input is None else sink.input.lower()
         used.add(wanted)
         if wanted not in known:
-            close = difflib.get_close_matches(wanted, known, 1)
-            hint = f'did you mean "{close[0]}"?' if close else f"there is {', '.join(known)}"
+            close = suggest(wanted, known)
+            hint = f'did you mean "{close}"?' if close else f"there is {', '.join(known)}"
             yield places.fault(
                 FaultCode.UNKNOWN_INPUT, f"sinks[{index}].input", f"no step is called {sink.input}", hint
             )
@@ -120,8 +120,8 @@ def _tests(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     for index, case in enumerate(pipeline.tests):
         for name in case.expect:
             if name not in sinks:
-                close = difflib.get_close_matches(name, sinks, 1)
-                hint = f'did you mean "{close[0]}"?' if close else f"there is {', '.join(sinks)}"
+                close = suggest(name, sinks)
+                hint = f'did you mean "{close}"?' if close else f"there is {', '.join(sinks)}"
                 path = f"tests[{index}].expect.{name}"
                 yield places.fault(FaultCode.BAD_TEST, path, "no sink has this name", hint, at_key=True)
         if pipeline.source.format == "tubemq":
@@ -138,8 +138,8 @@ def _messages(index: int, pipeline: Pipeline, places: Places) -> Iterator[Fault]
         path = f"tests[{index}].given[{row}]"
         for name in message:
             if name not in MESSAGE_KEYS:
-                close = difflib.get_close_matches(name, MESSAGE_KEYS, 1)
-                hint = f'did you mean "{close[0]}"?' if close else f"there is {', '.join(MESSAGE_KEYS)}"
+                close = suggest(name, MESSAGE_KEYS)
+                hint = f'did you mean "{close}"?' if close else f"there is {', '.join(MESSAGE_KEYS)}"
                 yield places.fault(FaultCode.BAD_TEST, f"{path}.{name}", "a message has no such key", hint, at_key=True)
         if "body" not in message:
             yield places.fault(FaultCode.BAD_TEST, path, "a message needs a body")

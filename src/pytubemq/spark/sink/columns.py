@@ -6,11 +6,11 @@ it may have.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -133,6 +133,6 @@ def _unknown(name: str, known: dict[str, str]) -> ConfigError:
         return ConfigError(
             f"the column {name} cannot be written: it is given by the Broker", hint=f"select some of {names}"
         )
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {known[close[0]]}?" if close else f"the sink takes {names}; drop or rename it"
+    close = suggest(name, known.values())
+    hint = f"did you mean {close}?" if close else f"the sink takes {names}; drop or rename it"
     return ConfigError(f"the sink does not take a column {name}", hint=hint)

@@ -6,12 +6,12 @@ need not be told, does the clock say it.
 
 from __future__ import annotations
 
-import difflib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,9 +60,9 @@ def inlong_encoder(options: Mapping[str, str]) -> InLongEncoder:
     known = {name.lower(): name for name in OPTIONS}
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = suggest(name, OPTIONS)
             names = ", ".join(f"encode.{one}" for one in OPTIONS)
-            hint = f"did you mean encode.{known[close[0]]}?" if close else f"the options are {names}"
+            hint = f"did you mean encode.{close}?" if close else f"the options are {names}"
             raise ConfigError(f"there is no option encode.{name}", hint=hint)
     return InLongEncoder(
         group_id=_name("groupId", options),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from pytubemq.model import units
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MIB
 from pytubemq.model.names import check_topic
+from pytubemq.model.suggest import suggest
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
 from pytubemq.wire.text.attributes import format_attributes
@@ -131,10 +131,9 @@ def _by_known_name(options: Mapping[str, str], *, streaming: bool) -> tuple[dict
 
 
 def _unknown(name: str) -> ConfigError:
-    known = {option.name.lower(): option for option in OPTIONS if not option.name.endswith(".*")}
-    close = difflib.get_close_matches(name.lower(), known, n=1)
+    close = suggest(name, (option.name for option in OPTIONS if not option.name.endswith(".*")))
     names = ", ".join(option.name for option in OPTIONS)
-    hint = f"did you mean {known[close[0]].name}?" if close else f"the options are {names}"
+    hint = f"did you mean {close}?" if close else f"the options are {names}"
     if name.lower() == "path":
         hint = 'name the topic as an option, .option("topic", ...), and call save() or start() without a path'
     return ConfigError(f'writing to format("tubemq") has no option {name!r}', hint=hint)

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructField, StructType
 
 from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW, ERROR_COLUMN, ORIGIN_COLUMNS
 from pytubemq.decode.factory import make_decoder
-from pytubemq.decode.suggest import nearest
 from pytubemq.errors import ConfigError, FormatError
+from pytubemq.model.suggest import suggest
 from pytubemq.spark.source.schema import COLUMNS, spark_schema
 from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA, spark_schema_of
 
@@ -133,7 +133,7 @@ def _kept(text: str | None) -> tuple[str, ...]:
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     for name in names:
         if name.lower() not in known:
-            close = nearest(name, known.values())
+            close = suggest(name, known.values())
             hint = f"did you mean {close}?" if close else f"the source's columns are {', '.join(known.values())}"
             raise ConfigError(f"option decode.columns names {name!r}, which is no column", hint=hint)
     return tuple(dict.fromkeys(known[name.lower()] for name in names))
@@ -142,7 +142,7 @@ def _kept(text: str | None) -> tuple[str, ...]:
 def _errors(text: str | None) -> str:
     word = (text or "column").strip().lower()
     if word not in ERRORS:
-        close = nearest(word, ERRORS)
+        close = suggest(word, ERRORS)
         hint = f"did you mean {close}?" if close else f"it takes {', '.join(ERRORS)}"
         raise ConfigError(f"option decode.errors = {text!r} is not valid", hint=hint)
     return word

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +12,7 @@ from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
 from pytubemq.model.names import check_group, check_topic
+from pytubemq.model.suggest import suggest
 from pytubemq.model.units import count, duration_s, size_bytes
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope, takes
 from pytubemq.spark.source.positions import AtTime, Edge, Positions, bad, parse_offsets, parse_times
@@ -182,9 +182,9 @@ def _by_known_name(options: Mapping[str, str], scope: Scope) -> dict[str, str]:
 
 
 def _unknown(name: str) -> ConfigError:
-    close = difflib.get_close_matches(name.lower(), BY_NAME, n=1)
+    close = suggest(name, (option.name for option in BY_NAME.values()))
     names = ", ".join(option.name for option in OPTIONS)
-    hint = f"did you mean {BY_NAME[close[0]].name}?" if close else f"the options are {names}"
+    hint = f"did you mean {close}?" if close else f"the options are {names}"
     if name.lower() == "path":
         hint = 'name the topic as an option: .option("topic", ...)'
     return ConfigError(f'format("tubemq") has no option {name!r}', hint=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, s
 from pytubemq.cli.pipeline.pipeline_file import open_pipeline
 from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TubeError
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -216,10 +216,10 @@ def _some_meant(letters: DeadLetters, taken: Taken, reason: str | None) -> None:
     if taken.rows.num_rows or reason is None:
         return
     there = [str(row["reason"]) for row in letters.by_reason()]
-    near = difflib.get_close_matches(reason, there, 1)
+    near = suggest(reason, there)
     known = f"there are: {', '.join(there)}" if there else "there are no dead letters"
     raise NotFoundError(
-        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near[0]}? {known}" if near else known
+        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near}? {known}" if near else known
     )
 
 

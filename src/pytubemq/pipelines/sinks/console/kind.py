@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.sink_kind import DeadLetterKind, Promise, SinkKind, Wrong
@@ -23,7 +23,7 @@ MAX_ROWS: Final = 10_000
 def _wrong(sink: Sink) -> Iterator[Wrong]:
     for name, value in sink.options.items():
         if name.lower() != ROWS:
-            near = difflib.get_close_matches(name.lower(), [ROWS], 1)
+            near = suggest(name, [ROWS])
             hint = f"did you mean {ROWS}?" if near else f"there is only {ROWS}"
             yield _of_option(name, "is no option of the console", hint, at_key=True)
             continue

@@ -1,0 +1,19 @@
+"""The name that was meant by one that does not exist, for a hint that asks "did you mean …?"."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def suggest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
+    """Return the known name that a misspelt one resembles most, None if it resembles none; case does not count.
+
+    `likeness` is the least that counts, from 0 for any name to 1 for the same one.
+    """
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, likeness)
+    return by_lower[close[0]] if close else None
