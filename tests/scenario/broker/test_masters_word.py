@@ -293,7 +293,10 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
         asking = ResetHistoryRequest(client_id=peer.client_id, auth_info=auth_info)
         told = await peer.connection.request(asking, ResetHistoryResponse, Method.RESET_HISTORY, 2, timeout_s=TIMEOUT_S)
         assert (moved.err_code, told.err_code) == (code, code)
-        read, ends = (await peer.read_range(0, auth_info=info))[0], await peer.offsets(("demo", 0), auth_info=info)
+        read, ends = (
+            (await peer.read_range(0, auth_info=auth_info))[0],
+            await peer.offsets(("demo", 0), auth_info=auth_info),
+        )
         empty = Code.NOT_FOUND if code is Code.SUCCESS else code
         assert (read.err_code, ends.err_code) == (empty, code)
         assert (read.max_offset is None, not ends.partitions) == (code is not Code.SUCCESS,) * 2, "nothing is told"

@@ -12,7 +12,7 @@ import pytest
 from pytubemq import Lost, Partition, Start, connect, sync
 from pytubemq.errors import GroupMismatchError, StaleBatchError
 from pytubemq.server.cluster import EmbeddedCluster, ThreadedCluster
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,13 +83,12 @@ async def test_the_master_shows_who_holds_what(cluster: EmbeddedCluster) -> None
         connect(cluster.master) as tube,
         tube.balance_consumer("g", "demo", node_id=0, source_count=1) as consumer,
         httpx.AsyncClient(trust_env=False, timeout=30) as client,
-        asyncio.timeout(30),
     ):
         assert await consumer.ready()
-        shown = ""
-        while not all(str(partition) in shown for partition in consumer.registered):
-            shown = (await client.get(f"{cluster.http}/api/v1/groups/g")).text
-            await asyncio.sleep(0.02)
+        await until_answer(
+            lambda: client.get(f"{cluster.http}/api/v1/groups/g"),
+            lambda shown: all(str(partition) in shown.text for partition in consumer.registered),
+        )
 
 
 async def test_a_broker_that_is_away_moves_nothing(cluster: EmbeddedCluster) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import pytubemq
 from pytubemq.server.cluster import EmbeddedCluster
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +71,7 @@ async def test_a_part_of_a_pack_that_was_ready_and_not_taken_comes_after_a_resta
         async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
 
             async def fetched_more_than(count: int) -> None:
-                async with asyncio.timeout(60):
-                    while consumer.stats.fetched <= count:  # noqa: ASYNC110 - nothing tells of it
-                        await asyncio.sleep(0.01)
+                await until(lambda: consumer.stats.fetched > count, timeout_s=60)
 
             got: list[bytes] = []
             killed = False

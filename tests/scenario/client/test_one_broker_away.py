@@ -12,7 +12,7 @@ from pytubemq import Start
 from pytubemq.client.consumer import consumer_base as base_module
 from pytubemq.errors import StaleBatchError
 from pytubemq.master.service import MasterService, MasterSettings
-from tests.scenario.client.town import LOOPBACK, TOPIC, Town, town
+from tests.scenario.client.town import LOOPBACK, TOPIC, Town
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pytubemq import Batch, Consumer
     from pytubemq.client.tube import Tube
-
-__all__ = ["town"]
 
 
 @pytest.fixture

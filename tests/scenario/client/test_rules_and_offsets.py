@@ -13,14 +13,13 @@ import pytubemq
 from pytubemq import Batch, Bound, Message, Partition, Start, Throttled
 from pytubemq.errors import GroupMismatchError
 from pytubemq.model.records import GroupRecord
-from tests.scenario.client.town import TOPIC, Town, town
+from tests.scenario.client.town import TOPIC, Town
 from tests.support.events import event_of
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.client.tube import Tube
 
-__all__ = ["town"]
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
 EMPTY_READS = '[{"type":1,"rule":[{"zeroCnt":1,"freqInMs":3600000}]}]'
@@ -151,9 +150,7 @@ async def test_a_bound_group_begins_at_its_offsets_when_all_are_there(town: Town
                     await batch.confirm()
 
             readers = [asyncio.create_task(read(one)), asyncio.create_task(read(other))]
-            async with asyncio.timeout(60):
-                while sum(map(len, seen.values())) < 13:  # noqa: ASYNC110 - two readers, no event
-                    await asyncio.sleep(0.02)
+            await until(lambda: sum(map(len, seen.values())) >= 13, timeout_s=60)
             assert second in other.assignment, "the larger offset was the second member's"
             assert first in one.assignment
             for reader in readers:
@@ -180,8 +177,7 @@ async def test_handlers_get_everything_in_order_while_a_broker_restarts(town: To
         async with tube.push_consumer(
             "g", TOPIC, handler=handler, by_message=True, start=Start.EARLIEST, max_messages=50
         ) as push:
-            while push.stats.handled < count:  # noqa: ASYNC110 - the consumer has no event for this
-                await asyncio.sleep(0.005)
+            await until(lambda: push.stats.handled >= count)
             await town.stop(1)
             await town.start(1)
             async with asyncio.timeout(90):
@@ -205,14 +201,10 @@ async def test_two_push_consumers_share_a_group_with_a_pull_consumer_after_them(
             tube.push_consumer("g", TOPIC, handler=handler, start=Start.EARLIEST) as one,
             second.push_consumer("g", TOPIC, handler=handler, start=Start.EARLIEST) as other,
         ):
-            async with asyncio.timeout(60):
-                while len(one.assignment) != 2 or len(other.assignment) != 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await until(lambda: len(one.assignment) == len(other.assignment) == 2, timeout_s=60)
             for number in range(4):
                 await fill(tube, [b"%d" % number] * 10, partition=number)
-            async with asyncio.timeout(60):
-                while one.stats.handled + other.stats.handled < 40:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await until(lambda: one.stats.handled + other.stats.handled >= 40, timeout_s=60)
         assert Counter(got) == {b"0": 10, b"1": 10, b"2": 10, b"3": 10}
         async with tube.consumer("g", TOPIC, start=Start.EARLIEST) as consumer:
             assert await consumer.next_batch(timeout_s=0.5) is None, "all was confirmed"

@@ -67,7 +67,7 @@ class Load:
                     await producer.room()
                     continue
                 self.sent += 1
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0.002)  # the load's pace
             await producer.flush()
 
     async def consume(self, tube: pytubemq.Tube) -> None:
@@ -102,7 +102,7 @@ async def newcomer(master: str) -> int:
         while receipts < MOST_OF_NEWCOMER:
             await producer.send(b"new")
             receipts += 1
-            await asyncio.sleep(NEWCOMERS_PAUSE_S)
+            await asyncio.sleep(NEWCOMERS_PAUSE_S)  # the load's pace
     return receipts
 
 
@@ -160,7 +160,7 @@ class Acknowledged:
         waiting: list[asyncio.Task[None]] = []
         while not self.stopping:
             waiting.append(asyncio.ensure_future(self._one(send, b"%d" % len(waiting))))
-            await asyncio.sleep(LOAD_PAUSE_S)
+            await asyncio.sleep(LOAD_PAUSE_S)  # the load's pace
         await asyncio.gather(*waiting)
 
     async def _one(self, send: Callable[[bytes], Awaitable[pytubemq.Receipt]], body: bytes) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytubemq.broker.service import BrokerService, BrokerSettings
-from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_POSITIONS
 from pytubemq.storage.store.store import StoreSettings
+from tests.support.waiting import until_answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from pytubemq.master.service import MasterService
     from pytubemq.testing.disk import FaultyDisk
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -55,25 +52,11 @@ class Town:
 
     async def until(self, broker_id: int, *, online: bool) -> None:
         """Wait until the Master sees a Broker so."""
-        async with asyncio.timeout(30):
-            while online is not any(  # noqa: ASYNC110 - the Master has no event for this
-                one.id == broker_id and one.state == "online" for one in await self.master.brokers()
-            ):
-                await asyncio.sleep(0.02)
+        await until_answer(
+            self.master.brokers,
+            lambda found: online is any(one.id == broker_id and one.state == "online" for one in found),
+        )
 
     async def stop(self, broker_id: int) -> None:
         """End a Broker."""
         await self.brokers.pop(broker_id).close()
-
-
-@pytest.fixture
-async def town(tmp_path: Path) -> AsyncIterator[Town]:
-    master = MasterService(MasterSettings(listen=LOOPBACK))
-    await master.start()
-    made = Town(master, tmp_path)
-    try:
-        yield made
-    finally:
-        for broker_id in list(made.brokers):
-            await made.stop(broker_id)
-        await master.close()
