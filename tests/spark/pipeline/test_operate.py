@@ -16,7 +16,8 @@ import pytest
 import pytubemq.sync
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.backfill import backfill_of, ranges
-from pytubemq.pipelines.operate.dead_letters import Choice, dead_letters_of
+from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+from pytubemq.pipelines.operate.dead_letters import Choice
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
 from pytubemq.pipelines.operate.reset import forget, progress
 from pytubemq.pipelines.operate.status import Standing, status

@@ -22,7 +22,7 @@ from pytubemq.pipelines.analysis.edges import lies_before, read_edge
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
 from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.operate.backfills import backfill_title
-from pytubemq.pipelines.operate.dead_letters import dead_letter_beside
+from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
 from pytubemq.pipelines.preflight.apart import refuse_state
 from pytubemq.pipelines.preflight.log_owner import refuse_log
 from pytubemq.pipelines.state.files import BACKFILLS, RANGE, LocalFiles, read_object

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,16 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.file.model import DeadLetter
-from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.errors import ConfigError
 from pytubemq.pipelines.report.plain import plain, plain_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from pytubemq.pipelines.file.model import Pipeline
 
 DEFAULT: Final = "dead_letter"
 """Below the state, for a pipeline that says nothing of dead letters."""
@@ -220,42 +216,6 @@ class DeadLetters(Protocol):
     def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
         """Take them away; returns how many there were. Done twice it is done once."""
         ...
-
-
-def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
-    """Those of a pipeline.
-
-    Raises:
-        ConfigError: they lie where they are not read from here.
-        NotFoundError: there are none yet.
-    """
-    said = pipeline.dead_letter or DeadLetter()
-    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
-    if said.format == "tubemq" and said.topic is not None:
-        from pytubemq.pipelines.operate.dead_letter_topic import LettersOfTopic, topic_of
-
-        master = said.master or pipeline.source.master
-        topic = topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
-        return LettersOfTopic(topic, DeadLetterFiles(location))
-    if said.format != "parquet":
-        where = said.table or said.path or said.url
-        raise ConfigError(
-            f"the dead letters of {pipeline.name} go to {said.format} ({where}), which is not read here",
-            hint="read them with that system's own tools",
-        )
-    files = DeadLetterFiles(location)
-    if not files.files():
-        raise NotFoundError(f"there are no dead letters in {location}: nothing was rejected so far")
-    return files
-
-
-def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
-    """Where the pipeline's own dead letters lie, for a run over it with a state of its own."""
-    said = pipeline.dead_letter or DeadLetter()
-    kind = sink_kind(said.format).dead_letters
-    if kind is not None and kind.beside_state and said.path is None:
-        return replace(said, path=f"{pipeline.state}/{DEFAULT}")
-    return said
 
 
 def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Source, Trigger, TriggerKind
-from pytubemq.pipelines.operate.dead_letters import FOREIGN, dead_letter_beside
+from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
+from pytubemq.pipelines.operate.dead_letters import FOREIGN
 from pytubemq.pipelines.preflight.apart import refuse_state
 from pytubemq.pipelines.preflight.log_owner import refuse_log
 

@@ -17,7 +17,8 @@ from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate import dead_letters
-from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
+from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, rows_of
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
 from pytubemq.server.cluster import ThreadedCluster
 

@@ -173,7 +173,7 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
 
 def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
     """Those of a pipeline; None where nothing was rejected yet, which is said and is no fault."""
-    from pytubemq.pipelines.operate.dead_letters import dead_letters_of
+    from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
 
     try:
         return dead_letters_of(pipeline)
@@ -231,7 +231,7 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done
     """
     from pytubemq.cli.pipeline.commands.run import engine_run
     from pytubemq.pipelines.events import RunStatus
-    from pytubemq.pipelines.operate.dead_letters import dead_letters_of
+    from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
     from pytubemq.pipelines.operate.redrive import APART
 
     try:

@@ -1,0 +1,55 @@
+"""The place of a pipeline's dead letters: files, or a topic with files for what is too long.
+
+The invariant: what is read here is where the sinks of dead letters write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ConfigError, NotFoundError
+from pytubemq.pipelines.file.model import DeadLetter
+from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.pipelines.operate.dead_letters import DEFAULT, DeadLetterFiles
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.operate.dead_letters import DeadLetters
+
+
+def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
+    """Open the dead letters of a pipeline.
+
+    Raises:
+        ConfigError: they lie where they are not read from here.
+        NotFoundError: there are none yet.
+    """
+    said = pipeline.dead_letter or DeadLetter()
+    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
+    if said.format == "tubemq" and said.topic is not None:
+        from pytubemq.pipelines.operate.dead_letter_topic import LettersOfTopic, topic_of  # it opens connections
+
+        master = said.master or pipeline.source.master
+        topic = topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
+        return LettersOfTopic(topic, DeadLetterFiles(location))
+    if said.format != "parquet":
+        where = said.table or said.path or said.url
+        raise ConfigError(
+            f"the dead letters of {pipeline.name} go to {said.format} ({where}), which is not read here",
+            hint="read them with that system's own tools",
+        )
+    files = DeadLetterFiles(location)
+    if not files.files():
+        raise NotFoundError(f"there are no dead letters in {location}: nothing was rejected so far")
+    return files
+
+
+def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
+    """Return where the pipeline's own dead letters are, for a run over it with a state of its own."""
+    said = pipeline.dead_letter or DeadLetter()
+    kind = sink_kind(said.format).dead_letters
+    if kind is not None and kind.beside_state and said.path is None:
+        return replace(said, path=f"{pipeline.state}/{DEFAULT}")
+    return said
