@@ -104,3 +104,21 @@ def test_checking_a_file_loads_neither_spark_nor_arrow() -> None:
         "assert not {'pyspark', 'pyarrow', 'fastavro'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_decoded_where_pyspark_is_not_installed(name: str) -> None:
+    schema = {"raw": None, "avro": None, "inlong-msg": None}.get(name, SCHEMA)
+    options = {"avroSchema": AVRO} if name == "avro" else {}
+    code = (
+        "import sys\n"
+        "sys.modules['pyspark'] = None\n"
+        "import pyarrow as pa\n"
+        "from pytubemq.decode import make_decoder\n"
+        f"decoder = make_decoder({name!r}, schema={schema!r}, options={options!r})\n"
+        "attributes = pa.array([[('a', 'b')]], pa.map_(pa.string(), pa.string()))\n"
+        "done = decoder.decode(pa.record_batch({'body': pa.array([b'?']), 'attributes': attributes}))\n"
+        "assert len(done.rows) + len(done.rejected) == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
