@@ -11,9 +11,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.operate.reset import forget, progress
 from pytubemq.pipelines.plan.look import look
-from pytubemq.pipelines.preflight.identity import check_source
 from pytubemq.pipelines.run.engine import run
-from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import state_files
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     assert (looked.goes_on, looked.waiting) == (True, 0)
     elsewhere = replace(pipeline("lake"), source=Source(master=topic.master, topics=("other",)))
     with pytest.raises(ConfigError, match="holds the progress of pipeline numbers"):
-        check_source(StateDirectory(str(tmp_path / "state")), elsewhere)
+        run(elsewhere, spark=spark, once=True)
     forget(files)
     with pytest.raises(ConfigError, match="lake holds the log of another query") as refused:
         run(pipeline("lake"), spark=spark, once=True)

@@ -39,14 +39,14 @@ def file_argument(command: F) -> F:
 
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Tell an error for this file: as `tell_for`, and the line of what the cluster has not."""
+    """Tell an error for this file: as `tell_for`, and the line of what is wrong in it."""
     tell_for(error, file, variables)
     if not isinstance(error, NotFoundError | ConfigError):
         return
-    from pytubemq.pipelines import load
+    from pytubemq.pipelines import PipelineFileError, load
     from pytubemq.pipelines.analysis.missing import MissingError
 
-    if isinstance(error, MissingError):
+    if isinstance(error, MissingError | PipelineFileError):
         error.put(load(file, variables=variables).places)
 
 

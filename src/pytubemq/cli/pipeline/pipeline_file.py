@@ -33,7 +33,7 @@ def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str
     """
     from pytubemq.pipelines import load_checked
     from pytubemq.pipelines.file.paths import beside
-    from pytubemq.pipelines.rules.secret_rules import hide_secrets
+    from pytubemq.pipelines.file.texts import hide_secrets
     from pytubemq.pipelines.state.place import state_location
 
     pipeline = beside(load_checked(file, variables=variables).require(), file)

@@ -16,10 +16,11 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.check.given import messages
-from pytubemq.pipelines.check.named import check_named
 from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
 from pytubemq.pipelines.file.secrets import resolve_all
 from pytubemq.pipelines.frames.steps import input_of, make_tables
+from pytubemq.pipelines.rules.registry import refuse
+from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.spark_faults import said
 from pytubemq.pipelines.values import python_rows
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "test"
 """The topic of a test's messages where the source reads a pattern."""
+_SEEN: Final = Need.FILE | Need.VALUES | Need.SESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,12 @@ def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Place
     rows, rejected = decoded(spark, pipeline, case.given)
     _tables(spark, pipeline, case)
     made = compiled(rows, pipeline, places)
+    compiled_steps = Compiled(spark, {step: rows.schema for step, rows in made.items()})
+    refuse(Context(pipeline, places, _SEEN, compiled=compiled_steps), already=Need.FILE)
     found: dict[str, Sequence[Mismatch]] = {}
-    for number, sink in enumerate(pipeline.sinks):
-        rows = made[_known(made, input_of(pipeline, sink.input))]
-        check_named(number, sink, rows.columns, places)
+    for sink in pipeline.sinks:
         if sink.name in case.expect:
-            actual, columns = collected(rows)
+            actual, columns = collected(made[input_of(pipeline, sink.input)])
             found[sink.name] = compare(case.expect[sink.name], actual, columns)
     if DEAD_LETTER in case.expect:
         found[DEAD_LETTER] = compare(case.expect[DEAD_LETTER], rejected.to_pylist(), rejected.schema.names)
@@ -161,8 +163,3 @@ def _tables(spark: SparkSession, pipeline: Pipeline, case: Case) -> None:
     for table in pipeline.tables:
         if table.name in case.tables:
             _of_rows(spark, case.tables[table.name], table.schema).createOrReplaceTempView(table.name)
-
-
-def _known(made: Mapping[str, DataFrame], name: str) -> str:
-    """A step's name as it was written, for one in another case."""
-    return next((known for known in made if known.lower() == name.lower()), name)

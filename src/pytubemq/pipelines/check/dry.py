@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
-from pytubemq.pipelines.analysis.missing import MissingStartError
+from pytubemq.pipelines.analysis.missing import MissingError, MissingStartError
 from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
-from pytubemq.pipelines.check.named import check_named
+from pytubemq.pipelines.file.faults import Severity
 from pytubemq.pipelines.file.model import DEAD_LETTER, Guarantee, OnError
-from pytubemq.pipelines.frames.audit import check_time
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
 from pytubemq.pipelines.plan.look import look
 from pytubemq.pipelines.plan.planned import percent
-from pytubemq.pipelines.preflight.outputs import check_output
-from pytubemq.pipelines.preflight.promises import check_promise
-from pytubemq.pipelines.preflight.topics import missing_topics
+from pytubemq.pipelines.rules.registry import error_of, faults_of
+from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
 
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from pytubemq.pipelines.analysis.missing import MissingTopicError
+    from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink
     from pytubemq.pipelines.file.places import Places
     from pytubemq.pipelines.plan.look import Looked
@@ -47,6 +45,7 @@ MESSAGES: Final = 10
 """Read unless asked otherwise."""
 MOST_ROWS: Final = 100_000
 """Of what those messages hold; no more are looked at."""
+_BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,7 @@ def dry_run(
     yield from run.source()
     yield from run.steps()
     yield from run.sinks()
+    yield from run.rest()
 
 
 class _DryRun:
@@ -84,14 +84,14 @@ class _DryRun:
         self._streams: Mapping[str, DataFrame] = {}
         self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
-        self._missing: Sequence[MissingTopicError] = ()
+        self._stateful: frozenset[str] = frozenset()
+        self._faults: list[Fault] = []
+        """Errors that rules have found, and no part has told yet."""
 
     def source(self) -> Iterator[Check]:
         """The cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
-        self._missing = tuple(missing_topics(pipeline))
-        for missing in self._missing:
-            missing.put(self._places)
+        self._ask(_BEFORE_SPARK)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
             yield _tried("source", lambda: self._look(looked))
@@ -102,7 +102,7 @@ class _DryRun:
         yield _tried("read", lambda: self._read(pipeline))
 
     def _look(self, looked: list[Looked]) -> str:
-        self._refuse_missing("source")
+        self._refuse("source")
         try:
             found = look(self._pipeline, None)
         except MissingStartError as error:
@@ -112,16 +112,33 @@ class _DryRun:
         there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
         return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
 
-    def _refuse_missing(self, part: str) -> None:
-        """Refuse a part of the file whose topic is not there."""
-        for missing in self._missing:
-            if missing.path.startswith(f"{part}."):
-                raise missing
+    def _ask(self, sees: Need, *, already: Need = Need.FILE, compiled: Compiled | None = None) -> None:
+        """Ask the rules; what they find is told by the part that it belongs to."""
+        context = Context(self._pipeline, self._places, sees, compiled=compiled)
+        found = faults_of(context, already=already)
+        self._faults += [fault for fault in found if fault.severity is Severity.ERROR]
+
+    def _refuse(self, part: str) -> None:
+        """Refuse a part of the file of which a rule has found an error."""
+        found = [fault for fault in self._faults if _part_of(fault) == part]
+        self._faults = [fault for fault in self._faults if fault not in found]
+        if found:
+            error = error_of(*found)
+            if isinstance(error, MissingError):
+                error.put(self._places)
+            raise error
+
+    def rest(self) -> Iterator[Check]:
+        """What rules have found of other parts of the file."""
+        for part in dict.fromkeys(map(_part_of, self._faults)):
+            yield _tried(part, partial(self._refused, part))
+
+    def _refused(self, part: str) -> str:
+        self._refuse(part)
+        return ""
 
     def _read(self, pipeline: Pipeline) -> str:
         opened = open_source(self._spark, pipeline, streaming=False)
-        if pipeline.audit is not None:
-            check_time(opened.rows.schema, pipeline.audit.time)
         whole = pipeline.source.format == "tubemq"  # `_last_messages` bounds it, and a message may hold many records
         rows = opened.rows.limit(MOST_ROWS if whole else self._messages).cache()
         table, _ = collected(rows)
@@ -159,18 +176,19 @@ class _DryRun:
         """Whether Spark takes the steps on a stream, too, and which of them need state there."""
         opened = open_source(self._spark, self._pipeline)
         made = apply_steps(opened.accepted(), self._pipeline)
-        self._streams, self._stream = made, opened.rows
         kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
+        self._streams, self._stream, self._stateful = made, opened.rows, frozenset(kept)
         return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
 
     def sinks(self) -> Iterator[Check]:
         """Whether each can be reached and written, and takes the rows."""
-        for number, sink in enumerate(self._pipeline.sinks):
+        schemas = {step: rows.schema for step, rows in self._made.items()}
+        compiled = Compiled(self._spark, schemas, self._stream, self._streams, self._stateful)
+        self._ask(_BEFORE_SPARK | Need.SESSION, already=_BEFORE_SPARK, compiled=compiled)
+        for sink in self._pipeline.sinks:
             step = input_of(self._pipeline, sink.input)
-            rows = self._made.get(step)
-            schema = rows.schema if rows is not None else None
-            make = partial(self._sink, number, sink, schema)
-            yield _tried(f"sink {sink.name}", self._checker(make, schema, step))
+            make = partial(self._sink, sink)
+            yield _tried(f"sink {sink.name}", self._checker(make, schemas.get(step)))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA
 
@@ -178,28 +196,28 @@ class _DryRun:
             yield _tried(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
 
     def _letters(self, letters: DeadLetter) -> SinkWriter:
-        self._refuse_missing(DEAD_LETTER)
+        self._refuse(DEAD_LETTER)
         return make_dead_letters(letters, beside=f"{self._pipeline.state}/{DEAD_LETTER}")
 
-    def _sink(self, number: int, sink: Sink, schema: StructType | None) -> SinkWriter:
-        self._refuse_missing(f"sinks[{number}]")
-        if schema is not None:
-            check_named(number, sink, schema.names, self._places)
+    def _sink(self, sink: Sink) -> SinkWriter:
+        self._refuse(f"sink {sink.name}")
         return make_sink(sink)
 
-    def _checker(
-        self, make: Callable[[], SinkWriter], schema: StructType | None, step: str = DEAD_LETTER
-    ) -> Callable[[], str]:
+    def _checker(self, make: Callable[[], SinkWriter], schema: StructType | None) -> Callable[[], str]:
         def check() -> str:
             writer = make()
-            check_output(self._pipeline, writer.spec, self._streams.get(step), self._stream)
             writer.check(self._spark, schema)
-            check_promise(writer.spec, self._kind)
             promised = {writer.guarantee, promise_of(writer.spec, source=self._kind).guarantee}
             weaker = Guarantee.AT_LEAST_ONCE if Guarantee.AT_LEAST_ONCE in promised else Guarantee.EXACTLY_ONCE
             return f"{writer.spec.format} can be written, {weaker.value.replace('_', ' ')}"
 
         return check
+
+
+def _part_of(fault: Fault) -> str:
+    """The part of a dry run that a fault belongs to: `source`, `sink lake`."""
+    head, _, rest = fault.key.partition(".")
+    return f"{head.removesuffix('s')} {rest.partition('.')[0]}" if head in {"tables", "steps", "sinks"} else head
 
 
 def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:

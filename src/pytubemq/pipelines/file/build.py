@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.key import Key, Section
     from pytubemq.pipelines.file.places import Places
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _INTERVAL: Final = re.compile(r"(?:interval )?\d+(?:\.\d+)? ?(?:milli|micro)?(?:second|minute|hour|day|week)s?", re.I)
@@ -179,7 +178,7 @@ class Builder:
         if not text.strip():
             raise self._tell(FaultCode.WRONG_TYPE, path, "is empty", "give it a value, or delete the key")
         if key.kind is Kind.NAME:
-            wanted = _PIPELINE_NAME if path == "name" else _NAME
+            wanted = _PIPELINE_NAME if path == "name" else model.NAME
             if not wanted.fullmatch(text):
                 hint = "up to 64 letters, digits and _, not beginning with a digit"
                 raise self._tell(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not a name", hint)

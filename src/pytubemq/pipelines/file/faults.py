@@ -6,14 +6,15 @@ meaning for ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pytubemq.errors import TubeError
+    from pytubemq.pipelines.file.places import Places
 
 
 class Severity(StrEnum):
@@ -49,6 +50,10 @@ class FaultCode(StrEnum):
     SINK_OPTION = "P031"
     STEP_DOES_NOT_COMPILE = "P032"
     SINK_NOT_READY = "P033"
+    TOPIC_MISSING = "P034"
+    CLUSTER_AWAY = "P035"
+    OTHER_PROGRESS = "P036"
+    NOT_APART = "P037"
     PLAIN_SECRET = "P201"
     REFERENCE_NOT_THERE = "P202"
     NOTHING_REJECTED = "P203"
@@ -130,6 +135,22 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
     FaultCode.SINK_NOT_READY: Meaning(
         "sink-not-ready", "a sink cannot be reached or written, or has other columns", "do as the message says"
     ),
+    FaultCode.TOPIC_MISSING: Meaning(
+        "topic-missing", "a topic that the file names is not in its cluster", "correct the name, or create the topic"
+    ),
+    FaultCode.CLUSTER_AWAY: Meaning(
+        "cluster-away", "no Master that the file names answers", "see that they run, and that the address is theirs"
+    ),
+    FaultCode.OTHER_PROGRESS: Meaning(
+        "other-progress",
+        "the state directory, or a sink's log, holds progress that is not this pipeline's",
+        "do as the message says, or give the pipeline a `state` of its own",
+    ),
+    FaultCode.NOT_APART: Meaning(
+        "not-apart",
+        "a backfill or a redrive cannot feed this sink: its step keeps state, or its layout is log",
+        "take a copy of the file without the sink",
+    ),
     FaultCode.PLAIN_SECRET: Meaning(
         "plain-secret", "a password or token is in the file", "put ${env:NAME} or ${file:/path} in its place"
     ),
@@ -168,9 +189,6 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
 }  # fmt: skip
 
 
-_FOUND_BY_SPARK: Final = (FaultCode.STEP_DOES_NOT_COMPILE, FaultCode.SINK_NOT_READY)
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that is wrong, and where. Lines and columns begin at 1."""
@@ -184,10 +202,18 @@ class Fault:
     message: str
     hint: str | None
     code: FaultCode
+    path: str = field(default="", compare=False)
+    """As `places` know it: `sinks[0].path`."""
+    at_key: bool = field(default=False, compare=False)
+    """True if the key itself is wrong, whatever its value."""
+    cause: TubeError | None = field(default=None, compare=False)
+    """What a run raises for it, where that is no plain `ConfigError`."""
 
     @property
     def place(self) -> str:
-        """As compilers write it; a file that cannot be read has no lines."""
+        """As compilers write it; a file that cannot be read has no lines, a pipeline made in Python no file."""
+        if not self.file:
+            return ""
         return self.file if self.code is FaultCode.UNREADABLE else f"{self.file}:{self.line}:{self.column}"
 
     @property
@@ -203,21 +229,25 @@ def severity_of(code: FaultCode) -> Severity:
 
 
 class PipelineFileError(ConfigError):
-    """A pipeline file has errors; `faults` are all of them, warnings too."""
+    """A pipeline has errors; `faults` are all of them, warnings too."""
 
     def __init__(self, faults: tuple[Fault, ...], *, hint: str | None = None) -> None:
-        errors = [fault for fault in faults if fault.severity is Severity.ERROR]
-        first = errors[0]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
-            super().__init__(f"{first.file}: {first.message} [{first.code}]", hint=hint or first.hint)
-        else:
-            super().__init__(f"{first.place} {first.text} [{first.code}]{more}", hint=hint or _all_of(errors))
+        super().__init__("", hint=hint)
         self.faults = faults
+        self._said = hint
+        self._tell()
 
+    def put(self, places: Places) -> None:
+        """Tell line and column, too, of faults that were found without the file at hand."""
+        self.faults = tuple(fault if fault.file else places.placed(fault) for fault in self.faults)
+        self._tell()
 
-def _all_of(errors: Sequence[Fault]) -> str | None:
-    """Where the others are told: by lint, or here those that lint cannot find."""
-    if errors[0].code not in _FOUND_BY_SPARK:
-        return f"all of them: pytubemq pipeline lint {errors[0].file}"
-    return "; ".join(f"also {fault.place} {fault.text}" for fault in errors[1:]) or None
+    def _tell(self) -> None:
+        first, *others = (fault for fault in self.faults if fault.severity is Severity.ERROR)
+        more = f" (and {len(others)} more)" if others else ""
+        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
+            self.message, self.hint = f"{first.file}: {first.message} [{first.code}]", self._said or first.hint
+        else:
+            self.message = f"{first.place} {first.text} [{first.code}]{more}".lstrip()
+            told = [f"also {fault.place} {fault.text}".replace("  ", " ") for fault in others]
+            self.hint = self._said or "; ".join(told) or None

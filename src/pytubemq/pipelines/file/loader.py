@@ -46,7 +46,9 @@ class Loaded:
             PipelineFileError: the file has errors; they are in it.
         """
         if self.pipeline is None or self.errors:
-            raise PipelineFileError(self.faults)
+            unreadable = self.faults[0].code is FaultCode.UNREADABLE
+            hint = None if unreadable else f"all of them: pytubemq pipeline lint {self.places.file}"
+            raise PipelineFileError(self.faults, hint=hint)
         return self.pipeline
 
 

@@ -6,6 +6,7 @@ apart (`places`), so that two files that say the same are equal.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+"""Names of steps, tables and sinks."""
 DEAD_LETTER: Final = "dead_letter"
 """The name of the dead letters where they stand among sinks: in tests, in the ledger and in events."""
 

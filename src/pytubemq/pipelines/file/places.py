@@ -10,7 +10,9 @@ from pytubemq.pipelines.file.document import Mark, Scalar
 from pytubemq.pipelines.file.faults import Fault, FaultCode, severity_of
 
 if TYPE_CHECKING:
+    from pytubemq.errors import TubeError
     from pytubemq.pipelines.file.document import Node
+    from pytubemq.pipelines.file.model import Pipeline
 
 _INDEX: Final = re.compile(r"^([a-z_]+)\[(\d+)\]")
 _LAST: Final = re.compile(r"(\.[^.\[\]]+|\[\d+\])$")
@@ -46,6 +48,8 @@ class Places:
 
     def of(self, path: str) -> Place:
         """Of a path, or of the nearest that stands in the file above it."""
+        if path == "source.topics[0]" and path not in self.by_path:
+            path = "source.topic"
         while path and path not in self.by_path:
             path = _LAST.sub("", path) if _LAST.search(path) else ""
         return self.by_path.get(path, Place(Mark(1, 1), Mark(1, 1)))
@@ -72,13 +76,33 @@ class Places:
 
     def fault(
         self, code: FaultCode, path: str, message: str, hint: str | None = None, *, at: Mark | None = None,
-        at_key: bool = False,
+        at_key: bool = False, cause: TubeError | None = None,
     ) -> Fault:  # fmt: skip
         """A fault of what stands at a path; at the value's place unless said otherwise."""
         place = self.of(path)
         mark = at or (place.key if at_key else place.value)
-        return Fault(self.file, mark.line, mark.column, severity_of(code), self.shown(path), message, hint, code)
+        return Fault(
+            self.file, mark.line, mark.column, severity_of(code), self.shown(path), message, hint, code,
+            path=path, at_key=at_key, cause=cause,
+        )  # fmt: skip
+
+    def placed(self, fault: Fault) -> Fault:
+        """A fault that was found without the file, with its line and column."""
+        return self.fault(
+            fault.code, fault.path, fault.message, fault.hint, at_key=fault.at_key, cause=fault.cause
+        )  # fmt: skip
 
     def _char(self, mark: Mark) -> str:
         line = self.lines[mark.line - 1] if 0 < mark.line <= len(self.lines) else ""
         return line[mark.column - 1 : mark.column]
+
+
+def unplaced(pipeline: Pipeline) -> Places:
+    """Places of a pipeline whose file is not at hand: no lines, but the names by which faults are shown."""
+    names: dict[str, list[str]] = {
+        "tables": [table.name for table in pipeline.tables],
+        "steps": [step.name for step in pipeline.steps],
+        "sinks": [sink.name for sink in pipeline.sinks],
+        "tests": [case.name for case in pipeline.tests],
+    }
+    return Places("", names={f"{kind}[{at}]": name for kind, many in names.items() for at, name in enumerate(many)})

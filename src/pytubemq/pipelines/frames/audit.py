@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.errors import ConfigError
 from pytubemq.pipelines.frames.source import ERROR
 from pytubemq.pipelines.sql import quoted
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 MAX_LINES: Final = 5_000
 """Of a batch's audit; the smallest counts beyond are added up in one line without a minute."""
@@ -108,20 +106,6 @@ def count_out(rows: DataFrame, time: str, *, made: Collection[str] = frozenset()
 def tells_time(kind: str | None) -> bool:
     """Whether a column of a type, as Spark writes it, can be cast to a time; None: there is no such column."""
     return kind is not None and (kind in _CASTS or kind.startswith(("decimal", "string", "varchar", "char")))
-
-
-def check_time(schema: StructType, time: str | None) -> None:
-    """Refuse a column of data time that is none. Rows that lack the column are counted by the message's own time.
-
-    Raises:
-        ConfigError: as said.
-    """
-    types = {field.name: field.dataType.simpleString() for field in schema}
-    if time in types and not tells_time(types[time]):
-        raise ConfigError(
-            f"audit.time names the column {time}, which is {types[time]} and no time",
-            hint="name a column of type TIMESTAMP, or one that can be cast to it",
-        )
 
 
 def minute_text(minute: int | None) -> str | None:

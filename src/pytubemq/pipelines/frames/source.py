@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.edges import is_past, is_time
 from pytubemq.pipelines.file.model import OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import resolve
@@ -232,16 +231,3 @@ def _load(reader: Any, source: Source) -> DataFrame:
 def fails_on_reject(pipeline: Pipeline) -> bool:
     """Whether one record that cannot be decoded ends the run."""
     return pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL
-
-
-def check_decode(pipeline: Pipeline) -> None:
-    """Refuse dead letters that nothing can fill.
-
-    Raises:
-        ConfigError: as said.
-    """
-    if pipeline.dead_letter is not None and pipeline.decode is None:
-        raise ConfigError(
-            "dead_letter is set, but nothing is decoded, so no record can be rejected",
-            hint="add `decode`, or leave dead_letter out",
-        )

@@ -20,11 +20,12 @@ from pytubemq.model.offset import messages_between
 from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.operate.backfills import backfill_title
 from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
-from pytubemq.pipelines.preflight.apart import refuse_state
-from pytubemq.pipelines.preflight.log_owner import refuse_log
+from pytubemq.pipelines.rules.registry import refuse
+from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.state.files import BACKFILLS, RANGE, LocalFiles, read_object
 from pytubemq.spark.observe.lag import iso
 
@@ -77,8 +78,7 @@ def backfill_of(
         ConfigError: the source is no topic, a place is none, the end lies before the start, the id is none or of
             another range, a sink's layout is log, or a step keeps state.
     """
-    refuse_log(pipeline, APART)
-    refuse_state(pipeline, APART)
+    refuse(Context(pipeline, unplaced(pipeline), apart=APART))
     if pipeline.source.format != "tubemq":
         raise ConfigError(
             f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
@@ -108,7 +108,7 @@ def backfill_of(
         source=source,
         state=state,
         trigger=Trigger(TriggerKind.AVAILABLE_NOW),
-        dead_letter=dead_letter_beside(pipeline),
+        dead_letter=dead_letter_beside(pipeline) if pipeline.decode is not None else None,
     )
     return Backfill(id, over, wanted)
 

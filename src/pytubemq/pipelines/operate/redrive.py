@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Source, Trigger, TriggerKind
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
 from pytubemq.pipelines.operate.dead_letters import FOREIGN
-from pytubemq.pipelines.preflight.apart import refuse_state
-from pytubemq.pipelines.preflight.log_owner import refuse_log
+from pytubemq.pipelines.rules.registry import refuse
+from pytubemq.pipelines.rules.rule import Context
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
@@ -58,8 +59,7 @@ class Redrive:
         Raises:
             ConfigError: a sink would skip them, or a step keep them.
         """
-        refuse_log(pipeline, APART)
-        refuse_state(pipeline, APART)
+        refuse(Context(pipeline, unplaced(pipeline), apart=APART))
         columns = pipeline.source.columns
         schema = ", ".join([SCHEMA, *(f"{name} {kind}" for name, kind in NOT_KEPT.items() if name in columns)])
         source = Source(format="parquet", path=str(self.place / stage / "rows"), schema=schema, columns=columns)
@@ -96,8 +96,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
         ConfigError: the state is not on this machine, there is nothing to redrive, a sink's layout is log, or a step
             keeps state.
     """
-    refuse_log(pipeline, APART)
-    refuse_state(pipeline, APART)
+    refuse(Context(pipeline, unplaced(pipeline), apart=APART))
     if taken.rows.num_rows == 0:
         raise ConfigError("no dead letter matches", hint="pytubemq pipeline dlq list FILE  shows them")
     if pipeline.source.format != "tubemq":

@@ -93,42 +93,6 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
     return Looked(tuple(found), java=java, goes_on=bool(known))
 
 
-def reads_java(pipeline: Pipeline) -> bool | None:
-    """Whether a Java Broker has a partition of the pipeline's topics; None if the cluster did not say."""
-    from pytubemq.errors import TubeError
-    from pytubemq.pipelines.frames.source import source_options
-    from pytubemq.spark.source.options import parse_options
-    from pytubemq.spark.source.planning.survey import Survey
-
-    if pipeline.source.format != "tubemq":
-        return False
-    survey = Survey(parse_options(source_options(pipeline)))
-    try:
-        return survey.any_java()
-    except TubeError:
-        return None
-    finally:
-        survey.cluster.forget()
-
-
-def finds_java(pipeline: Pipeline) -> bool:
-    """Whether a Java Broker has a partition of the pipeline's topics; Brokers that are away are waited for.
-
-    Raises:
-        TubeError: the cluster cannot be reached, or a topic does not exist.
-    """
-    from pytubemq.pipelines.frames.source import source_options
-    from pytubemq.spark.source.options import parse_options
-    from pytubemq.spark.source.planning.plan import BrokerKind
-    from pytubemq.spark.source.planning.survey import Survey
-
-    survey = Survey(parse_options(source_options(pipeline)))
-    try:
-        return BrokerKind.JAVA in survey.kinds().values()
-    finally:
-        survey.cluster.forget()
-
-
 def queries_beside(pipeline: Pipeline) -> list[str]:
     """The names that queries of the pipeline may have that are not `main`."""
     steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
+from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.normal import as_dict, differences
 from pytubemq.pipelines.file.secrets import redacted
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.plan.look import Looked, PartitionLook
 
 EXACTLY: Final = "exactly once"
-_AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 _CONSEQUENCES: Final = (
     (r"source\.(topics?|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
     (r"source\.start", "counts for what has no progress yet; this pipeline goes on where it was"),
@@ -174,32 +173,6 @@ def plan(
         running=running,
         changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
     )
-
-
-def keeps_state(step: Step) -> bool:
-    """Whether a step looks at more than one row at a time, told from its words; a run asks Spark."""
-    if step.watermark is not None:
-        return True
-    return any(
-        pair in {("group", "by"), ("select", "distinct")} or (pair[0] in _AGGREGATES and pair[1] == "(")
-        for pair in pairwise(words_of(step.sql or ""))
-    )
-
-
-def surely_keep_state(pipeline: Pipeline) -> list[str]:
-    """The names of the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
-    streams = {"input"}
-    found: list[str] = []
-    before = "input"
-    for step in pipeline.steps:
-        reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {before}
-        words = set(pairwise(words_of(step.sql or "")))
-        groups = bool(words & {("group", "by"), ("select", "distinct")}) and bool(reads) and reads <= streams
-        if groups or reads & {name.lower() for name in found}:
-            found.append(step.name)
-        before = step.name.lower()
-        streams.add(before)
-    return found
 
 
 def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedSource:

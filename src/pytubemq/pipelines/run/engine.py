@@ -14,17 +14,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines import events
 from pytubemq.pipelines.events import RunResult, RunStatus, Totals
 from pytubemq.pipelines.file.model import TriggerKind
 from pytubemq.pipelines.file.normal import as_dict
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.plan.look import reads_java
-from pytubemq.pipelines.preflight.identity import has_progress, refuse_other
-from pytubemq.pipelines.preflight.reached import check_reached
-from pytubemq.pipelines.preflight.topics import check_topics
-from pytubemq.pipelines.rules.secret_rules import hide_secrets
+from pytubemq.pipelines.file.texts import hide_secrets
+from pytubemq.pipelines.frames.brokers import reads_java
+from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
+from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.run.batch import Shared
 from pytubemq.pipelines.run.lock import RunLock
 from pytubemq.pipelines.run.progress import ProgressListener, batch_done, log_result
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pytubemq.errors import TubeError
     from pytubemq.pipelines.events import BatchDone, Event
     from pytubemq.pipelines.file.model import Pipeline
 
@@ -79,8 +79,6 @@ def run(
     if once and pipeline.trigger.kind is not TriggerKind.ONCE:
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
     hide_secrets(pipeline)
-    if not pipeline.sinks:
-        raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
     state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))
     pipeline = _with_masters(replace(pipeline, state=state.location))
     asked = replace(asked, state=state.location)
@@ -162,10 +160,9 @@ class _Run:
                 _end_session(made)
 
     def _ask_first(self) -> None:
-        """What can be refused before Spark starts."""
-        refuse_other(self._state, self._pipeline)
-        check_reached(self._pipeline)
-        check_topics(self._pipeline, source=not has_progress(self._state))
+        """Ask the rules that need no Spark, before it starts."""
+        places = unplaced(self._pipeline)
+        refuse(Context(self._pipeline, places, BEFORE_SPARK, state=self._state, apart=self._apart))
 
     def _carry_out(self, session: SparkSession) -> RunStatus:
         queries = plan_queries(session, self._pipeline, self._state, self._shared, apart=self._apart)

@@ -12,33 +12,29 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, TriggerKind
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.frames.audit import check_time
-from pytubemq.pipelines.frames.source import check_decode, open_source, reads_otherwise_beside
+from pytubemq.pipelines.frames.source import open_source, reads_otherwise_beside
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
-from pytubemq.pipelines.preflight.apart import state_refused
-from pytubemq.pipelines.preflight.columns import check_columns
-from pytubemq.pipelines.preflight.identity import check_source
-from pytubemq.pipelines.preflight.log_owner import LOG, LogOwner
-from pytubemq.pipelines.preflight.names import check_names
-from pytubemq.pipelines.preflight.outputs import check_output
-from pytubemq.pipelines.preflight.promises import check_promises
-from pytubemq.pipelines.preflight.targets import check_targets
+from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, refuse
+from pytubemq.pipelines.rules.rule import Compiled, Context
 from pytubemq.pipelines.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.pipelines.run.progress import LOG_ROWS, PREFIX
 from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
-from pytubemq.pipelines.state.fed_queries import MAIN, check_moved, checkpoint_of, remember
+from pytubemq.pipelines.state.fed_queries import MAIN, checkpoint_of, remember
 from pytubemq.pipelines.state.ledger import Ledger
+from pytubemq.pipelines.state.log_owner import LOG, LogOwner, log_query
+from pytubemq.pipelines.state.progress import remember_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pytubemq.errors import TubeError
     from pytubemq.pipelines.file.model import Pipeline, Sink, Trigger
     from pytubemq.pipelines.frames.source import Opened
     from pytubemq.pipelines.run.batch import BatchBody, Shared
@@ -159,28 +155,23 @@ def plan_queries(
 
     Raises:
         ConfigError: a part of the pipeline is refused; naming it, with the remedy.
-        TubeError: a sink asks for exactly once, and the cluster does not say what its Brokers are.
     """
-    check_names(pipeline)
-    check_decode(pipeline)
-    check_promises(pipeline)
     outputs = [Output(make_sink(sink), input_of(pipeline, sink.input)) for sink in pipeline.sinks]
     make_tables(spark, pipeline)
     opened = open_source(spark, pipeline)
-    if pipeline.audit is not None:
-        check_time(opened.rows.schema, pipeline.audit.time)
     made = apply_steps(opened.accepted(), pipeline)
-    main, own = _divided(outputs, made, pipeline, apart)
+    stateful = frozenset(step for step in {output.step for output in outputs} if keeps_state(made[step]))
+    own = [output for output in outputs if output.step in stateful or _is_log(output)]
+    main = [output for output in outputs if output not in own]
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
         letters = make_dead_letters(pipeline.dead_letter or DeadLetter(), beside=state.of_spark(DEAD_LETTER))
         main.insert(0, Output(letters, DEAD_LETTER))
-    check_targets([output.writer.spec for output in (*own, *main)])
     feeds = {output.name: MAIN for output in main} | {output.name: _own_query(output) for output in own}
-    check_moved(state, feeds)
+    schemas = {step: rows.schema for step, rows in made.items()}
+    compiled = Compiled(spark, schemas, opened.rows, made, stateful, feeds)
+    refuse(Context(pipeline, unplaced(pipeline), EVERYTHING, state, compiled, apart), already=BEFORE_SPARK)
     for output in [*main, *own]:
-        check_output(pipeline, output.writer.spec, made.get(output.step), opened.rows)
-        schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
-        check_columns(output.writer.spec, schema.names)
+        schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else schemas[output.step]
         output.writer.check(spark, None if _is_log(output) else schema)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
     if own:
@@ -188,33 +179,9 @@ def plan_queries(
         again = reads_otherwise_beside(pipeline)
         beside = apply_steps(open_source(spark, pipeline, beside=True).accepted(), pipeline) if again else made
         queries += _own_queries(pipeline, state, shared, beside if queries else made, beside, own)
-    for query in queries:
-        if query.log is not None:
-            query.owner(query.log).check()
-    check_source(state, pipeline)
+    remember_source(state, pipeline)
     remember(state, feeds)
     return queries
-
-
-def _divided(
-    outputs: list[Output], made: dict[str, DataFrame], pipeline: Pipeline, apart: str | None
-) -> tuple[list[Output], list[Output]]:
-    """Those that the main query feeds, and those that get one of their own.
-
-    Raises:
-        ConfigError: a sink takes its rows from nowhere, or from a step that a run `apart` cannot have.
-    """
-    for output in outputs:
-        if output.step not in made:
-            raise ConfigError(
-                f"sink {output.name} takes its rows from {output.step}, which is no step",
-                hint=f"the steps are {', '.join(made)}",
-            )
-    stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
-    if apart is not None and stateful:
-        raise state_refused(pipeline, stateful, apart)
-    own = [output for output in outputs if output.step in stateful or _is_log(output)]
-    return [output for output in outputs if output not in own], own
 
 
 def _warn_of_limits(pipeline: Pipeline, own: list[Output]) -> None:
@@ -231,7 +198,7 @@ def _is_log(output: Output) -> bool:
 def _own_query(output: Output) -> str:
     """The name of the query of a sink that `main` does not feed."""
     if _is_log(output):
-        return f"log-{output.name}"
+        return log_query(output.writer.spec)
     return f"step-{output.step}" + ("-update" if output.writer.spec.keys else "")
 
 

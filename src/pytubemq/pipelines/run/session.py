@@ -10,10 +10,11 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.errors import MissingExtraError
 from pytubemq.pipelines.file.model import SparkSettings
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.pipelines.rules.environment.safe_spark_settings import REFUSED, check_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -167,36 +168,10 @@ def _names_collector(pipeline: Pipeline) -> bool:
     return any(re.search(r"-XX:\+Use\w+GC\b", resolve(one)) for one in told)
 
 
-def check_settings(conf: Mapping[str, str]) -> None:
-    """Refuse what would hang the run or read twice.
-
-    Raises:
-        ConfigError: naming the setting and the reason.
-    """
-    if conf.get("spark.sql.execution.arrow.compression.codec", "none").lower() == "lz4":
-        raise ConfigError(
-            "spark.sql.execution.arrow.compression.codec = lz4 makes Spark's Python writers hang for minutes",
-            hint="leave the setting out, or take zstd",
-        )
-    if conf.get("spark.speculation", "false").lower() == "true":
-        raise ConfigError(
-            "spark.speculation = true runs a task twice at once, and sinks that send would get its rows twice",
-            hint="set spark.speculation to false",
-        )
-
-
 def check_session(session: SparkSession) -> None:
     """Refuse a session that somebody else made, if its settings are refused.
 
     Raises:
         ConfigError: naming the setting and the reason.
     """
-    context = session.sparkContext.getConf()
-    check_settings(
-        {
-            "spark.sql.execution.arrow.compression.codec": str(
-                session.conf.get("spark.sql.execution.arrow.compression.codec", "none")
-            ),
-            "spark.speculation": context.get("spark.speculation", "false") or "false",
-        }
-    )
+    check_settings({name: _setting(session, name) or "" for name in REFUSED})

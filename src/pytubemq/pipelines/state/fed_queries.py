@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pytubemq.errors import ConfigError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -43,26 +41,6 @@ def fed_before(files: _Files) -> dict[str, str]:
         if began[query]:
             found[sink] = query
     return found
-
-
-def check_moved(state: StateDirectory, feeds: Mapping[str, str]) -> None:
-    """Refuse a sink that another query fed.
-
-    Args:
-        state: of the pipeline.
-        feeds: by sink, the query that is to feed it.
-
-    Raises:
-        ConfigError: naming sink and queries.
-    """
-    for sink, before in fed_before(state).items():
-        now = feeds.get(sink, before)
-        if now != before:
-            raise ConfigError(
-                f"sink {sink}: it was fed by the query {before} and would be by {now}, whose progress is another: "
-                "rows would come twice, or not at all",
-                hint=f"{REMEDY}; or put the step back, or forget all progress with `pytubemq pipeline reset`",
-            )
 
 
 def remember(state: StateDirectory, feeds: Mapping[str, str]) -> None:

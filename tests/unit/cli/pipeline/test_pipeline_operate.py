@@ -48,6 +48,7 @@ from pytubemq.pipelines.events import (
     Totals,
 )
 from pytubemq.pipelines.report.record import RunRecord
+from pytubemq.pipelines.rules.rule import Context, Need
 from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
@@ -460,7 +461,11 @@ def test_a_topic_that_is_not_there_is_told_with_its_line_unless_a_plan_is_offlin
     def missing(pipeline: Any, **more: Any) -> None:
         raise MissingTopicError("source.topics[0]", "source.topic", "tx", known=["tx2"])
 
-    monkeypatch.setattr("pytubemq.pipelines.preflight.topics.check_topics", missing)
+    def refuse(context: Context, **more: Any) -> None:
+        if Need.CLUSTER in context.sees:
+            missing(context.pipeline)
+
+    monkeypatch.setattr("pytubemq.pipelines.rules.registry.refuse", refuse)
     monkeypatch.setattr("pytubemq.pipelines.run.engine.run", missing)
     ran = tube("pipeline", *command, str(file))
     assert (ran.code, "did you mean tx2?" in ran.err) == (3, True)
@@ -483,7 +488,7 @@ def test_a_place_to_begin_at_that_is_not_there_is_told_with_its_line(
     def missing(pipeline: Any, **more: Any) -> None:
         raise MissingStartError(ConfigError("there is no partition 1:t:9", hint="the partitions are 1:t:0"))
 
-    monkeypatch.setattr("pytubemq.pipelines.preflight.topics.check_topics", missing)
+    monkeypatch.setattr("pytubemq.pipelines.rules.registry.refuse", missing)
     ran = tube("pipeline", "plan", str(file))
     assert (ran.code, "the partitions are 1:t:0" in ran.err) == (78, True)
     assert f"{file}:2:50 source.start: there is no partition 1:t:9" in ran.err
@@ -518,7 +523,9 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
 def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
     tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytubemq.pipelines.preflight.columns import check_columns
+    from pytubemq.pipelines.file.places import unplaced
+    from pytubemq.pipelines.rules.registry import refuse
+    from pytubemq.pipelines.rules.rule import Compiled
 
     path = tmp_path / "orders.yaml"
     path.write_text(
@@ -527,7 +534,9 @@ def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
     )
 
     def run(pipeline: Any, **more: Any) -> None:
-        check_columns(pipeline.sinks[0], ["id", "day"])
+        schema: Any = SimpleNamespace(names=["id", "day"])
+        compiled = Compiled(None, {"input": schema})  # type: ignore[arg-type]
+        refuse(Context(pipeline, unplaced(pipeline), Need.FILE | Need.SESSION, compiled=compiled), already=Need.FILE)
 
     monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
     ran = tube("pipeline", "run", str(path))

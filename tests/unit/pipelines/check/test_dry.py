@@ -11,6 +11,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.missing import MissingTopicError
 from pytubemq.pipelines.check import dry
 from pytubemq.pipelines.file.document import Mark
+from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import (
     DeadLetter,
     Decode,
@@ -21,11 +22,15 @@ from pytubemq.pipelines.file.model import (
     Source,
     Step,
 )
-from pytubemq.pipelines.file.places import Place, Places
+from pytubemq.pipelines.file.places import Place, Places, unplaced
+from pytubemq.pipelines.rules.rule import Need
 from pytubemq.pipelines.spark_faults import TooManyRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytubemq.pipelines.file.faults import Fault
+    from pytubemq.pipelines.rules.rule import Context
 
 WINDOWED = Pipeline(
     "p",
@@ -46,13 +51,11 @@ class _Writer:
         self._check()
 
 
-def _checks(
-    monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], looked_at: Callable[..., None] = lambda *_: None
-) -> list[dry.Check]:
+def _checks(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], *found: Fault) -> list[dry.Check]:
     monkeypatch.setattr(dry, "keeps_state", lambda rows: True)
     monkeypatch.setattr(dry, "open_source", lambda spark, pipeline: _Opened())
     monkeypatch.setattr(dry, "apply_steps", lambda rows, pipeline: {"input": rows, "counts": rows})
-    monkeypatch.setattr(dry, "check_output", looked_at)
+    monkeypatch.setattr(dry, "faults_of", lambda context, already: found)
     monkeypatch.setattr(dry, "make_sink", lambda sink: _Writer(check))
     run = dry._DryRun(None, WINDOWED, Places(str(Path("p.yaml"))), 1)  # type: ignore[arg-type]
     assert run._as_stream() == "counts keeps state"
@@ -72,12 +75,12 @@ def test_rows_of_a_step_that_keeps_state_may_go_to_a_topic(monkeypatch: pytest.M
 
 
 def test_rows_that_the_sink_would_refuse_in_a_batch_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(pipeline: Pipeline, sink: Sink, rows: Any, source: Any) -> None:
-        raise ConfigError(f"sink {sink.name}: its rows are made at random")
-
-    (found,) = _checks(monkeypatch, lambda: None, look)
+    places = unplaced(WINDOWED)
+    random = places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, "sinks[0]", "its rows are made at random")
+    warned = places.fault(FaultCode.UNUSED, "sinks[0]", "nothing reads it")
+    (found,) = _checks(monkeypatch, lambda: None, warned, random)
     assert found.error is not None
-    assert found.error.message == "sink out: its rows are made at random"
+    assert found.error.message == "sinks.out: its rows are made at random [P026]"
 
 
 def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +110,23 @@ def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_els
         MissingTopicError("source.topics[0]", "source.topic", "t", known=None),
         MissingTopicError("sinks[0].topic", "sinks.out.topic", "t2", known=None),
     ]
-    monkeypatch.setattr(dry, "missing_topics", lambda pipeline: gone)
-    places = Places("p.yaml", by_path={"source.topic": Place(Mark(2, 3), Mark(2, 10))})
+    places = unplaced(WINDOWED)
+    places.file, places.by_path = "p.yaml", {"source.topic": Place(Mark(2, 3), Mark(2, 10))}
+    found = [places.fault(FaultCode.TOPIC_MISSING, one.path, one.message, cause=one) for one in gone]
+    state = places.fault(FaultCode.OTHER_PROGRESS, "state", "is another's")
+    asked: list[Need] = []
+
+    def faults_of(context: Context, already: Need) -> list[Fault]:
+        asked.append(context.sees)
+        return [] if Need.SESSION in context.sees else [*found, state]
+
+    monkeypatch.setattr(dry, "faults_of", faults_of)
     run = dry._DryRun(None, WINDOWED, places, 1)  # type: ignore[arg-type]
     (source,) = run.source()
     (sink,) = run.sinks()
+    (more,) = run.rest()
+    assert [Need.SESSION in sees for sees in asked] == [False, True]
+    assert (more.name, str(more.error)) == ("state", "p.yaml:1:1 state: is another's [P036]")
     rest = "does not exist, or no Broker serves it now"
     assert source.error is not None
     assert source.error.message == f"p.yaml:2:10 source.topic: topic 't' {rest}"

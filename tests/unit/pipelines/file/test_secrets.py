@@ -19,7 +19,7 @@ from pytubemq.pipelines.file.secrets import (
     with_variables,
     without_secrets,
 )
-from pytubemq.pipelines.rules.secret_rules import hide_secrets
+from pytubemq.pipelines.file.texts import hide_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path

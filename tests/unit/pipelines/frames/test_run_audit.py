@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
-from pyspark.sql.types import MapType, StringType, StructType
-
-from pytubemq.errors import ConfigError
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.frames.audit import OTHERS
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def group(minute: int | None, rows: int, *, reason: str | None = None, newest: int | None = None) -> dict[str, Any]:
@@ -23,14 +22,6 @@ def test_groups_of_one_minute_are_one_line() -> None:
         {"stream": "s", "minute": None, "read": 1, "rejected": 0},
         {"stream": "s", "minute": "1970-01-01T00:01Z", "read": 7, "rejected": 2},
     ]
-
-
-def test_a_column_of_data_time_that_is_none_is_refused() -> None:
-    columns = StructType().add("n", "integer").add("m", MapType(StringType(), StringType())).add("t", "timestamp")
-    for time in (None, "n", "t", "not there"):
-        audit.check_time(columns, time)
-    with pytest.raises(ConfigError, match=r"audit\.time names the column m, which is map<string,string> and no time"):
-        audit.check_time(columns, "m")
 
 
 def test_a_time_that_is_garbage_leaves_the_sums_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
 from pytubemq.pipelines.file.model import (
     DeadLetter,
     Decode,
@@ -24,7 +25,7 @@ from pytubemq.pipelines.file.model import (
 )
 from pytubemq.pipelines.file.normal import as_dict
 from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
-from pytubemq.pipelines.plan.planned import Plan, keeps_state, plan, surely_keep_state
+from pytubemq.pipelines.plan.planned import Plan, plan
 from pytubemq.pipelines.plan.words import words
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -38,6 +38,7 @@ def test_all_kinds_of_fault_that_lint_tells_are_in_these_files_or_have_a_test_of
     there = {code for file in FILES for _, code, _ in expected(file.read_text("utf-8"))}
     elsewhere = {
         FaultCode.UNREADABLE, FaultCode.SYNTAX, FaultCode.TOO_LARGE, FaultCode.DEFAULT_DEAD_LETTER,
-        FaultCode.STEP_DOES_NOT_COMPILE, FaultCode.SINK_NOT_READY,
+        FaultCode.STEP_DOES_NOT_COMPILE, FaultCode.SINK_NOT_READY, FaultCode.TOPIC_MISSING, FaultCode.CLUSTER_AWAY,
+        FaultCode.OTHER_PROGRESS, FaultCode.NOT_APART,
     }  # fmt: skip
     assert there | {code.value for code in elsewhere} == {code.value for code in FaultCode}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError, TransportError, TubeError
 from pytubemq.pipelines.events import Failed, Finished, RunStatus, Started, Starting
 from pytubemq.pipelines.file.model import (
@@ -20,14 +21,10 @@ from pytubemq.pipelines.file.model import (
     Sink,
     Source,
     SparkSettings,
-    Step,
-    Table,
     Trigger,
     TriggerKind,
 )
 from pytubemq.pipelines.file.normal import as_dict, differences
-from pytubemq.pipelines.preflight import identity
-from pytubemq.pipelines.preflight.names import check_names
 from pytubemq.pipelines.report.record import recorded
 from pytubemq.pipelines.run import engine, queries
 from pytubemq.pipelines.run.batch import BatchResult, Output, Shared, StateBody, StopRequestedError
@@ -35,9 +32,11 @@ from pytubemq.pipelines.run.lock import RUN, RunLock
 from pytubemq.pipelines.run.progress import LOG_ROWS, ProgressListener
 from pytubemq.pipelines.run.session import _start_jvm, present_session, unheeded
 from pytubemq.pipelines.spark_faults import PipelineError
+from pytubemq.pipelines.state import progress
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import LocalFiles
 from pytubemq.pipelines.state.ledger import Entry, Ledger
+from pytubemq.spark.source.read import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.events import Event
 
 LAKE = Sink("lake", "parquet", path="/lake", layout="log")
-PIPELINE = Pipeline("p", Source(format="rate"), trigger=Trigger(TriggerKind.INTERVAL, "1 second"))
+CONSOLE = Sink("out", "console")
+PIPELINE = Pipeline("p", Source(format="rate"), sinks=(CONSOLE,), trigger=Trigger(TriggerKind.INTERVAL, "1 second"))
 
 
 @dataclass
@@ -309,7 +309,7 @@ def test_a_pipeline_that_is_refused_leaves_no_word_of_its_source(
     session: Any = None
     with pytest.raises(ConfigError, match="no such table"):
         queries.plan_queries(session, PIPELINE, playing.state, Shared())
-    assert not playing.state.exists(identity.NAME)
+    assert not playing.state.exists(progress.NAME)
 
 
 def test_a_session_that_somebody_else_made_goes_on_after_the_run(
@@ -413,62 +413,46 @@ def test_what_a_session_that_is_there_does_otherwise_than_the_pipeline_says_is_n
     assert unheeded(PIPELINE, session) == []
 
 
-CONSOLE = Sink("out", "console")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"sinks": (CONSOLE, Sink("OUT", "parquet"))}, "sink OUT: out is the name of another sink already"),
-        ({"sinks": (Sink("dead_letter", "console"),)}, "dead_letter is the name of the rejected records"),
-        ({"steps": (Step("dead_letter", sql="SELECT 1"),)}, "dead_letter is the name of the rejected records"),
-        ({"steps": (Step("Input", sql="SELECT 1"),)}, "input is the name of the source's rows already"),
-        ({"steps": (Step("a:b", sql="SELECT 1"),)}, "'a:b' cannot be the name of a step"),
-        ({"sinks": (Sink("../x", "console"),)}, "'../x' cannot be the name of a sink"),
-        ({"steps": (Step("a"), Step("b"), Step("A"))}, "step A: a is the name of a step already"),
-        ({"tables": (Table("a", "csv"),), "steps": (Step("a"),)}, "step a: a is the name of a table already"),
-    ],
-)
-def test_a_name_that_two_things_would_share_is_refused_for_pipelines_made_in_python(
-    wrong: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(ConfigError) as refused:
-        check_names(Pipeline("p", Source(), **wrong))
-    assert said in refused.value.message
-
-
-def test_a_sink_may_have_the_name_of_its_step() -> None:
-    check_names(Pipeline("p", Source(), steps=(Step("a"),), sinks=(Sink("a", "console"), CONSOLE)))
-
-
 def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(pipeline: Pipeline, *, source: bool) -> None:
-        raise NotFoundError(f"asked for the source's too: {source}")
+    class Tube:
+        def __enter__(self) -> Any:
+            return self
 
-    def away(pipeline: Pipeline) -> None:
-        if pipeline.source.master:
+        def __exit__(self, *exc: object) -> None: ...
+
+        def close(self) -> None: ...
+
+        def partitions_of(self, topics: list[str]) -> dict[str, object]:
+            return {}
+
+        def topics(self) -> list[str]:
+            return []
+
+    def connect(masters: Any, **more: Any) -> Tube:
+        if str(masters[0]) == "a:1":
             raise TransportError("nobody answers")
+        return Tube()
 
-    monkeypatch.setattr(engine, "check_reached", away)
-    monkeypatch.setattr(engine, "check_topics", missing)
+    monkeypatch.setattr(pytubemq.sync, "connect", connect)
+    monkeypatch.setattr(cluster, "FIRST_CONTACT_S", 0.0)
     monkeypatch.setattr(engine, "open_session", lambda pipeline: pytest.fail("Spark was started"))
     monkeypatch.setattr(engine, "present_session", lambda: pytest.fail("Spark was asked"))
     sinks = (Sink("out", "console"),)
     told: list[Event] = []
-    wrong = Pipeline("p", Source(topics=("ordres",)), sinks=sinks, state=str(tmp_path))
-    with pytest.raises(NotFoundError, match="too: True"):
+    wrong = Pipeline("p", Source(topics=("ordres",), master="b:1"), sinks=sinks, state=str(tmp_path))
+    with pytest.raises(NotFoundError, match=r"source\.topic: topic 'ordres' does not exist"):
         engine.run(wrong, on_event=told.append)
     assert [type(event) for event in told] == [Failed]
     with pytest.raises(TransportError):
         engine.run(replace(wrong, source=replace(wrong.source, master="a:1")))
+    with pytest.raises(ConfigError, match="sinks: needs at least one sink"):
+        engine.run(replace(wrong, sinks=()))
     state = StateDirectory(str(tmp_path))
-    identity.check_source(state, wrong)
+    progress.remember_source(state, wrong)
     (tmp_path / "checkpoint/offsets").mkdir(parents=True)
     (tmp_path / "checkpoint/offsets/0").touch()
-    with pytest.raises(NotFoundError, match="too: False"):  # a topic that was read is waited for
-        engine.run(wrong)
     with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq ordres"):
-        engine.run(Pipeline("p", Source(topics=("orders",)), sinks=sinks, state=str(tmp_path)))
+        engine.run(replace(wrong, source=replace(wrong.source, topics=("orders",))))
 
 
 def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,10 @@ def pipeline(**more: object) -> Pipeline:
         ("format: mailbox, box: 1, guarantee: exactly_once, options: {registered: 'yes'}", []),
         (
             "format: mailbox, box: 1}\n  - {name: other, format: mailbox, box: 1",
-            ["P020 sinks.other.box: is where the sink box writes, name another"],
+            [
+                "P020 sinks.other.box: is where the sink box writes, give each its own target; rows of two steps go to "
+                "one place by UNION ALL in a step"
+            ],
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The state directory, the lock on it, the ledger in it, and whose progress it holds."""
+"""The state directory, the lock on it, the ledger in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.events import RunStatus
-from pytubemq.pipelines.file.model import Pipeline, Source
-from pytubemq.pipelines.preflight.identity import check_source, has_progress
 from pytubemq.pipelines.run import lock as locks
 from pytubemq.pipelines.run.lock import RUN, STALE_S, RunLock
 from pytubemq.pipelines.spark_faults import PipelineError
@@ -217,78 +215,6 @@ def test_old_entries_of_a_ledger_go(state: StateDirectory) -> None:
         entry.complete = True
         ledger.save(entry)
     assert list(state.names("ledger/step-x")) == [f"{KEPT}.json"]
-
-
-@pytest.mark.parametrize(
-    ("other", "refused"),
-    [
-        (Pipeline("p", Source(topics=("b",))), True),
-        (Pipeline("p", Source(format="parquet", path="/x")), True),
-        (Pipeline("q", Source(topics=("a",))), True),
-        (Pipeline("p", Source(topics=("a", "b"))), False),
-        (Pipeline("p", Source(topics=("a",), master="prod:8715")), True),
-        (Pipeline("p", Source(topics=("a",), options={"master": "prod"})), True),
-        (Pipeline("p", Source(topics=("a",), master="prod:8715,TEST-2")), False),
-        (Pipeline("p", Source(topics=("a",))), False),
-    ],
-)
-def test_progress_of_one_source_is_not_taken_for_another_s(
-    state: StateDirectory, tmp_path: Path, other: Pipeline, refused: bool
-) -> None:
-    check_source(state, Pipeline("p", Source(topics=("a",), master="test-1:8715,test-2:8715")))
-    (tmp_path / "state" / "checkpoint/offsets").mkdir(parents=True)
-    (tmp_path / "state" / "checkpoint/offsets/0").touch()
-    if refused:
-        with pytest.raises(
-            ConfigError, match=r"holds the progress of pipeline p reading tubemq a \(test-1:8715,"
-        ) as found:
-            check_source(state, other)
-        assert ("name an old Master beside" in (found.value.hint or "")) == ("prod" in found.value.message)
-    else:
-        check_source(state, other)
-
-
-@pytest.mark.parametrize(
-    ("options", "refused"),
-    [
-        ({"subscribe": "other"}, True),
-        ({"subscribe": "a,b", "maxOffsetsPerTrigger": "7"}, False),
-        ({"subscribe": "a", "kafka.bootstrap.servers": "k9:9092"}, True),
-    ],
-)
-def test_options_that_say_which_rows_another_source_has_count(
-    state: StateDirectory, tmp_path: Path, options: dict[str, str], refused: bool
-) -> None:
-    first = {"subscribe": "a", "kafka.bootstrap.servers": "k1:9092,k2:9092"}
-    check_source(state, Pipeline("p", Source(format="kafka", options=first)))
-    (tmp_path / "state" / "checkpoint/offsets").mkdir(parents=True)
-    (tmp_path / "state" / "checkpoint/offsets/0").touch()
-    if refused:
-        with pytest.raises(ConfigError, match="holds the progress of"):
-            check_source(state, Pipeline("p", Source(format="kafka", options=options)))
-    else:
-        check_source(state, Pipeline("p", Source(format="kafka", options=options)))
-
-
-@pytest.mark.parametrize("checkpoint", ["checkpoint", "checkpoint-log-lake", "checkpoint-step-x"])
-def test_the_progress_of_any_query_is_progress(state: StateDirectory, tmp_path: Path, checkpoint: str) -> None:
-    check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
-    check_source(state, Pipeline("p", Source(topics=("b",), master="test:8715")))  # nothing was read yet
-    (tmp_path / "state" / checkpoint / "offsets").mkdir(parents=True)
-    (tmp_path / "state" / checkpoint / "metadata").touch()  # begun, and no batch: a name that was wrong is corrected
-    check_source(state, Pipeline("p", Source(topics=("c",), master="test:8715")))
-    assert not has_progress(state)
-    (tmp_path / "state" / checkpoint / "offsets/0").touch()
-    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq c"):
-        check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
-
-
-def test_where_another_source_began_by_itself_is_progress(state: StateDirectory, tmp_path: Path) -> None:
-    check_source(state, Pipeline("p", Source(format="kafka", options={"subscribe": "a"})))
-    (tmp_path / "state/checkpoint/sources/0").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="holds the progress of") as found:
-        check_source(state, Pipeline("p", Source(format="kafka", options={"subscribe": "b"})))
-    assert "pipeline reset FILE" in (found.value.hint or "")
 
 
 def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_holds_the_state(

@@ -34,7 +34,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.pipelines.plan.look import look
     from pytubemq.pipelines.plan.planned import plan as planned
     from pytubemq.pipelines.plan.words import words
-    from pytubemq.pipelines.preflight.topics import check_topics
+    from pytubemq.pipelines.rules.registry import refuse
+    from pytubemq.pipelines.rules.rule import Context, Need
     from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
     from pytubemq.pipelines.state.fed_queries import fed_before
     from pytubemq.pipelines.state.files import SPEC, read_object, state_files
@@ -50,8 +51,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
         files = None
     if schema or not offline:
         need_spark("pipeline plan")
-    if not offline:
-        check_topics(pipeline)
+    sees = Need.FILE | Need.VALUES | (Need.NOTHING if offline else Need.CLUSTER)
+    refuse(Context(pipeline, loaded.places, sees), already=Need.FILE)
     looked = None if offline or pipeline.source.format != "tubemq" else look(pipeline, files)
     last = read_object(files, SPEC) or None if files is not None else None
     columns = _columns(pipeline, loaded.places, file) if schema else None

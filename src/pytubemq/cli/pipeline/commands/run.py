@@ -61,20 +61,14 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
 
 
 def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
-    """The error of a step, or of a sink's columns, told as `dry-run` tells it; any other as it is."""
+    """The error of a step, told as `dry-run` tells it; any other as it is."""
     from pytubemq.pipelines import load_checked
     from pytubemq.pipelines.check.compiling import at_its_place
-    from pytubemq.pipelines.check.named import columns_at_their_place
-    from pytubemq.pipelines.preflight.columns import NoColumnError
     from pytubemq.pipelines.spark_faults import StepError
 
-    told: ConfigError
-    if isinstance(error, StepError):
-        told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
-    elif isinstance(error, NoColumnError):
-        told = columns_at_their_place(error, pipeline, load_checked(file, variables=variables).places)
-    else:
+    if not isinstance(error, StepError):
         return error
+    told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
     for note in getattr(error, "__notes__", ()):
         told.add_note(note)
     return told

@@ -1,0 +1,1 @@
+"""Rules on the section `dead_letter`."""

@@ -1,0 +1,31 @@
+"""Limits of the dead letters: they hold back every sink, as no sink reads the source for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.pipelines.analysis.step_state import surely_keep_state
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.frames.steps import input_of
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.FILE)
+def check(context: Context) -> Faults:
+    """Limits that sinks behind steps with state, and those of layout log, do not heed."""
+    pipeline = context.pipeline
+    if pipeline.dead_letter is None:
+        return
+    stateful = {step.lower() for step in surely_keep_state(pipeline)}
+    apart = [
+        sink.name
+        for sink in pipeline.sinks
+        if sink.layout == "log" or input_of(pipeline, sink.input).lower() in stateful
+    ]  # fmt: skip
+    for key in ("max_ratio", "max_rows"):
+        if apart and getattr(pipeline.dead_letter, key) is not None:
+            text = f"does not hold back {', '.join(apart)}, which read{'s' if len(apart) == 1 else ''} the source apart"
+            yield context.fault(FaultCode.LIMIT_OF_MAIN, f"dead_letter.{key}", text, "on_error: fail holds for all")

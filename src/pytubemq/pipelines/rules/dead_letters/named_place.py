@@ -1,0 +1,32 @@
+"""Place of the dead letters: the file says it, as they are else kept beside the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.keys import DECODE
+from pytubemq.pipelines.file.model import OnError
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.FILE)
+def check(context: Context) -> Faults:
+    """A file that rejects records and says nothing of them."""
+    pipeline, by_path = context.pipeline, context.places.by_path
+    decode, said = pipeline.decode, "decode.on_error" in by_path
+    if pipeline.dead_letter is not None or decode is None or decode.on_error is not OnError.DEAD_LETTER:
+        return
+    if decode.format == "raw" and not said:
+        return
+    keys = {path.split(".")[1] for path in by_path if path.startswith("decode.")}
+    if any(DECODE.key(key) is None for key in keys):
+        return  # perhaps it is said, with a slip that is told as such
+    text = "dead_letter" if said else "what cannot be decoded goes to the dead letters"
+    hint = f"they are kept as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
+    key = "decode.on_error" if said else "decode"
+    text += ", and the file has no section dead_letter"
+    yield context.fault(FaultCode.DEFAULT_DEAD_LETTER, key, text, hint, at_key=not said)

@@ -1,0 +1,1 @@
+"""Rules on what surrounds a pipeline: state, secrets, references, settings of Spark."""

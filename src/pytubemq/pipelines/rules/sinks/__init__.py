@@ -1,0 +1,1 @@
+"""Rules on the sinks, and on the dead letters where they are a sink like another."""

@@ -1,0 +1,22 @@
+"""Spark's file sink (`layout: log`) in a run beside the pipeline's own, as a backfill: its batches would be skipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.rules.rule import Need, rule
+from pytubemq.pipelines.state.log_owner import LOG
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.FILE)
+def check(context: Context) -> Faults:
+    """Sinks of that layout, in such a run."""
+    for index, sink in enumerate(context.pipeline.sinks):
+        if context.apart is not None and sink.layout == LOG:
+            text = f"log takes nothing of {context.apart}: its batches would be skipped, or the pipeline's own after it"
+            hint = "take layout batches, or write the rows to another path with a pipeline file of their own"
+            yield context.fault(FaultCode.NOT_APART, f"sinks[{index}].layout", text, hint)

@@ -1,0 +1,49 @@
+"""Place of each sink, and of the dead letters: its own, for what one has is else taken for the other's.
+
+Topics may be shared. Once references are known, paths are compared as the file system has them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytubemq.pipelines.analysis.sink_targets import target_of
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import DEAD_LETTER
+from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import DeadLetter
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.FILE, sharper=Need.VALUES)
+def check(context: Context) -> Faults:
+    """A place that a sink before has."""
+    pipeline = context.pipeline
+    written = {f"sinks[{index}]": sink for index, sink in enumerate(pipeline.sinks)}
+    if pipeline.dead_letter is not None:
+        written[DEAD_LETTER] = _with_place(pipeline.dead_letter, pipeline.state).as_sink()
+    local = os.path.realpath if Need.VALUES in context.sees else posixpath.normpath
+    taken: dict[tuple[str, ...], str] = {}
+    for path, sink in written.items():
+        place = target_of(sink, text_of=context.known, local=local)
+        if place is not None and place in taken:
+            text = f"is where the sink {taken[place]} writes"
+            hint = "give each its own target; rows of two steps go to one place by UNION ALL in a step"
+            key = next((key for key in ("path", "table", *sink.more) if sink.value(key)), "name")
+            yield context.fault(FaultCode.CONTRADICTION, f"{path}.{key}", text, hint)
+        elif place is not None:
+            taken[place] = sink.name
+
+
+def _with_place(letters: DeadLetter, state: str | None) -> DeadLetter:
+    """The dead letters, which lie beside the state if they have no place of their own."""
+    kind = sink_kind(letters.format).dead_letters
+    if letters.path is None and kind is not None and kind.beside_state and state is not None:
+        return replace(letters, path=f"{state}/{DEAD_LETTER}")
+    return letters

@@ -1,0 +1,29 @@
+"""Query that feeds a sink: the one that fed it so far, for another has not read what the sink has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.rules.rule import Need, rule
+from pytubemq.pipelines.state.fed_queries import REMEDY, fed_before
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.PROGRESS | Need.SESSION)
+def check(context: Context) -> Faults:
+    """A sink that another query fed."""
+    assert context.state is not None
+    assert context.compiled is not None
+    paths = {sink.name: f"sinks[{index}]" for index, sink in enumerate(context.pipeline.sinks)}
+    for sink, before in fed_before(context.state).items():
+        now = context.compiled.feeds.get(sink, before)
+        if now != before:
+            text = (
+                f"it was fed by the query {before} and would be by {now}, whose progress is another: rows would come "
+                "twice, or not at all"
+            )
+            hint = f"{REMEDY}; or put the step back, or forget all progress with `pytubemq pipeline reset`"
+            yield context.fault(FaultCode.OTHER_PROGRESS, paths.get(sink, sink), text, hint)

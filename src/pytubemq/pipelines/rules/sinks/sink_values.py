@@ -1,0 +1,41 @@
+"""Keys and options of a sink, and of the dead letters: those that its kind needs and takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pytubemq.pipelines.analysis.sink_values import wrong_dead_letters, wrong_values
+from pytubemq.pipelines.file.model import DeadLetter, Sink
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.pipelines.file.sink_kind import Wrong
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+_Spec = TypeVar("_Spec", Sink, DeadLetter)
+_TEXTS: Final = ("path", "table", "url", "topic", "master")
+
+
+@rule(Need.FILE, sharper=Need.VALUES)
+def check(context: Context) -> Faults:
+    """What lacks, and what the kind does not take."""
+    for index, sink in enumerate(context.pipeline.sinks):
+        yield from _told(context, wrong_values(_resolved(context, sink)), f"sinks[{index}]")
+    letters = context.pipeline.dead_letter
+    if letters is not None:
+        yield from _told(context, wrong_dead_letters(_resolved(context, letters)), "dead_letter")
+
+
+def _told(context: Context, found: Iterator[Wrong], path: str) -> Faults:
+    for wrong in found:
+        at = f"{path}.{wrong.key}" if wrong.key else path
+        yield context.fault(wrong.code, at, wrong.message, wrong.hint, at_key=wrong.at_key)
+
+
+def _resolved(context: Context, spec: _Spec) -> _Spec:
+    """The sink without those references that are known."""
+    texts: dict[str, Any] = {name: context.known(text) for name in _TEXTS if (text := getattr(spec, name))}
+    return replace(spec, options={name: context.known(text) for name, text in spec.options.items()}, **texts)

@@ -1,0 +1,34 @@
+"""Addresses of Masters: each is host:port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+@rule(Need.FILE, sharper=Need.VALUES)
+def check(context: Context) -> Faults:
+    """Those that are none."""
+    pipeline = context.pipeline
+    named = {"source.master": pipeline.source.master}
+    named |= {f"sinks[{index}].master": sink.master for index, sink in enumerate(pipeline.sinks)}
+    if pipeline.dead_letter is not None:
+        named["dead_letter.master"] = pipeline.dead_letter.master
+    for path, text in named.items():
+        for part in context.known(text or "").split(","):
+            if part.strip() and "${" not in part:
+                yield from _address(context, part.strip(), path)
+
+
+def _address(context: Context, text: str, path: str) -> Faults:
+    try:
+        Address.parse(text, default_port=DEFAULT_MASTER_PORT)
+    except FormatError as error:
+        yield context.fault(FaultCode.BAD_VALUE, path, error.message, "write host:port, as 127.0.0.1:8715")

@@ -1,0 +1,60 @@
+"""Clusters that the file names: a Master of each answers.
+
+A cluster is given the time that the source gives it, so nothing is refused that would have run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TransportError, TubeError
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.rules.rule import Need, rule
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Address, Partition
+    from pytubemq.pipelines.rules.rule import Context, Faults
+    from pytubemq.spark.source.read.cluster import Cluster
+
+
+@rule(Need.VALUES | Need.CLUSTER)
+def check(context: Context) -> Faults:
+    """Clusters that are away: what is read and what is written to."""
+    from pytubemq.spark.source.read.cluster import Cluster
+
+    for masters, path in _clusters(context).items():
+        cluster = Cluster(masters)
+        try:
+            cluster.retried(partial(_connected, cluster))
+        except TransportError as error:
+            yield context.fault(FaultCode.CLUSTER_AWAY, path, error.message, error.hint, cause=error)
+        except TubeError:
+            continue  # somebody answers: what is wrong is told by who asks for more
+        finally:
+            cluster.forget()
+
+
+def _connected(cluster: Cluster) -> dict[Partition, object]:
+    cluster.tube()
+    return {}
+
+
+def _clusters(context: Context) -> dict[tuple[Address, ...], str]:
+    """Each once, with the first key that names it; those whose addresses are none are left to who refuses them."""
+    from pytubemq.net.client.masters import parse_masters  # not for lint
+
+    source, letters = context.pipeline.source, context.pipeline.dead_letter
+    named = {"source.master": source.master if source.format == "tubemq" else None}
+    for index, sink in enumerate(context.pipeline.sinks):
+        if sink.format == "tubemq":
+            named[f"sinks[{index}].master"] = sink.master or source.master
+    if letters is not None and letters.format == "tubemq":
+        named["dead_letter.master"] = letters.master or source.master
+    found: dict[tuple[Address, ...], str] = {}
+    for path, text in named.items():
+        with contextlib.suppress(TubeError):
+            if text and (there := context.text(text)) is not None:
+                found.setdefault(parse_masters(there), path)
+    return found

@@ -1,0 +1,1 @@
+"""Rules on the steps, their names and the tests of the file."""

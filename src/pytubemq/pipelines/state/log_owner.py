@@ -1,0 +1,86 @@
+"""Whose the log of Spark's file sink is (Parquet with `layout: log`).
+
+Spark's file sink skips every batch whose number is in `_spark_metadata` already, without a word. A query that
+begins at batch 0 again over such a log would write nothing and count all as done.
+
+The invariant: a query never writes below a log that another progress has written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.pipelines.file.secrets import resolve
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from pytubemq.pipelines.file.model import Sink
+    from pytubemq.pipelines.state.directory import StateDirectory
+
+    class Files(Protocol):
+        """What is needed of a file system."""
+
+        def exists(self, name: str) -> bool: ...
+        def make_directory(self, name: str) -> None: ...
+        def read(self, name: str) -> str | None: ...
+        def write(self, name: str, text: str) -> None: ...
+
+
+LOG: Final = "log"
+"""The layout."""
+SPARKS_LOG: Final = "_spark_metadata"
+OWNER: Final = "_tubemq_owner"
+"""Beside Spark's log; names that begin with _ are no data to readers."""
+NOT_OURS: Final = (
+    "holds the log of another query, or of this one before its progress was reset; Spark would skip all batches whose "
+    "numbers are in it, without a word"
+)
+REMEDY: Final = "give the sink a new path, or move away what is there; layout batches does not have this limit"
+_IN_CHECKPOINT: Final = "tubemq-owner.json"
+"""In the query's checkpoint, so that whatever takes the progress away takes this away, too."""
+
+
+class LogOwner:
+    """The tie between a query's checkpoint and the directory that it writes."""
+
+    def __init__(self, files: Files, state: StateDirectory, checkpoint: str, sink: Sink) -> None:
+        self._files = files
+        self._state = state
+        self._name = f"{checkpoint}/{_IN_CHECKPOINT}"
+        self._sink = sink.name
+        self.path = resolve(sink.path or "").rstrip("/")
+
+    def is_foreign(self) -> bool:
+        """Return True if what lies there is of another progress."""
+        theirs = self._files.read(f"{self.path}/{OWNER}")
+        if theirs is None:
+            return self._files.exists(f"{self.path}/{SPARKS_LOG}")
+        return theirs != self._mine()
+
+    def claim(self) -> None:
+        """Write down, on both sides, that the directory is this query's.
+
+        Raises:
+            ConfigError: it is another's.
+        """
+        if self.is_foreign():
+            raise ConfigError(f"sink {self._sink}: {self.path} {NOT_OURS}", hint=REMEDY)
+        mine = self._mine()
+        if mine is None:
+            mine = uuid.uuid4().hex
+            self._state.write(self._name, {"owner": mine})
+        if self._files.read(f"{self.path}/{OWNER}") is None:
+            self._files.make_directory(self.path)
+            self._files.write(f"{self.path}/{OWNER}", mine)
+
+    def _mine(self) -> str | None:
+        said = (self._state.read(self._name) or {}).get("owner")
+        return said if isinstance(said, str) else None
+
+
+def log_query(sink: Sink) -> str:
+    """Return the name of the query of Spark's own file sink."""
+    return f"log-{sink.name}"

@@ -1,0 +1,67 @@
+"""A sink keeps the query that feeds it, as long as that has made progress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.pipelines.file.model import Pipeline, Sink, Source
+from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.rules.rule import Compiled, Context, Need
+from pytubemq.pipelines.rules.sinks import same_query
+from pytubemq.pipelines.state.directory import StateDirectory
+from pytubemq.pipelines.state.fed_queries import NAME, checkpoint_of, fed_before, remember
+from pytubemq.pipelines.state.files import LocalFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytubemq.pipelines.file.faults import Fault
+
+PIPELINE = Pipeline("p", Source(), sinks=(Sink("lake", "console"),))
+
+
+def moved(state: StateDirectory, feeds: Mapping[str, str]) -> list[Fault]:
+    session: Any = None
+    compiled = Compiled(session, feeds=feeds)
+    sees = Need.PROGRESS | Need.SESSION
+    return list(same_query.check(Context(PIPELINE, unplaced(PIPELINE), sees, state=state, compiled=compiled)))
+
+
+def begin(state: StateDirectory, query: str) -> None:
+    state.write(f"{checkpoint_of(query)}/offsets/0", {"0:t:0": 28})
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [("main", "step-w"), ("step-w", "main"), ("step-w", "step-w-update"), ("main", "log-lake"), ("step-w", "step-v")],
+)
+def test_a_sink_that_another_query_fed_is_refused(before: str, now: str, tmp_path: Path) -> None:
+    state = StateDirectory(str(tmp_path))
+    remember(state, {"lake": before})
+    assert moved(state, {"lake": now}) == []  # nothing was read yet
+    begin(state, before)
+    assert moved(state, {"lake": before, "new": now}) == []
+    [told] = moved(state, {"lake": now})
+    assert told.text.startswith(f"sinks.lake: it was fed by the query {before} and would be by {now}")
+    assert "give the sink a new name" in (told.hint or "")
+    assert fed_before(LocalFiles(tmp_path)) == {"lake": before}
+
+
+def test_a_sink_that_is_taken_out_of_the_file_for_a_while_is_still_known(tmp_path: Path) -> None:
+    state = StateDirectory(str(tmp_path))
+    begin(state, "main")
+    remember(state, {"lake": "main", "board": "step-w"})
+    remember(state, {"board": "step-w"})
+    [told] = moved(state, {"lake": "step-w", "board": "step-w"})
+    assert told.key == "sinks.lake"
+
+
+def test_without_a_word_of_it_nothing_is_refused(tmp_path: Path) -> None:
+    state = StateDirectory(str(tmp_path))
+    begin(state, "main")
+    assert moved(state, {"lake": "step-w"}) == []
+    (tmp_path / NAME).write_text("[]")
+    assert fed_before(state) == {}
