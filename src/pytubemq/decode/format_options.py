@@ -57,7 +57,7 @@ class OptionValues:
 
 @dataclass(frozen=True, slots=True)
 class ChosenFormat:
-    """A format with its options; `inner` is what stands inside of InLongMsg."""
+    """A format with its options; `inner` is the format inside of InLongMsg."""
 
     format: Format
     values: OptionValues

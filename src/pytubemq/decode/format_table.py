@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its options, and whether it may stand inside InLongMsg."""
+    """A format: its options, and True in `inner` if it may be inside InLongMsg."""
 
     name: str
     meaning: str

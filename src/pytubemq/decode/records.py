@@ -1,4 +1,4 @@
-"""Records of messages: what stands between unwrapping a message and decoding what is in it."""
+"""Records of messages: the result of unwrapping, and the input of decoding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Text into typed columns, a whole column at a time.
 
-The invariant: a text that does not fit its type is found by itself, and its neighbours are cast as if it were not
+The invariant: a text that does not fit its type is found alone, and its neighbours are cast as if it were not
 there. White space around anything but text is ignored, and an empty field there is null, as InLong Sort has it.
 """
 

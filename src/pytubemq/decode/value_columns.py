@@ -1,6 +1,6 @@
 """OptionValues of Python (of JSON, of Avro) into typed columns.
 
-The invariant: strict. A value has its column's type or is bad, found by itself; nothing is rounded, cut or guessed.
+The invariant: strict. A value has its column's type or is bad, found alone; nothing is rounded, cut or guessed.
 """
 
 from __future__ import annotations

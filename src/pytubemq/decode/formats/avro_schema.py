@@ -87,7 +87,7 @@ def columns_of_record(schema: Any) -> tuple[Column, ...]:
 
 
 def fingerprint(schema: Any) -> bytes:
-    """The 8 bytes that stand before a single object."""
+    """Return the 8 bytes that identify a schema before a single object."""
     text = fastavro.schema.to_parsing_canonical_form(schema)
     return bytes.fromhex(fastavro.schema.fingerprint(text, "CRC-64-AVRO"))
 

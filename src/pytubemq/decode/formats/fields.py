@@ -46,7 +46,7 @@ def split_pair(text: str, delimiter: str, *, quote: str | None, escape: str | No
 
 
 def _field(text: str, at: int, delimiter: str | None, quote: str | None, escape: str | None) -> tuple[str, int]:
-    """One field, and where the delimiter after it stands."""
+    """Return one field, and the position of the delimiter after it."""
     taken: list[str] = []
     if quote is not None and text.startswith(quote, at):
         at = _quoted(text, at + 1, quote, escape, taken)

@@ -31,7 +31,7 @@ def format_attributes(attributes: Mapping[str, str]) -> str:
     """The text of pairs.
 
     Raises:
-        ValueError: a name or a value holds what stands between them.
+        ValueError: a name or a value contains a separator.
     """
     for name, value in attributes.items():
         if not name or "&" in name or "=" in name or "&" in value:

@@ -115,7 +115,7 @@ def _check_needed(places: dict[str, int], id_place: int | None, options: SinkOpt
     if options.idempotent and id_place is None and not options.plan_is_map_only:
         raise ConfigError(
             "idempotent=true needs a column idempotencyKey, or planIsMapOnly=true",
-            hint="numbers of rows tell repeats only where a replay has the same rows in the same order in the same "
+            hint="row numbers identify duplicates only where a replay has the same rows in the same order in the same "
             "partitions, which a sink cannot see: say planIsMapOnly=true if the plan only selects, filters and maps; "
             "else give each row a key, as in concat_ws(':', topic, brokerId, partition, offset)",
         )

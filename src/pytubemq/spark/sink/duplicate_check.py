@@ -1,9 +1,9 @@
 """The check that a message refused by a Broker as a duplicate is the row that was sent.
 
-A Broker knows a repeat by its number alone. Where a batch was replayed with other rows, or with the same rows in
-another order, a number stands for another row, which would be lost without a word. The invariant: a repeat whose place
-the Broker remembers is compared with what stands there, and a difference ends the task. Those of messages that went one
-by one are gathered, so that neighbours cost one look.
+A Broker detects a duplicate by its number alone. Where a batch was replayed with other rows, or with the same rows in
+another order, a number belongs to another row, which would be lost in silence. The invariant: a duplicate whose offset
+the Broker remembers is compared with the stored message, and a difference ends the task. Those of messages that went
+one by one are gathered, so that neighbours cost one look.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Repeat(NamedTuple):
 
 
 class SingleRepeats:
-    """The repeats among a task's messages that went one by one."""
+    """The duplicates among a task's messages that were sent one by one."""
 
     def __init__(self, tube: Tube, where: str) -> None:
         """`where` names the task in errors."""
@@ -55,7 +55,7 @@ class SingleRepeats:
         `unmarked`: the Broker may have responded in a form that does not mark a duplicate.
 
         Raises:
-            ConfigError: another message stands where one of them should.
+            ConfigError: another message is stored where one of them should be.
         """
         if receipt.offset is None or not (receipt.repeated or unmarked):
             return
@@ -68,7 +68,7 @@ class SingleRepeats:
         """Compare all that was gathered.
 
         Raises:
-            ConfigError: another message stands where one of them should.
+            ConfigError: another message is stored where one of them should be.
         """
         found, self._found, self._size_bytes = sorted(self._found), [], 0
         at = 0
@@ -86,7 +86,7 @@ class SingleRepeats:
 def check_repeats(
     tube: Tube, receipts: Receipts, encoded: EncodedBatches, rows: Sequence[int], where: str, *, unmarked: bool = False
 ) -> None:
-    """Compare the repeated ones of messages that were sent together with what stands in their partition.
+    """Compare the duplicates among messages that were sent together with the stored messages.
 
     Args:
         tube: the connection.
@@ -97,7 +97,7 @@ def check_repeats(
         unmarked: of the first one the Broker may have responded in a form that does not mark a duplicate.
 
     Raises:
-        ConfigError: another message stands there.
+        ConfigError: another message is stored there.
     """
     if not receipts.repeated and not unmarked:
         return

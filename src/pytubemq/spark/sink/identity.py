@@ -1,10 +1,10 @@
 """The identity of a message's writer: the same for each try of a task, and unique to it.
 
-Two ways to tell a repeat from a new row. *By number*: (query, batch, Spark partition, number of the row in its task).
-The Broker gets the same as a producer's id (query and Spark partition), epoch (batch) and sequence, and keeps each
-once. *By key*: (query, batch, hash of the row's key), which only a reader can tell. The invariant: what is derived here
-follows from the identity alone, so another process derives the same. `docs/design/spark-exactly-once.md` has the
-argument.
+Two ways to distinguish a duplicate from a new row. *By number*: (query, batch, Spark partition, number of the row in
+its task). The Broker gets the same as a producer's id (query and Spark partition), epoch (batch) and sequence, and
+keeps each once. *By key*: (query, batch, hash of the row's key), which only a reader can tell. The invariant: what is
+derived here follows from the identity alone, so another process derives the same. `docs/design/spark-exactly-once.md`
+has the argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The choice of a topic's partition for each row.
 
 The invariant: in idempotent mode it follows from the identity, the row and the list of partitions alone, not from what
-works at the moment, so that a repeat goes where the first one went.
+works at the moment, so that a retry goes where the first try went.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ class Sending:
         partition = receipts.partition
         unmarked = False
         if (flight.topic, partition.broker_id) not in self._met:
-            # the first request over a connection is one whose answer tells no repeat
+            # the first request over a connection is one whose response marks no duplicate
             self._met.add((flight.topic, partition.broker_id))
             unmarked = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
         if isinstance(flight.encoded, EncodedBatches):

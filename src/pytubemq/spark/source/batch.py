@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TubeMqReader(DataSourceReader):
-    """Reads what lies between two positions once."""
+    """Reads once from one position to another."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

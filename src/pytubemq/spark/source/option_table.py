@@ -1,6 +1,6 @@
 """The source's options, each written once: what is accepted, refused and documented comes from this table.
 
-The invariant: an option that is not in the table does not exist, and one that is stands in the documentation.
+The invariant: an option that is not in the table does not exist, and one that is in it is documented.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SEND_PACKS: its request and its answer, without a copy of the packs where there need be none.
 
-The invariant: every function gives the same bytes or values as `codec` does for the same message. A request's packs are
-views of its bytes, and no more of them are held than a request may have, and one.
+The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. A request's
+packs are views of its bytes, and no more of them are held than a request may have, and one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stored entries: messages as a partition's log and a fetch answer hold them, and the answers made of them.
 
-The invariant: every function here gives the same bytes or values as `codec` does for the same message (a property test
-holds it to that). A stored entry is field 4 of a fetch answer as it goes over the wire, so a fetch sends slices of the
-log as they are.
+The invariant: every function here gives the same bytes or values as `message_bytes` does for the same message (a
+property test holds it to that). A stored entry is field 4 of a fetch answer as it goes over the wire, so a fetch sends
+slices of the log as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SendMessage without protobuf: the request and the answer as producers and Brokers write them.
 
-The invariant: every function gives the same bytes or values as `codec` does for the same message. What stands in
-another order than usual, or is unusual in another way, is left to protobuf. What is remembered of earlier messages is
-what their bytes mean and nothing else, and it is bounded in number and in size.
+The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What stands
+in another order than usual, or is unusual in another way, is left to protobuf. What is remembered of earlier messages
+is what their bytes mean and nothing else, and it is bounded in number and in size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Own ways for sends, one message or many in a request.
 
-The invariant: every function here gives the same bytes or values as `codec` does for the same message (a property
-test holds it to that); it only takes a shorter way.
+The invariant: every function here gives the same bytes or values as `message_bytes` does for the same message (a
+property test holds it to that); it only takes a shorter way.
 """
 
 from __future__ import annotations

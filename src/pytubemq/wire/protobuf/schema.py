@@ -1,8 +1,8 @@
 """Declaration of a protobuf message as a typed Python class.
 
-A message is a frozen, slotted dataclass whose fields carry their protobuf number, label and kind; the field's
-protobuf name is the attribute's name in camelCase. The classes are the one truth: the descriptor set that protobuf
-works with is built from them at import (`codec`), and the files under `proto/` are written from them.
+A message is a frozen, slotted dataclass whose fields carry their protobuf number, label and kind; the field's protobuf
+name is the attribute's name in camelCase. The classes are the one truth: the descriptor set that protobuf works with is
+built from them at import (`serialization.descriptors`), and the files under `proto/` are written from them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ _MOST_GROWTH: Final = 4.0
 class TaskRowLimit:
     """The rows of one partition that a batch may have, by how long earlier batches took.
 
-    Spark does not tell a source what a task took, so the time of the whole batch stands for it: a task took no longer.
+    Spark does not report to a source how long a task took, so the time of the whole batch is used: a task took no
+    longer.
     """
 
     def __init__(self, fetch_s: float) -> None:

@@ -239,15 +239,15 @@ def check_checkpoint(offsets: Mapping[str, int], topics: Topics, *, lenient: boo
         try:
             named.add(Partition.parse(key).topic)
         except FormatError as error:
-            raise _strange(f"the checkpoint names {key[:100]!r}, which is no partition", topics) from error
+            raise _foreign_checkpoint(f"the checkpoint names {key[:100]!r}, which is no partition", topics) from error
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise _strange(f"the checkpoint has {offset!r} for {key}, which is no offset", topics)
+            raise _foreign_checkpoint(f"the checkpoint has {offset!r} for {key}, which is no offset", topics)
     strange = sorted(topic for topic in named if not topics.has(topic))
     if strange and (not lenient or len(strange) == len(named)):
-        raise _strange(f"the checkpoint is of topic {', '.join(strange)}", topics)
+        raise _foreign_checkpoint(f"the checkpoint is of topic {', '.join(strange)}", topics)
 
 
-def _strange(what: str, topics: Topics) -> ConfigError:
+def _foreign_checkpoint(what: str, topics: Topics) -> ConfigError:
     return ConfigError(
         f"{what}; this query reads {topics}", hint="give the query a checkpointLocation of its own, or name its topics"
     )

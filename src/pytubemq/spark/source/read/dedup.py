@@ -1,10 +1,10 @@
-"""`dedup=true`: messages that a sink marked, and that stand in their partition twice, come once.
+"""`dedup=true`: messages that a sink marked, and that are in their partition twice, are returned once.
 
 The sink's idempotent mode puts on each message who wrote it (`sink.identity`), the same on each try, and sends it to
-the same partition each time. So whether a message is a repeat is decided within its partition: it is one if the same
-identity stands at most so many messages before the range that is read, or in the range before it. The invariant: the
-decision follows from the log and the range alone. What a process remembers from the range before is what it would
-find by looking back, so it only saves the reading.
+the same partition each time. So it is decided within a partition whether a message is a duplicate: it is one if the
+same identity is at most so many messages before the range that is read, or in the range before it. The invariant: the
+decision follows from the log and the range alone. What a process remembers from the range before is what it would find
+by looking back, so it only saves the reading.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Seen:
         return new
 
     def forget_before(self, offset: int) -> None:
-        """Let go of what stands before an offset."""
+        """Forget the messages before an offset."""
         gone = []
         for identity, at in self._last.items():
             if at is None or at >= offset:
@@ -82,13 +82,13 @@ def deduplicated(
     look_back: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
     rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a range without the rows that are repeats.
+    """Yield the batches of a range without the rows that are duplicates.
 
     Args:
         batches: with the columns of `NEEDS` among them.
         wanted: the range that they are.
         scope: the cluster and whatever else decides what is read; partitions are remembered apart by it.
-        look_back: reads another range of the same partition, with the columns of `NEEDS`; what is gone is left out.
+        look_back: reads another range of the same partition, with the columns of `NEEDS`; missing rows are left out.
         rows: how many messages before the range are looked at.
     """
     earliest = max(wanted.start - rows * OFFSET_UNIT, 0)

@@ -62,7 +62,7 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
 
 
 def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a task as they are in the topic, without repeats if asked: the raw columns that are read."""
+    """Yield the rows of a task as they are in the topic, without duplicates if asked: the source's columns."""
     from pytubemq.spark.source.planning.loss import lose
     from pytubemq.spark.source.read_schema import raw_columns
 
@@ -89,7 +89,7 @@ def _once(
     columns: Sequence[str],
     on_loss: Callable[[OffsetRange, Ends], None],
 ) -> Iterator[pa.RecordBatch]:
-    """A range without the repeats in it."""
+    """Yield a range without the duplicates in it."""
     from pytubemq.spark.source.read.dedup import NEEDS, deduplicated
 
     with_needs = (*columns, *(name for name in NEEDS if name not in columns))
@@ -110,7 +110,7 @@ def _fetched(
     columns: Sequence[str],
     on_loss: Callable[[OffsetRange, Ends], None] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """A range as it is in the topic; without `on_loss` what is gone is left out, whatever the options say."""
+    """Yield a range as it is in the topic; without `on_loss` missing rows are left out, whatever the options say."""
     fail_on_data_loss = options.fail_on_data_loss and on_loss is not None
     if partition.kind is BrokerKind.JAVA:
         from pytubemq.spark.source.java.ranges import java_batches

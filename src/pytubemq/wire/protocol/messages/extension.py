@@ -1,6 +1,6 @@
 """Messages of the extension methods: ours alone, only sent to a peer that has shown the capability.
 
-Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.extensions`.
+Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.protocol.extensions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The RPC envelope (`RPC.proto`).
 
-Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.extensions`.
+Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.protocol.extensions`.
 """
 
 from __future__ import annotations
