@@ -34,7 +34,9 @@ def rooms(room: str) -> set[str]:
         ("broker.md", 0, "broker"),
         ("overview.md", 0, "master"),
         ("overview.md", 1, "client"),
-        ("overview.md", 2, "wire"),
+        ("overview.md", 2, "decode"),
+        ("overview.md", 3, "spark"),
+        ("overview.md", 4, "wire"),
     ],
 )
 def test_a_page_that_maps_a_room_names_its_rooms_and_no_others(page: str, number: int, room: str) -> None:
