@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from pytubemq.errors import TubeError
-    from pytubemq.pipelines.file.places import Places
 
 
 class Severity(StrEnum):
@@ -228,6 +227,14 @@ def severity_of(code: FaultCode) -> Severity:
     return Severity.WARNING if code.value.startswith("P2") else Severity.ERROR
 
 
+class FaultLocator(Protocol):
+    """The places of a file, as far as an error needs them."""
+
+    def placed(self, fault: Fault) -> Fault:
+        """Return a fault that was found without the file, with its line and column."""
+        ...
+
+
 class PipelineFileError(ConfigError):
     """A pipeline has errors; `faults` are all of them, warnings too."""
 
@@ -237,7 +244,7 @@ class PipelineFileError(ConfigError):
         self._said = hint
         self._tell()
 
-    def put(self, places: Places) -> None:
+    def put(self, places: FaultLocator) -> None:
         """Tell line and column, too, of faults that were found without the file at hand."""
         self.faults = tuple(fault if fault.file else places.placed(fault) for fault in self.faults)
         self._tell()
