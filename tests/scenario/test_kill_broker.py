@@ -105,7 +105,7 @@ async def kill_once(cluster: EmbeddedCluster, rng: random.Random) -> None:
     await cluster.kill_broker()
     if rng.random() < 0.15:
         starting = asyncio.ensure_future(cluster.restart_broker())
-        await asyncio.sleep(rng.uniform(0.0, 0.5))
+        await asyncio.sleep(rng.uniform(0.0, 0.5))  # any moment of the start
         await cluster.kill_broker()
         with contextlib.suppress(TubeError):
             await starting

@@ -60,11 +60,11 @@ class Traffic:
                     receipt = await producer.send(body)
                 except TubeError:
                     self.refused += 1
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.02)  # a refusal comes at once
                 else:
                     self.acknowledged.add(body)
                     self.written_to.add(receipt.partition.partition_id)
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.001)  # the load's pace
 
     async def consume(self) -> None:
         async with self._tube.consumer("g", "orders", start=Start.EARLIEST) as consumer:

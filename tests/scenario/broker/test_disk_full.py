@@ -26,7 +26,7 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.wire.protocol.extensions import OURS
 from tests.scenario.broker.support import Peer, item
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -142,9 +142,8 @@ async def fill_and_free(place: Path) -> None:
                 # A producer waits for its turn, and has it when there is space: nobody has to do anything.
                 async with tube.producer(TOPIC) as producer:
                     waiting = asyncio.ensure_future(producer.send(b"waits " + BODY))
-                    while not producer.stats.retried:
-                        assert not waiting.done()
-                        await asyncio.sleep(0.01)
+                    await until(lambda: producer.stats.retried or waiting.done())
+                    assert not waiting.done()
                     filler.free()
                     receipt = await waiting
                 assert receipt.offset is not None
@@ -176,11 +175,9 @@ async def fill_and_keep_less(place: Path) -> None:
             # A shorter age alone makes room: that file goes as soon as its newest message is too old.
             api = Api(cluster.http, timeout_s=60)
             await asyncio.to_thread(lambda: api.patch("topics", TOPIC, body={"retention": "1s"}))
-            first = 0
-            async with asyncio.timeout(120):
-                while first < end:
-                    await asyncio.sleep(0.1)
-                    first = (await tube.offsets([partition]))[partition][0]
+            await until_answer(
+                lambda: tube.offsets([partition]), lambda found: found[partition][0] >= end, timeout_s=120, every_s=0.1
+            )
             async with tube.producer(TOPIC) as producer:
                 receipts = [await producer.send(BODY) for _ in range(SPACE_BYTES // len(BODY))]
             assert receipts[0].offset == end, "a refused message takes no offset"

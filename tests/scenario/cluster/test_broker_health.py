@@ -17,6 +17,7 @@ from pytubemq.errors import ExitCode, TubeError, UnavailableError
 from pytubemq.model.limits import MIB
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.support.waiting import until_answer
 
 if TYPE_CHECKING:
     from tests.scenario.cluster.conftest import CommandLine
@@ -29,16 +30,10 @@ TOPIC = "demo"
 async def verdict(cluster: EmbeddedCluster, status: str) -> dict[str, Any]:
     """The Master's health as soon as it is `status`."""
     async with httpx.AsyncClient(base_url=cluster.http) as http:
-        async with asyncio.timeout(30):
-            while True:
-                answer = await http.get("/api/v1/health")
-                found: dict[str, Any] = answer.json()
-                if found["status"] == status:
-                    assert answer.status_code == (
-                        HTTPStatus.OK if status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE
-                    )
-                    return found
-                await asyncio.sleep(0.05)
+        answer = await until_answer(lambda: http.get("/api/v1/health"), lambda one: one.json()["status"] == status)
+    assert answer.status_code == (HTTPStatus.OK if status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE)
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 async def fill(producer: pytubemq.Producer) -> None:

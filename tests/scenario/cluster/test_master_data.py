@@ -13,6 +13,7 @@ import pytest
 import pytubemq
 from pytubemq.cli.api import Api
 from pytubemq.server.cluster import EmbeddedCluster
+from tests.support.waiting import until_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,9 +121,7 @@ async def test_topics_that_only_the_store_knows_are_reported_and_taken_over(tmp_
         assert found == {"adopted": [demo], "discarded": []}
         async with pytubemq.connect(cluster.master) as tube:
             assert await bodies(tube) == sorted(BODIES)
-        async with asyncio.timeout(30):
-            while (await asyncio.to_thread(api.health))["status"] != "healthy":  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until_answer(lambda: asyncio.to_thread(api.health), lambda found: found["status"] == "healthy")
 
 
 async def test_topics_of_the_store_that_are_let_go_are_not_asked_about_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pytubemq import Start, connect
 from pytubemq.cli.api import Api
 from pytubemq.errors import BadRequestError, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,11 +130,9 @@ async def test_what_is_kept_no_longer_goes_and_a_group_that_was_away_goes_on_beh
             await tube.reset_group("away", "short", Start.EARLIEST)
             (short,), (long,) = await tube.partitions("short"), await tube.partitions("long")
 
-            async with asyncio.timeout(120):
-                ends = (0, 84)
-                while ends != (84, 84):
-                    await asyncio.sleep(0.1)
-                    ends = (await tube.offsets([short]))[short]
+            await until_answer(
+                lambda: tube.offsets([short]), lambda found: found[short] == (84, 84), timeout_s=120, every_s=0.1
+            )
             assert (await tube.offsets([long]))[long] == (0, 84)
             for producer in producers:
                 await producer.send(b"new")

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.sources import load_settings
 from pytubemq.server.worker_plan import plan_workers
 from pytubemq.server.workers import Workers
-from tests.support.waiting import until
+from tests.support.waiting import until, until_seen
 
 from .conftest import CommandLine, stop
 
@@ -62,10 +61,7 @@ class Running:
         return {broker["id"]: broker["state"] for broker in brokers}
 
     def until(self, condition: Callable[[], object]) -> None:
-        give_up_s = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up_s, "it did not come to pass"
-            time.sleep(0.05)
+        until_seen(condition, timeout_s=PATIENCE_S, every_s=0.05)
 
     def start_broker(self, *arguments: str) -> subprocess.Popen[bytes]:
         return self.tube.start(

@@ -43,7 +43,7 @@ class Party:
                 answer = await self._process.stdout.readline()
         except TimeoutError:
             self._process.send_signal(signal.SIGUSR1)  # it writes where it is
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # a signal handler has written by then, and tells nobody
             raise AssertionError(f"its loop stands still:\n{self._errors.read_text()[-4000:]}") from None
         if answer:
             found: dict[str, Any] = json.loads(answer)

@@ -86,7 +86,7 @@ async def until_cases(server: HostileCluster | HostileMaster, cases: int, party:
     """Wait until the server was asked so often; a party that asks no more is stuck."""
     seen, since_s, dropped_s = 0, time.monotonic(), time.monotonic()
     while server.faults.cases < cases:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # between two looks at how far the party is
         if server.faults.cases > seen:
             seen, since_s = server.faults.cases, time.monotonic()
             dropped_s = since_s

@@ -42,7 +42,7 @@ async def main():
         {fault}
     except OSError:
         pass
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # what a callback or a thread does wrong comes a little later
     return watch.report()
 
 print(json.dumps(asyncio.run(main())))

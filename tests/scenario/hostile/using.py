@@ -53,7 +53,7 @@ async def use_soundly(masters: str, watch: Watch) -> None:
                 received += len(batch.messages)
                 await batch.confirm()
             watch.beside += 10
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # the load's pace
 
 
 async def use_master(master: MasterService) -> None:
@@ -87,12 +87,12 @@ async def _again(use: Callable[[Tube], Awaitable[None]], masters: str) -> None:
                 async with pytubemq.connect(masters, request_timeout_s=REQUEST_TIMEOUT_S) as tube:
                     await use(tube)
         except TubeError:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # a refusal comes at once
         except TimeoutError:
             logger.exception("%s did not end within %g s", use.__name__, ROUND_S)
         except Exception:
             logger.exception("%s ended with what is no error of the package", use.__name__)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # the log would fill up
 
 
 async def _produce(tube: Tube) -> None:

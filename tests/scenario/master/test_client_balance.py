@@ -28,7 +28,7 @@ from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.master.recordings import ONE, TWO, ask, body, field_set, prepare, recorded, two_brokers
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, Peer, Town, town
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -369,11 +369,7 @@ async def test_the_successor_of_a_killed_node_gets_in() -> None:
         successor = await node(t, 0, name="successor", capabilities=JAVA)
         assert (await successor.register()).err_code == 430, "while the first is there"
         await dies.close()
-        for _ in range(1000):
-            if (answer := await successor.register()).err_code == 200:
-                break
-            await asyncio.sleep(0.01)
-        assert answer.err_code == 200
+        await until_answer(successor.register, lambda answer: answer.err_code == 200, every_s=0.01)
         assert set(t.master._groups.groups["g"].members) == {"stays", "successor"}
 
 

@@ -264,7 +264,7 @@ class Consumer:
         async with asyncio.timeout(WITHIN_S):
             while len(self.held) != partitions:
                 await self.heartbeat()
-                await asyncio.sleep(_BETWEEN_S)
+                await asyncio.sleep(_BETWEEN_S)  # the client's pace
 
     async def heartbeat(self) -> None:
         """A heartbeat, and what it orders."""

@@ -59,7 +59,7 @@ def test_who_waits_while_another_thread_closes_is_told_so(stubborn: bool) -> Non
             await asyncio.Event().wait()
         finally:
             if stubborn:
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
 
     with ThreadPoolExecutor() as others:
         asked = others.submit(lambda: thread.run(forever()))

@@ -80,7 +80,7 @@ async def main():
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     spent_s, began_s = time.process_time(), time.monotonic()
     print("watching", flush=True)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(1.5)  # the time over which its share of the processor is taken
     print((time.process_time() - spent_s) / (time.monotonic() - began_s), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 

@@ -49,6 +49,7 @@ from pytubemq.pipelines.events import (
 )
 from pytubemq.pipelines.report.record import RunRecord
 from pytubemq.pipelines.rules.rule import Context, Need
+from tests.support.waiting import until_seen
 from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
@@ -426,9 +427,7 @@ def test_a_log_that_grows_during_a_run_is_put_aside_and_written_on(
     aside = tmp_path / "spark.log.1"
     with spark_log(place, look_s=0.01):
         os.write(2, b"a" * 101)
-        deadline_s = time.monotonic() + 30
-        while not aside.exists() and time.monotonic() < deadline_s:
-            time.sleep(0.01)
+        until_seen(aside.exists)
         os.write(2, b"behind\n")
     assert aside.read_bytes() == b"a" * 101
     assert place.read_bytes() == b"behind\n"

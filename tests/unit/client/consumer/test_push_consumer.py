@@ -69,8 +69,7 @@ async def test_a_plain_handler_runs_in_a_thread_and_the_loop_goes_on() -> None:
             assert go_on.wait(30)
 
         async with tube.push_consumer("g", "demo", handler=handler, start=FIRST) as push:
-            while not threads:  # noqa: ASYNC110 - the handler's thread has no event of this loop
-                await asyncio.sleep(0.005)
+            await until(lambda: threads)
             assert threads[0] != here
             assert push.stats.running == 1
             go_on.set()
@@ -90,7 +89,7 @@ async def test_partitions_are_handled_at_once_and_each_in_order() -> None:
             assert batch.partition not in running
             running.add(batch.partition)
             most = max(most, len(running))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # so long that one too many would be seen
             seen.setdefault(batch.partition, []).extend(message.body for message in batch)
             running.discard(batch.partition)
 

@@ -13,6 +13,7 @@ import pytest
 from pytubemq import Connected, Lost, Partition, Producer, connect
 from pytubemq.client.producer.in_flight_window import MAX_IN_FLIGHT
 from pytubemq.client.producer.messages.message_checks import find_partition
+from pytubemq.client.session.cluster import Cluster
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -30,8 +31,11 @@ from pytubemq.wire.batch.record_batch import read_columns
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import event_of
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    from pytubemq.net.client.connection import RpcConnection
     from pytubemq.net.server.call import Call
 
 pytestmark = pytest.mark.anyio
@@ -163,13 +167,11 @@ async def test_a_broker_that_restarts_gets_everything_in_order() -> None:
         await producer.send(b"first")
         await mock.stop()
         futures = [producer.submit(b"%d" % n) for n in range(20)]
-        await asyncio.sleep(0.05)
+        await event_of(tube, Lost)
         await mock.start()
         await asyncio.gather(*futures)
         assert mock.bodies("demo") == [b"first", *(b"%d" % n for n in range(20))]
-        events = [await tube.events().get() for _ in range(3)]
-        assert any(isinstance(event, Connected) for event in events)
-        assert any(isinstance(event, Lost) for event in events)
+        await event_of(tube, Connected)
 
 
 async def test_a_timeout_of_one_request_is_not_the_end() -> None:
@@ -472,9 +474,7 @@ async def test_partitions_that_are_added_are_used_at_once() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
         await mock.until(lambda: len(mock.received(Method.PRODUCER_HEARTBEAT_P2M)) >= 2)
         mock.create_topic("demo", 3)
-        async with asyncio.timeout(5):
-            while len(producer.partitions) != 3:  # noqa: ASYNC110 - has no event of its own
-                await asyncio.sleep(0.001)
+        await until(lambda: len(producer.partitions) == 3)
         await asyncio.gather(*[producer.send(b"x") for _ in range(3)])
         assert [len(mock.bodies("demo", n)) for n in range(3)] == [1, 1, 1]
 
@@ -519,15 +519,24 @@ async def test_an_unreachable_master_is_named() -> None:
         await connect(gone.masters).__aenter__()
 
 
-async def test_first_connect_wait_waits_for_the_master() -> None:
+async def test_first_connect_wait_waits_for_the_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Cluster] = []
+    any_master = Cluster._any_master
+
+    async def counted(cluster: Cluster) -> RpcConnection:
+        tries.append(cluster)
+        return await any_master(cluster)
+
+    monkeypatch.setattr(Cluster, "_any_master", counted)
     mock = MockBroker(topics=DEMO)
     await mock.start()
     await mock.stop()
-    entering = asyncio.create_task(connect(mock.masters, first_connect="wait").__aenter__())
-    await asyncio.sleep(0.05)
+    tube = connect(mock.masters, first_connect="wait")
+    entering = asyncio.create_task(tube.__aenter__())
+    await until(lambda: len(tries) > 2)
     assert not entering.done()
     await mock.start()
-    tube = await entering
+    await entering
     await tube.close()
     await mock.stop()
 

@@ -339,14 +339,24 @@ async def test_the_pool_shares_one_connection_and_replaces_a_dead_one() -> None:
         await pool.close()
 
 
-async def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed() -> None:
+async def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[Call] = []
+    sweeps: list[ConnectionPool] = []
+    sweep = ConnectionPool._sweep
+
+    def counted(pool: ConnectionPool) -> None:
+        sweeps.append(pool)
+        sweep(pool)
+
+    monkeypatch.setattr(ConnectionPool, "_sweep", counted)
     async with serving(calls.append) as (server, address):
         pool = ConnectionPool(idle_after_s=0.05)
         connection = await pool.get(address)
         waiting = asyncio.create_task(ask(connection, timeout_s=30))
         await until(lambda: calls)
-        await asyncio.sleep(0.2)
+        await until(lambda: len(sweeps) > 8)  # each comes a quarter of the idle time after the one before
         assert not connection.closed, "an answer is due"
         calls[0].reply(OK)
         assert (await waiting).success

@@ -30,7 +30,7 @@ from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import HeartRequestC2MV2, RegisterRequestC2MV2
 from pytubemq.wire.rpc.methods import Method
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
     from pytubemq import BalanceConsumer, Tube
@@ -424,9 +424,7 @@ async def test_the_partitions_there_are_with_whether_they_can_be_consumed() -> N
 
 async def until_meta(consumer: BalanceConsumer, expected: dict[Partition, bool]) -> None:
     """Ask until the answer is the expected one."""
-    async with asyncio.timeout(10):
-        while await consumer.partition_meta() != expected:  # noqa: ASYNC110 - asked at most every 0.1 s
-            await asyncio.sleep(0.02)
+    await until_answer(consumer.partition_meta, lambda found: found == expected, timeout_s=10)
 
 
 async def test_the_master_is_asked_once_per_period(capabilities: Capability) -> None:

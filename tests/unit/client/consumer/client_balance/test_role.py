@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from pytubemq.wire.protocol.messages.master import (
 from pytubemq.wire.rpc.envelope import decode_response
 from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode
+from tests.support.waiting import until
 from tests.unit.wire.golden import as_recorded
 
 if TYPE_CHECKING:
@@ -296,6 +296,5 @@ async def test_many_changes_are_told_together(stage: Stage) -> None:
         stage.role.report_soon()
     timer = stage.role._report_timer
     assert timer is not None
-    while not timer.cancelled() and stage.role._report_timer is timer:  # noqa: ASYNC110 - it fires by itself
-        await asyncio.sleep(0.001)
+    await until(lambda: timer.cancelled() or stage.role._report_timer is not timer)
     assert stage.pokes == 1
