@@ -129,7 +129,7 @@ class Bench:
             doubtful |= self.sent(topic).doubtful
         wanted = {index for partition in order.values() for index in partition}
         await self._until_all(wanted, got)
-        await asyncio.sleep(SETTLE_S)
+        await asyncio.sleep(SETTLE_S)  # what comes twice comes behind, and that nothing comes has no event
         faults = compare(order, got, doubtful=doubtful, may_repeat=may_repeat)
         if faults:
             told = [
@@ -148,7 +148,7 @@ class Bench:
                 count, at_s = len(got.seen), time.monotonic()
             elif time.monotonic() - at_s > READ_TIMEOUT_S:
                 return
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # between two looks at whether anything comes
 
 
 @dataclass

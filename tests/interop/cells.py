@@ -225,7 +225,7 @@ async def mixed_group(bench: Bench) -> dict[str, Any]:
             break
         if time.monotonic() > deadline_s:
             raise CellError(f"after {JOIN_TIMEOUT_S:g} s Java holds {sorted(held[0])}, ours {sorted(held[1])}")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # the members are asked, they tell nothing by themselves
     prefix = bench.column.prefix
     await asyncio.gather(
         bench.java_send(topic, f"{prefix}-mixed-java", MESSAGES // 2, sync=False),

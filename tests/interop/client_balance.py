@@ -56,7 +56,7 @@ class JavaMember:
                 return ready
             if time.monotonic() > deadline_s:
                 raise CellError(f"getPartitionMetaInfo gives {found}")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # a member is asked, it tells nothing by itself
 
     async def connect(self, partition: str, offset: int = -1) -> None:
         """Take a partition, for which other members may be waited."""
@@ -162,7 +162,7 @@ async def _message(one: JavaMember) -> dict[str, Any]:
             await one("confirmConsume", context=found["context"], consumed=False)
         if time.monotonic() > deadline_s:
             raise CellError(f"getMessage gives {found}")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # a member is asked, it tells nothing by itself
 
 
 # --- ours -----------------------------------------------------------------------------------------------------------

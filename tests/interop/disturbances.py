@@ -169,7 +169,7 @@ async def _slow_down(bench: Bench, reader: JavaReader | OurReader) -> float:
         await _set_offsets(bench, reader.group, starts)
         begun_s = time.monotonic()
         while len(reader.got.seen) < bench.sent(topic).count:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # between two looks at whether the rule's time has passed
             if time.monotonic() - begun_s > SLOW_BATCHES * SLOW_MS / 1000:
                 return True
         return False

@@ -52,7 +52,7 @@ async def wait_for(what: str, condition: Callable[[], Awaitable[bool]], timeout_
     while not await condition():
         if time.monotonic() - started_s > timeout_s:
             raise CellError(f"after {timeout_s:g} s still not: {what}")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # members are asked, they tell nothing by themselves
     return round(time.monotonic() - started_s, 1)
 
 

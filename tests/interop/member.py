@@ -28,7 +28,7 @@ async def main(masters: str, group: str, topic: str) -> None:
                 if consumer.assignment != before:
                     before = consumer.assignment
                     tell(event="held", partitions=list(map(str, before)))
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # an assignment tells no event of its own
 
         telling = asyncio.create_task(tell_held())
         async for batch in consumer.batches():

@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import threading
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address, Partition
 from pytubemq.net.iothread import IoThread
 from tests.support.proc import python_workers
+from tests.support.waiting import until_seen
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker
@@ -41,10 +41,7 @@ PARTITIONS = 4
 
 def until(condition: Callable[[], object], *, timeout_s: float = WAIT_S) -> None:
     """Wait for what tells nobody when it happens; the bound is generous, because it is a bug if it is reached."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not come so far"
-        time.sleep(0.01)
+    until_seen(condition, timeout_s=timeout_s, every_s=0.01)
 
 
 class JavaCluster:

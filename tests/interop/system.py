@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
+from tests.support.waiting import until_answer
 
 from .processes import TOKEN, JavaBroker, JavaMaster, free_port
 from .webapi import START_TIMEOUT_S, WebApi, until_answers
@@ -136,9 +138,12 @@ class System:
             self._java.append(master)
             await master.start()
             await until_answers(first)
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while len(await WebApi(first.web).query("admin_query_master_group_info")) < 2:  # noqa: ASYNC110 - over HTTP
-                await asyncio.sleep(0.2)
+        await until_answer(
+            lambda: WebApi(first.web).query("admin_query_master_group_info"),
+            lambda members: len(members) >= 2,
+            timeout_s=START_TIMEOUT_S,
+            every_s=0.2,
+        )
         return second.address
 
     async def _add_broker(self, api: WebApi, column: str, broker_id: int, host: str, port: int) -> None:
@@ -181,10 +186,9 @@ class System:
     # --- all of them ------------------------------------------------------------------------------------------
 
     async def _until_writable(self, column: Column) -> None:
-        async with asyncio.timeout(WRITABLE_TIMEOUT_S):
-            for topic in TOPICS:
-                while not await self.is_writable(column, column.topic(topic)):  # noqa: ASYNC110 - asked over HTTP
-                    await asyncio.sleep(0.3)
+        for topic in TOPICS:
+            asked = partial(self.is_writable, column, column.topic(topic))
+            await until_answer(asked, timeout_s=WRITABLE_TIMEOUT_S, every_s=0.3)
 
     async def is_writable(self, column: Column, topic: str) -> bool:
         """Whether the Master gives the topic to producers."""

@@ -21,6 +21,7 @@ import pytest
 
 from pytubemq import Start, connect
 from pytubemq.errors import TubeError
+from tests.support.waiting import until_answer
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker, JavaMaster, free_port
@@ -83,7 +84,7 @@ class Shell:
                     code, said = await self.run(block)
                     if condition(code, said):
                         return
-                    await asyncio.sleep(1)
+                    await asyncio.sleep(1)  # a person's pace
         except TimeoutError:
             pytest.fail(f"{block}\nended with {code} to the last: {said}")
 
@@ -150,7 +151,7 @@ class Traffic:
                 else:
                     self.acknowledged.add(body)
                     self.brokers[receipt.partition.broker_id] += 1
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.02)  # the load's pace
 
     async def _consume(self) -> None:
         # a group that begins at the latest skips what a Broker took before it came there
@@ -173,7 +174,7 @@ class Traffic:
                     for task in self._tasks:
                         if task.done():
                             task.result()
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.1)  # between two looks, at the tasks as well
         except TimeoutError:
             missing = sorted(self.acknowledged - self.read.keys())
             pytest.fail(f"acknowledged by Broker {dict(self.brokers)}; {len(missing)} not read: {missing[:5]}")
@@ -268,9 +269,12 @@ async def _java_cluster(master: JavaMaster, broker: JavaBroker) -> None:
         flowCtrlInfo=json.dumps([{"type": 1, "rule": [{"zeroCnt": 5, "freqInMs": 500}]}]),
     )  # fmt: skip
     await broker.start()
-    async with asyncio.timeout(WAIT_S):
-        while not (await api.query("admin_query_topic_info", topicName="orders"))[0].get("isSrvAcceptPublish"):  # noqa: ASYNC110 - asked over HTTP
-            await asyncio.sleep(0.5)
+    await until_answer(
+        lambda: api.query("admin_query_topic_info", topicName="orders"),
+        lambda rows: rows[0].get("isSrvAcceptPublish"),
+        timeout_s=WAIT_S,
+        every_s=0.5,
+    )
 
 
 async def _clients(shell: Shell) -> None:

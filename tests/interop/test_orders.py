@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +13,7 @@ from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.core.flow import parse_rules
 from pytubemq.model.ids import Address
 from tests.scenario.broker.support import connected, item
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 from .fetch import fetch
 from .processes import JavaMaster, free_port
@@ -60,9 +60,7 @@ async def until_writable(api: WebApi, *topics: str) -> float:
     """Wait until producers are given all these topics; how long that took, s."""
     began_s = time.monotonic()
     for topic in topics:
-        while not await writable(api, topic):
-            assert time.monotonic() - began_s < 120, f"{topic} is not writable"
-            await asyncio.sleep(0.1)
+        await until_answer(partial(writable, api, topic), timeout_s=120)
     return time.monotonic() - began_s
 
 

@@ -217,7 +217,7 @@ def killing(cluster: JavaCluster, topic: str, last: int) -> Any:
         if n == last and context is not None and context.attemptNumber() == 0:
             ends = time.monotonic() + 60.0
             while stored() < enough and time.monotonic() < ends:
-                time.sleep(0.05)
+                time.sleep(0.05)  # between two looks at what the Broker has
             os.kill(os.getpid(), signal.SIGKILL)
         return str(n).zfill(PADDED_BYTES)  # long, since a worker's answers leave it by 64 KiB
 

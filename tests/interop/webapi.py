@@ -73,4 +73,4 @@ async def until_answers(master: JavaMaster) -> None:
         except (httpx.HTTPError, WebApiError) as error:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"the Java Master at {api.base} does not answer\n{master.last_words()}") from error
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # a process that starts tells nothing by itself

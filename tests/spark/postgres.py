@@ -7,11 +7,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.interop.processes import DIE_WITH_US, free_port
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,12 +83,13 @@ class Postgres:
                 stderr=log,
                 cwd=self._data,
             )
-        deadline = time.monotonic() + START_TIMEOUT_S
+        until_seen(self._is_ready, timeout_s=START_TIMEOUT_S, every_s=0.05, why=self._log.read_text)
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self._log.read_text()
         ready = [str(PROGRAMS / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
-        while subprocess.run(ready, check=False).returncode != 0:
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.05)
+        return subprocess.run(ready, check=False).returncode == 0
 
     def _as_account(self, command: Sequence[str]) -> list[str]:
         if os.getuid() != 0:

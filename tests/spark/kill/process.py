@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from tests.support.proc import kill_session, python_workers
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,11 +68,15 @@ class PipelineRun:
 
     def until(self, condition: Callable[[], object]) -> None:
         """Until something is so; fails if the run ends before."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while not condition():
-            assert self.process.poll() is None, f"the run ended too early:\n{self.tail()}"
-            assert time.monotonic() < deadline, f"the run did not come so far:\n{self.tail()}"
-            time.sleep(0.01)
+
+        def so_far() -> object:
+            reached = condition()
+            assert reached or self.process.poll() is None, f"the run ended too early:\n{self.tail()}"
+            return reached
+
+        until_seen(
+            so_far, timeout_s=TIMEOUT_S, every_s=0.01, why=lambda: f"the run did not come so far:\n{self.tail()}"
+        )
 
     def fail(self) -> str:
         """Until it fails, as it should; what it said."""

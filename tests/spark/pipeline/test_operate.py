@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from pytubemq.pipelines.report.record import RunRecord, recorded
 from pytubemq.pipelines.run.engine import run
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.spark.listener import LagListener, observe_times
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,9 +224,7 @@ def test_the_lag_of_a_query_is_told_by_what_it_leaves_and_what_it_reads(
     )
     try:
         assert query.awaitTermination(120)
-        deadline_s = time.monotonic() + 30
-        while sum(lag.input_rows for lag in lags) < 1_000 and time.monotonic() < deadline_s:
-            time.sleep(0.05)
+        until_seen(lambda: sum(lag.input_rows for lag in lags) >= 1_000)
     finally:
         spark.streams.removeListener(listener)
     told = [(lag.query, lag.rows) for lag in lags if lag.input_rows]

@@ -26,6 +26,7 @@ import pytubemq.sync
 from pytubemq.model.offset import messages_between
 from tests.spark.conftest import PARTITIONS, Topic
 from tests.spark.kill.cluster import KillableCluster
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,10 +43,7 @@ PATIENCE_S = 300.0
 
 
 def until(condition: Callable[[], object]) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.005)
+    until_seen(condition, timeout_s=PATIENCE_S, every_s=0.005)
 
 
 def stored(master: str, topic: str) -> int:

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 import pytubemq.sync
 from tests.spark.conftest import PARTITIONS, Topic
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,13 +49,6 @@ def holders(topic: Topic, group: str) -> set[str]:
     with pytubemq.sync.connect(topic.master) as tube:
         looks = tube.look(tube.partitions(topic.name), group=group)
     return {look.held_by for look in looks.values() if look.held_by}
-
-
-def until(condition: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
-    give_up_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up_s
-        time.sleep(0.05)
 
 
 def run(frame: DataFrame, checkpoint: str, **trigger: Any) -> tuple[list[int], StreamingQuery]:
@@ -114,7 +108,7 @@ def test_a_stream_within_all_limits_tells_a_group_how_far_it_is(
     assert found == list(range(900))
     assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [400, 400, 100]
     assert all(position == end for position, end in positions(topic, f"lag_of_{topic.name}").values())
-    until(lambda: not holders(topic, f"lag_of_{topic.name}"))
+    until_seen(lambda: not holders(topic, f"lag_of_{topic.name}"), timeout_s=60, every_s=0.05)
     topic.send(50)
     found, _ = run(stream.load(), checkpoint, once=True)
     assert found == list(range(900, 950))

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import pyspark
 
 from tests.interop.processes import DIE_WITH_US, free_port
 from tests.support.proc import kill_session, of_session
+from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,4 @@ class StandaloneSpark:
         return found
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not condition():
-            assert time.monotonic() < deadline, f"{what}; the logs are in {self._home}"
-            time.sleep(0.05)
+        until_seen(condition, timeout_s=TIMEOUT_S, every_s=0.05, why=lambda: f"{what}; the logs are in {self._home}")
