@@ -65,6 +65,5 @@ def _message(cls: type, *, ours: bool) -> list[str]:
 
 def _field(attribute: str, spec: FieldSpec, *, ours: bool) -> str:
     kind = spec.kind.value if isinstance(spec.kind, Kind) else spec.kind.__name__
-    packed = " [packed = true]" if spec.packed else ""
     note = "  // extension" if spec.number >= _FIRST_OF_OURS and not ours else ""
-    return f"  {spec.label.value} {kind} {proto_name(attribute)} = {spec.number}{packed};{note}"
+    return f"  {spec.label.value} {kind} {proto_name(attribute)} = {spec.number};{note}"

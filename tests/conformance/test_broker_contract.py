@@ -12,7 +12,7 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.rpc.methods import Method
-from tests.scenario.broker.support import Peer, connected, item, running
+from tests.scenario.broker.support import SINGLY, Peer, connected, item, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -50,11 +50,11 @@ class Subject:
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     if request.param == "broker":
         disk = FaultyDisk()
-        async with running(disk) as broker, connected(broker) as peer:
+        async with running(disk) as broker, connected(broker, capabilities=SINGLY) as peer:
             yield Subject(peer, disk=disk)
         return
     async with MockBroker(topics={"demo": PARTITIONS}) as mock:
-        connection = await RpcConnection.connect(mock.broker_address)
+        connection = await RpcConnection.connect(mock.broker_address, capabilities=SINGLY)
         try:
             yield Subject(Peer(connection), mock=mock)
         finally:
@@ -67,7 +67,7 @@ def payloads(messages: Sequence[StoredMessage]) -> list[bytes]:
 
 async def fill(peer: Peer, count: int = 5) -> None:
     """Messages 0, 1, 2... in partition 0."""
-    assert (await peer.send_batch([item(b"%d" % number) for number in range(count)])).success
+    assert (await peer.send_each([item(b"%d" % number) for number in range(count)])).success
 
 
 # --- sending --------------------------------------------------------------------------------------------------------
@@ -92,34 +92,34 @@ async def test_a_message_that_cannot_be_taken_is_refused(
 
 
 async def test_a_batch_is_answered_entry_by_entry(subject: Subject) -> None:
-    answer = await subject.peer.send_batch([item(b"a"), item(b"b", 1), item(b"c")])
+    answer = await subject.peer.send_many([item(b"a"), item(b"b", 1), item(b"c")])
     assert (answer.success, list(answer.err_codes), list(answer.offsets)) == (True, [200, 200, 200], [0, 0, 28])
 
 
 async def test_entries_that_cannot_be_taken_are_refused_alone(subject: Subject) -> None:
-    answer = await subject.peer.send_batch([item(b"a"), item(b"b", 9), item(b""), item(b"c")])
-    assert (answer.success, answer.err_code) == (False, 403)
+    answer = await subject.peer.send_many([item(b"a"), item(b"b", 9), item(b""), item(b"c")])
+    assert (answer.success, answer.err_code) == (False, 400)
     assert list(answer.err_codes) == [200, 403, 400, 200]
     assert list(answer.offsets) == [0, -1, -1, 28]
 
 
 async def test_a_batch_without_messages_or_topic_is_refused_whole(subject: Subject) -> None:
-    assert (await subject.peer.send_batch([])).err_code == 400
+    assert (await subject.peer.send_many([])).err_code == 400
     subject.peer.topic = "nosuch"
-    answer = await subject.peer.send_batch([item()])
+    answer = await subject.peer.send_many([item()])
     assert (answer.err_code, list(answer.err_codes)) == (403, [])
 
 
 async def test_a_batch_that_left_before_a_refusal_was_known_is_refused(subject: Subject) -> None:
     peer = subject.peer
-    assert (await peer.send_batch([item(b"0")], refusals_seen=0)).success
-    subject.refuse_writes(Method.SEND_BATCH_P2B)
-    assert (await peer.send_batch([item(b"1")], refusals_seen=0)).err_code == 419
+    assert (await peer.send_many([item(b"0")], refusals_seen=0)).success
+    subject.refuse_writes(Method.SEND_PACKS_P2B)
+    assert (await peer.send_many([item(b"1")], refusals_seen=0)).err_code == 419
     subject.take_writes()
-    assert (await peer.send_batch([item(b"2")], refusals_seen=0)).err_code == 419
-    assert (await peer.send_batch([item(b"1")], refusals_seen=2)).success
-    assert (await peer.send_batch([item(b"2")], refusals_seen=2)).success
-    assert (await peer.send_batch([item(b"3")])).success
+    assert (await peer.send_many([item(b"2")], refusals_seen=0)).err_code == 419
+    assert (await peer.send_many([item(b"1")], refusals_seen=2)).success
+    assert (await peer.send_many([item(b"2")], refusals_seen=2)).success
+    assert (await peer.send_many([item(b"3")])).success
     assert payloads((await peer.read_range(0))[1]) == [b"0", b"1", b"2", b"3"]
 
 
@@ -240,7 +240,7 @@ async def test_leaving_confirms_only_what_is_said_to_be_consumed(subject: Subjec
 
 async def test_a_filter_passes_over_other_types(subject: Subject) -> None:
     peer = subject.peer
-    await peer.send_batch([item(b"a", msg_type="x"), item(b"b", msg_type="y"), item(b"c")])
+    await peer.send_each([item(b"a", msg_type="x"), item(b"b", msg_type="y"), item(b"c")])
     await peer.register(filter_cond_str=("y",))
     assert payloads((await peer.get())[1]) == [b"b"]
 

@@ -107,7 +107,7 @@ async def _removal(api: WebApi, ours: BrokerService) -> None:
     assert state is not None
     async with connected(ours) as peer:
         peer.topic = "gone"
-        assert (await peer.send_batch([item(b"old")] * 3)).success
+        assert (await peer.send_each([item(b"old")] * 3)).success
         await peer.register()
         where: dict[str, Any] = {"brokerId": 2, "topicName": "gone"}
         await api.modify("admin_modify_topic_info", **where, acceptPublish=False, acceptSubscribe=False)

@@ -103,7 +103,7 @@ class GroupPositions(RuleBasedStateMachine):
         assert self.broker._state is not None
         self.state = self.broker._state
         async with connected(self.broker) as peer:
-            await peer.send_batch([item(b"%d" % n) for n in range(MESSAGES)])
+            await peer.send_each([item(b"%d" % n) for n in range(MESSAGES)])
         self.register_handlers, self.fetch_handlers = RegisterHandlers(self.state), FetchHandlers(self.state)
         assert self.broker._store is not None
         self.store = self.broker._store

@@ -16,7 +16,7 @@ from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.batch.record_batch import read_columns
 from pytubemq.wire.protocol.extensions import OURS, Capability
-from pytubemq.wire.protocol.messages.extension import PackResult, PackSpan, SendBatchResponseB2P, SendPacksResponseB2P
+from pytubemq.wire.protocol.messages.extension import PackResult, PackSpan, SendPacksResponseB2P
 from pytubemq.wire.rpc.methods import Method
 from tests.support.properties import examples
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Call
 
 PARTITIONS = 3
+SEND = Method.SEND_PACKS_P2B
 
 
 class Fault(Enum):
@@ -43,35 +44,33 @@ group_sizes = st.one_of(st.integers(1, 30), st.integers(EAGER_MESSAGES, 2 * MAX_
 faults = st.lists(st.sampled_from(list(Fault)), max_size=8)
 
 
-@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("idempotent", [False, True])
 @settings(max_examples=examples(40))
 @given(faults=faults, groups=st.lists(group_sizes, min_size=1, max_size=8))
-def test_every_message_arrives_in_order(packs: bool, faults: list[Fault], groups: list[int]) -> None:
-    asyncio.run(_check(packs, faults, groups))
+def test_every_message_arrives_in_order(idempotent: bool, faults: list[Fault], groups: list[int]) -> None:
+    asyncio.run(_check(idempotent, faults, groups))
 
 
-def _broker(packs: bool) -> tuple[MockBroker, Method]:
-    """One that takes packs and knows repeats or one that does neither, and how messages come to it."""
-    can = OURS if packs else OURS & ~(Capability.PACKS | Capability.IDEMPOTENT)
-    method = Method.SEND_PACKS_P2B if packs else Method.SEND_BATCH_P2B
-    return MockBroker(topics={"demo": PARTITIONS}, capabilities=can), method
+def _broker(idempotent: bool) -> MockBroker:
+    """One that detects duplicates, or one that does not."""
+    can = OURS if idempotent else OURS & ~Capability.IDEMPOTENT
+    return MockBroker(topics={"demo": PARTITIONS}, capabilities=can)
 
 
-async def _check(packs: bool, faults: list[Fault], groups: list[int]) -> None:
-    broker, method = _broker(packs)
-    async with broker as mock:
+async def _check(idempotent: bool, faults: list[Fault], groups: list[int]) -> None:
+    async with _broker(idempotent) as mock:
         for fault in faults:
             match fault:
                 case Fault.NONE:
-                    mock.script(method, lambda _call, _request: None)
+                    mock.script(SEND, lambda _call, _request: None)
                 case Fault.REFUSED:
-                    mock.fail_next(method, code=419)
+                    mock.fail_next(SEND, code=419)
                 case Fault.PARTLY:
-                    mock.script(method, _part_of_packs(mock) if packs else _refuse_from_the_middle(mock))
+                    mock.script(SEND, _part_of_packs(mock))
                 case Fault.LOST:
-                    mock.drop_on(method)
+                    mock.drop_on(SEND)
                 case Fault.ANSWER_LOST:
-                    mock.drop_on(method, after=True)
+                    mock.drop_on(SEND, after=True)
         sent: list[tuple[int, bytes]] = []
         async with connect(mock.masters) as tube, tube.producer("demo") as producer:
             await producer.send(b"so that it is known what the Broker takes", partition=0)
@@ -88,7 +87,7 @@ async def _check(packs: bool, faults: list[Fault], groups: list[int]) -> None:
             stored = [body for body in mock.bodies("demo", partition_id) if len(body) == 5]
             first_time = list(dict.fromkeys(stored))
             assert first_time == [body for target, body in sent if target == partition_id]
-            assert not packs or stored == first_time
+            assert not idempotent or stored == first_time
         bodies = {n: mock.bodies("demo", n) for n in range(PARTITIONS)}
         for receipt, (_, body) in zip(receipts, sent, strict=True):
             assert receipt.offset is not None
@@ -96,72 +95,52 @@ async def _check(packs: bool, faults: list[Fault], groups: list[int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("refused_at", [0, 1, 2, 3])
 @pytest.mark.parametrize("code", [419, 503])
-def test_one_refusal_among_many_under_way_keeps_the_order_of_a_key(packs: bool, refused_at: int, code: int) -> None:
-    def refuse(mock: MockBroker, method: Method) -> None:
-        mock.fail_next(method, code=code)
+def test_one_refusal_among_many_under_way_keeps_the_order_of_a_key(
+    idempotent: bool, refused_at: int, code: int
+) -> None:
+    def refuse(mock: MockBroker) -> None:
+        mock.fail_next(SEND, code=code)
 
-    asyncio.run(_check_one_key(packs, refused_at, refuse))
+    asyncio.run(_check_one_key(idempotent, refused_at, refuse))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("silent_at", [0, 1, 3])
-def test_one_request_that_is_not_answered_keeps_the_order_of_a_key(packs: bool, silent_at: int) -> None:
+def test_one_request_that_is_not_answered_keeps_the_order_of_a_key(idempotent: bool, silent_at: int) -> None:
     """Neither does a refusal right after it, when the Broker's count and the producer's may differ."""
 
-    def fault(mock: MockBroker, method: Method) -> None:
-        mock.silence(method)
-        mock.script(method, lambda _call, _request: None)
-        mock.fail_next(method, code=419)
+    def fault(mock: MockBroker) -> None:
+        mock.silence(SEND)
+        mock.script(SEND, lambda _call, _request: None)
+        mock.fail_next(SEND, code=419)
 
-    asyncio.run(_check_one_key(packs, silent_at, fault, silent=True))
+    asyncio.run(_check_one_key(idempotent, silent_at, fault, silent=True))
 
 
 async def _check_one_key(
-    packs: bool, after: int, fault: Callable[[MockBroker, Method], None], *, silent: bool = False
+    idempotent: bool, after: int, fault: Callable[[MockBroker], None], *, silent: bool = False
 ) -> None:
     """More than one request's worth of one key, so that later requests are under way when one is refused.
 
     Where a request is not answered in time, others may not be either; such a one is sent again, and stored twice by a
     Broker that knows no repeats.
     """
-    size = 100 if packs else 1  # a request of packs ends by its bytes, one of single messages by their number
+    size = 100
     bodies = [b"%06d" % number * size for number in range(4 * MAX_BATCH_MESSAGES)]
-    broker, method = _broker(packs)
-    async with broker as mock:
-        mock.script(method, *([lambda _call, _request: None] * after))
-        fault(mock, method)
+    async with _broker(idempotent) as mock:
+        mock.script(SEND, *([lambda _call, _request: None] * after))
+        fault(mock)
         timeout_s = 1.0 if silent else 60.0
         async with connect(mock.masters, request_timeout_s=timeout_s) as tube, tube.producer("demo") as producer:
             await producer.send(b"so that it is known what the Broker takes", partition=0)
             await asyncio.gather(*[producer.submit(body, key="one") for body in bodies])
         stored = [body for body in mock.bodies("demo") if len(body) == 6 * size]
         assert list(dict.fromkeys(stored)) == bodies
-        assert stored == bodies or (silent and not packs)
-
-
-def _refuse_from_the_middle(mock: MockBroker) -> Any:
-    """The first half is stored, the rest refused: what a disk that fills up does."""
-
-    def script(call: Call, request: Any) -> SendBatchResponseB2P:
-        entries = request.entries
-        half = (len(entries) + 1) // 2
-        stored = mock.work(call, type(request)(**{**_fields(request), "entries": entries[:half]}))
-        rest = len(entries) - half
-        return SendBatchResponseB2P(
-            success=True,
-            err_code=200,
-            err_msg="the disk is full",
-            err_codes=(*stored.err_codes, *([419] * rest)),
-            message_ids=(*stored.message_ids, *([-1] * rest)),
-            offsets=(*stored.offsets, *([-1] * rest)),
-            append_time=stored.append_time,
-        )
-
-    return script
+        assert stored == bodies or (silent and not idempotent)
 
 
 def _part_of_packs(mock: MockBroker) -> Any:

@@ -10,7 +10,6 @@ from pytubemq.broker.consume.registration import RegisterHandlers
 from pytubemq.broker.offsets.resets import ResetHandlers
 from pytubemq.broker.produce.batch_sends import PackHandlers
 from pytubemq.broker.produce.send import SendHandlers
-from pytubemq.broker.produce.send_batch import BatchHandlers
 from pytubemq.broker.produce.send_run import RunHandlers
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import Method, Service
@@ -39,12 +38,11 @@ def run_handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, RunHand
 
 def handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, Handler]:
     """Return the method table of a Broker."""
-    send, batches, packs = SendHandlers(state, checks), BatchHandlers(state, checks), PackHandlers(state, checks)
+    send, packs = SendHandlers(state, checks), PackHandlers(state, checks)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)
     return {
         Method.SEND_MESSAGE_P2B: send.send,
-        Method.SEND_BATCH_P2B: batches.send_batch,
         Method.SEND_PACKS_P2B: packs.send_packs,
         Method.CONSUMER_REGISTER_C2B: register.register,
         Method.CONSUMER_HEARTBEAT_C2B: register.heartbeat,

@@ -42,6 +42,7 @@ class Router:
         self._rng = rng
         self._partitions: tuple[Partition, ...] = ()
         self._open: tuple[Partition, ...] = ()
+        self._open_set: frozenset[Partition] = frozenset()
         self._next_change_s = _NEVER
         self._turn = 0
         self._shields: dict[int, _Shield] = {}
@@ -119,7 +120,7 @@ class Router:
 
     def is_left_out(self, partition: Partition) -> bool:
         """True if messages without a key go elsewhere now."""
-        return partition not in self._open
+        return partition not in self._open_set
 
     def record_response(self, broker_id: int, now_s: float) -> bool:
         """Record that a Broker responded: forget its failures and its silence; returns True if it had any."""
@@ -143,6 +144,7 @@ class Router:
         prompt = [partition for partition in sound if partition.broker_id not in self._silent]
         # From the strictest choice to the laxest one; the first that is not empty counts.
         self._open = _interleaved(prompt or sound or served or self._partitions)
+        self._open_set = frozenset(self._open)
         self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 
 

@@ -289,9 +289,6 @@ MAX_REPORTED_LEASES: Final = 20_000
 """Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
 MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
 """A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
-MAX_BATCH_ENTRIES: Final = 5_000
-"""Entries of one batch send; beyond it the whole request is refused with 400. Our producers send 2,000, others none;
-the Broker's loop is busy with so many for 50 ms, if each is for a partition of its own for 100."""
 MAX_PACK_MESSAGES: Final = 16_384
 """Messages of one pack: many enough that work per pack does not count, few enough that a reader takes it whole."""
 MAX_PACK_BYTES: Final = 1 * MIB
@@ -360,7 +357,6 @@ MAX_WIRE_GROUPS: Final = 10_000
 """Groups of one query; ours name one, or ask for all."""
 MAX_WIRE_POSITIONS: Final = 500_000
 """Partitions or positions in one response: more than fit into a frame with names of usual length."""
-MAX_WIRE_ENTRIES: Final = 2 * MAX_BATCH_ENTRIES
 MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
 MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
 """A pack has one span, and two more for each message that is refused individually."""

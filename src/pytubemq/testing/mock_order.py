@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.wire.protocol.messages.extension import (
-    SendBatchRequestP2B,
-    SendBatchResponseB2P,
     SendPacksRequestP2B,
     SendPacksResponseB2P,
 )
@@ -21,12 +19,11 @@ if TYPE_CHECKING:
 
 FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 _CONTEXT = "mock send order"
-_REQUESTS = (SendBatchRequestP2B, SendPacksRequestP2B)
 
 
 def behind(call: Call, request: object) -> bool:
     """Whether `request` is a batch that was sent without knowledge of an earlier refusal."""
-    if not isinstance(request, _REQUESTS) or request.refusals_seen is None:
+    if not isinstance(request, SendPacksRequestP2B) or request.refusals_seen is None:
         return False
     return _counts(call).get(_producer(request), 0) > request.refusals_seen
 
@@ -34,9 +31,7 @@ def behind(call: Call, request: object) -> bool:
 def answered(call: Call, request: object, answer: object) -> None:
     """Count the answer, if it refuses anything for now."""
     codes: set[int] = set()
-    if isinstance(answer, SendBatchResponseB2P):
-        codes = {answer.err_code, *answer.err_codes}
-    elif isinstance(answer, SendPacksResponseB2P):
+    if isinstance(answer, SendPacksResponseB2P):
         codes = {answer.err_code, *(span.err_code for result in answer.results for span in result.spans)}
     if not FOR_NOW.isdisjoint(codes):
         dropped(call, request)
@@ -44,12 +39,12 @@ def answered(call: Call, request: object, answer: object) -> None:
 
 def dropped(call: Call, request: object) -> None:
     """Count a batch that was not taken and comes again."""
-    if isinstance(request, _REQUESTS) and request.refusals_seen is not None:
+    if isinstance(request, SendPacksRequestP2B) and request.refusals_seen is not None:
         counts = _counts(call)
         counts[_producer(request)] = counts.get(_producer(request), 0) + 1
 
 
-def _producer(request: SendBatchRequestP2B | SendPacksRequestP2B) -> tuple[str, str]:
+def _producer(request: SendPacksRequestP2B) -> tuple[str, str]:
     return request.client_id, request.topic_name
 
 

@@ -1,4 +1,4 @@
-"""What a mock Broker answers to producers: messages one by one, in batches and in packs."""
+"""What a mock Broker answers to producers: messages one by one and in record batches."""
 
 from __future__ import annotations
 
@@ -65,36 +65,6 @@ class MockWriting:
         ).number
         return broker.SendMessageResponseB2P(
             **OK, message_id=number + 1, append_time=APPEND_TIME_MS, append_offset=number * OFFSET_UNIT
-        )
-
-    def _SendBatchRequestP2B(self, request: extension.SendBatchRequestP2B) -> Any:
-        topic = request.topic_name
-        if topic not in self._mock.topics:
-            return self.refusal(Method.SEND_BATCH_P2B, Code.FORBIDDEN, f"there is no topic {topic}")
-        if not request.entries:
-            return self.refusal(Method.SEND_BATCH_P2B, Code.BAD_REQUEST, "the batch has no message")
-        faults: list[tuple[Code, str]] = []
-        codes: list[int] = []
-        numbers: list[int] = []
-        for entry in request.entries:
-            fault = self._fault(topic, entry.partition_id, entry.data)
-            if fault is not None:
-                faults.append(fault)
-                codes.append(fault[0])
-                numbers.append(-1)
-                continue
-            codes.append(Code.SUCCESS)
-            message = MockMessage(entry.data, entry.flag, entry.msg_type)
-            numbers.append(self._append(topic, entry.partition_id, message, request.producer_id, entry.sequence).number)
-        code, text = faults[0] if faults else (Code.SUCCESS, "OK!")
-        return extension.SendBatchResponseB2P(
-            success=not faults,
-            err_code=int(code),
-            err_msg=text,
-            err_codes=tuple(codes),
-            message_ids=tuple(number + 1 if number >= 0 else -1 for number in numbers),
-            offsets=tuple(number * OFFSET_UNIT if number >= 0 else -1 for number in numbers),
-            append_time=APPEND_TIME_MS,
         )
 
     def _SendPacksRequestP2B(self, request: extension.SendPacksRequestP2B) -> Any:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytubemq.broker.service import BrokerService, BrokerSettings
+from pytubemq.errors import Code
+from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.ids import Address
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.storage.store.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import stored
+from pytubemq.wire.batch.record_batch import encode_columns
+from pytubemq.wire.batch.send_batches import decode_send_packs_response, encode_send_packs
 from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import (
@@ -32,7 +37,6 @@ from pytubemq.wire.protocol.messages.extension import (
     PartitionOffsetsResponse,
     ReadRangeRequestC2B,
     ReadRangeResponseB2C,
-    SendBatchResponseB2P,
     TopicPartition,
 )
 from pytubemq.wire.rpc.methods import Method
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = Address("127.0.0.1", 0)
 TIMEOUT_S = 20.0
+SINGLY = OURS & ~Capability.PACKS
+"""Capabilities of a client to which record batches are given message by message."""
 
 
 def service(disk: FaultyDisk | None = None, **settings: Any) -> BrokerService:
@@ -91,6 +97,87 @@ async def connected(broker: BrokerService, *, capabilities: Capability = OURS) -
         await connection.close()
 
 
+class Item(NamedTuple):
+    """One message of several that are sent together."""
+
+    partition_id: int
+    payload: bytes
+    flag: int = 0
+    msg_type: str | None = None
+    sequence: int | None = None
+
+
+class ManyResults(NamedTuple):
+    """The response to several messages; the three lists by position, empty where one code holds for all."""
+
+    success: bool
+    err_code: int
+    err_msg: str
+    err_codes: tuple[int, ...] = ()
+    message_ids: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+
+class Many:
+    """Messages for any partitions as one request: a record batch for each partition, and another one wherever their
+    sequence numbers do not follow each other."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._batches: list[list[tuple[int, Item]]] = []
+        filling: dict[int, list[tuple[int, Item]]] = {}
+        for at, one in enumerate(items):
+            batch = filling.get(one.partition_id)
+            follows = batch is not None and (one.sequence is None or one.sequence == (batch[-1][1].sequence or 0) + 1)
+            if batch is None or not follows:
+                batch = filling[one.partition_id] = []
+                self._batches.append(batch)
+            batch.append((at, one))
+
+    def encode(
+        self,
+        client_id: str,
+        topic: str,
+        *,
+        producer_id: int | None = None,
+        epoch: int | None = None,
+        refusals_seen: int | None = None,
+    ) -> bytes:
+        """Return the request."""
+        packs = [
+            (
+                batch[0][1].partition_id,
+                encode_columns(
+                    [one.payload for _, one in batch],
+                    [one.flag for _, one in batch],
+                    [filter_code(one.msg_type) if one.msg_type else NO_FILTER_CODE for _, one in batch],
+                ),
+                batch[0][1].sequence,
+            )
+            for batch in self._batches
+        ]
+        return b"".join(
+            encode_send_packs(client_id, topic, 0x7F000001, packs, producer_id, epoch, refusals_seen=refusals_seen)
+        )
+
+    def results(self, body: bytes) -> ManyResults:
+        """Return the results that a response has for them."""
+        response = decode_send_packs_response(body)
+        found: dict[int, tuple[int, int, int]] = {}
+        for batch, spans in zip(self._batches, response.results, strict=bool(response.results)):
+            positions = iter(batch)
+            for span in spans:
+                for number in range(span.messages):
+                    taken = span.code == Code.SUCCESS and span.first_offset >= 0
+                    step = number if taken else 0
+                    found[next(positions)[0]] = (
+                        span.code,
+                        span.first_message_id + step,
+                        span.first_offset + step * OFFSET_UNIT,
+                    )
+        columns = tuple(zip(*[found[at] for at in sorted(found)], strict=True))
+        return ManyResults(response.success, response.err_code, response.err_msg, *columns)
+
+
 @dataclass(slots=True)
 class Peer:
     """Says to a Broker what a client would say."""
@@ -101,19 +188,40 @@ class Peer:
     topic: str = "demo"
 
     async def send(
-        self, payload: bytes = b"hello", partition_id: int = 0, *, msg_type: str | None = None, topic: str | None = None
+        self,
+        payload: bytes = b"hello",
+        partition_id: int = 0,
+        *,
+        flag: int = 0,
+        msg_type: str | None = None,
+        topic: str | None = None,
     ) -> SendMessageResponseB2P:
         template = sends.SendTemplate(self.client_id, topic or self.topic, 0x7F000001)
-        body = template.encode(partition_id, payload, 0, msg_type)
+        body = template.encode(partition_id, payload, flag, msg_type)
         response = await self.connection.call(Method.SEND_MESSAGE_P2B, 3, body, timeout_s=TIMEOUT_S)
         return decode(SendMessageResponseB2P, response.body)
 
-    async def send_batch(
-        self, items: Sequence[sends.BatchItem], *, timeout_s: float = TIMEOUT_S, refusals_seen: int | None = None
-    ) -> SendBatchResponseB2P:
-        body = sends.encode_send_batch(self.client_id, self.topic, 0x7F000001, items, refusals_seen=refusals_seen)
-        response = await self.connection.call(Method.SEND_BATCH_P2B, 3, body, timeout_s=timeout_s)
-        return decode(SendBatchResponseB2P, response.body)
+    async def send_each(self, items: Sequence[Item]) -> ManyResults:
+        """Send messages one after the other, so that each is stored on its own."""
+        found = [await self.send(one.payload, one.partition_id, flag=one.flag, msg_type=one.msg_type) for one in items]
+        refused = next((one for one in found if not one.success), None)
+        return ManyResults(
+            refused is None,
+            Code.SUCCESS if refused is None else refused.err_code,
+            "OK!" if refused is None else refused.err_msg,
+            tuple(one.err_code for one in found),
+            tuple(-1 if one.message_id is None else one.message_id for one in found),
+            tuple(-1 if one.append_offset is None else one.append_offset for one in found),
+        )
+
+    async def send_many(
+        self, items: Sequence[Item], *, timeout_s: float = TIMEOUT_S, **fields: int | None
+    ) -> ManyResults:
+        """Send messages with one request, as record batches."""
+        many = Many(items)
+        body = many.encode(self.client_id, self.topic, **fields)
+        response = await self.connection.call(Method.SEND_PACKS_P2B, 3, body, timeout_s=timeout_s)
+        return many.results(response.body)
 
     async def register(self, partition_id: int = 0, *, op_type: int = 31, **fields: Any) -> RegisterResponseB2C:
         request = RegisterRequestC2B(
@@ -182,6 +290,6 @@ class Peer:
         )
 
 
-def item(payload: bytes = b"x", partition_id: int = 0, msg_type: str | None = None) -> sends.BatchItem:
-    """One message of a batch."""
-    return sends.BatchItem(partition_id, payload, 0, msg_type, None, None)
+def item(payload: bytes = b"x", partition_id: int = 0, msg_type: str | None = None) -> Item:
+    """One message of several."""
+    return Item(partition_id, payload, 0, msg_type)

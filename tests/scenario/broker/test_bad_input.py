@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.errors import Code
+from pytubemq.errors import Code, RemoteError
 from pytubemq.wire.batch.payload import encode_payload
 from pytubemq.wire.fast import sends
 from pytubemq.wire.framing.frame import Frame, FrameDecoder
@@ -108,11 +108,18 @@ async def test_attributes_that_do_not_fit_are_refused_before_they_trouble_a_read
         answer = decode(SendMessageResponseB2P, response.body)
         assert answer.err_code == 400
         assert "attributes" in answer.err_msg
-        many = await peer.send_batch([item(b"good"), item(payload)._replace(flag=3), item(payload)])
+        many = await peer.send_many([item(b"good"), item(payload)._replace(flag=3), item(payload)])
         assert list(many.err_codes) == [200, 400, 200], "without the flag it is a payload like any other"
         assert "attributes" in many.err_msg
         fitting = encode_payload(b"body", {"a": "b"})
-        assert (await peer.send_batch([item(fitting[0])._replace(flag=fitting[1])])).success
+        assert (await peer.send_many([item(fitting[0])._replace(flag=fitting[1])])).success
+
+
+async def test_the_reserved_method_is_unknown_and_the_connection_goes_on() -> None:
+    async with running() as broker, connected(broker) as peer:
+        with pytest.raises(RemoteError, match="Unsupported method ID :100"):
+            await peer.connection.call(100, 3, b"", timeout_s=20)
+        assert (await peer.send()).success
 
 
 async def test_a_fault_of_the_program_itself_is_answered_and_shown_and_the_next_send_is_taken(

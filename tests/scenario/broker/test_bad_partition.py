@@ -24,7 +24,7 @@ async def filled() -> FaultyDisk:
     """The disk of a Broker that was stopped with five messages in each of three partitions."""
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n, n % 3) for n in range(15)])
+        await peer.send_each([item(b"%d" % n, n % 3) for n in range(15)])
     return disk
 
 
@@ -91,7 +91,7 @@ async def test_a_partition_of_which_a_file_is_gone_is_refused_alone(caplog: pyte
         single = await peer.send(b"x", 1)
         assert (single.success, single.err_code) == (False, Code.INTERNAL_SERVER_ERROR)
         assert "partition 1 of " in single.err_msg
-        batch = await peer.send_batch([item(b"a", 0), item(b"b", 1), item(b"", 2), item(b"c", 1), item(b"d", 2)])
+        batch = await peer.send_each([item(b"a", 0), item(b"b", 1), item(b"", 2), item(b"c", 1), item(b"d", 2)])
         assert list(batch.err_codes) == [200, 500, 400, 500, 200]
         packs = await send_packs(peer, 0, 1, 2)
         assert [[(span.messages, span.code) for span in spans] for spans in packs.results] == [

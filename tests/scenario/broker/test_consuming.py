@@ -18,7 +18,7 @@ LONG_MS = 30_000
 
 async def test_what_is_sent_is_fetched_and_confirmed_exactly() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         assert (await peer.register()).curr_offset == 0
         head, messages = await peer.get(max_messages=4)
         assert [message.payload for message in messages] == [b"0", b"1", b"2", b"3"]
@@ -39,7 +39,7 @@ async def test_what_is_sent_is_fetched_and_confirmed_exactly() -> None:
 
 async def test_reading_ahead_and_confirming_up_to_an_offset() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         first, _ = await peer.get(max_messages=3, manual_commit_offset=True)
         second, _ = await peer.get(max_messages=3, manual_commit_offset=True)
@@ -54,12 +54,12 @@ async def test_reading_ahead_and_confirming_up_to_an_offset() -> None:
 
 async def test_a_filter_reads_its_types_and_confirms_what_it_passed_over() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n, msg_type="abc" if n % 2 else "def") for n in range(10)])
+        await peer.send_each([item(b"%d" % n, msg_type="abc" if n % 2 else "def") for n in range(10)])
         await peer.register(filter_cond_str=(" abc ", "", "abc"))
         head, messages = await peer.get()
         assert [message.payload for message in messages] == [b"1", b"3", b"5", b"7", b"9"]
         await peer.commit()
-        await peer.send_batch([item(b"no", msg_type="def")])
+        await peer.send_each([item(b"no", msg_type="def")])
         head, messages = await peer.get()
         assert (head.err_code, messages, head.next_offset) == (Code.SUCCESS, [], 308)
         await until(lambda: broker._store is not None and broker._store.confirmed("g", "demo", 0) == 308)
@@ -117,7 +117,7 @@ async def test_a_held_fetch_of_a_peer_that_went_away_books_nothing() -> None:
 async def test_a_partition_has_one_holder_until_it_leaves() -> None:
     async with running() as broker, connected(broker) as peer, connected(broker) as other:
         other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
-        await peer.send_batch([item(b"%d" % n) for n in range(4)])
+        await peer.send_each([item(b"%d" % n) for n in range(4)])
         await peer.register()
         await peer.get(max_messages=2)
         refused = await other.register()
@@ -138,7 +138,7 @@ async def test_the_partition_of_one_of_ours_is_free_soon_after_its_connection_br
     async with running(lost_connection_grace_s=0.05) as broker, connected(broker) as other:
         other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
         async with connected(broker) as peer:
-            await peer.send_batch([item(b"%d" % n) for n in range(4)])
+            await peer.send_each([item(b"%d" % n) for n in range(4)])
             await peer.register()
             await peer.get()
             assert (await other.register()).err_code == Code.PARTITION_OCCUPIED
@@ -209,7 +209,7 @@ async def test_names_that_a_terminal_obeys_are_refused_in_every_request(bad: str
 
 async def test_a_range_is_read_without_touching_a_group() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         head, messages = await peer.read_range(56, end_offset=140)
         assert [message.payload for message in messages] == [b"2", b"3", b"4"]
         assert (head.next_offset, head.min_offset, head.max_offset) == (140, 0, 280)
@@ -228,7 +228,7 @@ async def test_a_range_is_read_without_touching_a_group() -> None:
 
 async def test_offsets_of_partitions_asked_for_and_of_all() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(), item(), item(partition_id=2)])
+        await peer.send_each([item(), item(), item(partition_id=2)])
         everything = await peer.offsets()
         assert [(p.partition_id, p.min_offset, p.max_offset) for p in everything.partitions] == [
             (0, 0, 56),
@@ -259,7 +259,7 @@ async def test_a_start_from_the_end_is_remembered_before_anything_is_confirmed()
 async def test_what_a_java_client_may_ask_is_answered_with_its_code() -> None:
     async with running() as broker, connected(broker, capabilities=Capability(0)) as peer, connected(broker) as other:
         other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
-        await peer.send_batch([item()] * 4)
+        await peer.send_each([item()] * 4)
         assert (await peer.commit()).err_code == Code.UNAUTHORIZED
         assert (await peer.get())[0].err_code == Code.HB_NO_NODE
         assert (await peer.register(op_type=32)).err_code == Code.HB_NO_NODE

@@ -132,7 +132,7 @@ async def fill_and_free(place: Path) -> None:
                 assert await all_bodies(tube) == list(acknowledged.values())
                 # Not a byte is free any more, and a batch is refused as a whole.
                 filler.take(SPACE_BYTES)
-                refused = await peer.send_batch([item(BODY), item(BODY)])
+                refused = await peer.send_many([item(BODY), item(BODY)])
                 assert {refused.err_code, *refused.err_codes} == {Code.SERVER_RECEIVE_OVERFLOW}
                 for number in range(1000, 1020):
                     assert await send(peer, number) == Code.SERVER_RECEIVE_OVERFLOW

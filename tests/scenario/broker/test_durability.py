@@ -84,7 +84,7 @@ async def test_a_request_that_waited_longer_than_it_allows_is_dropped_and_counte
         first = asyncio.create_task(peer.send(b"in time"))
         await until(lambda: held.entered == 1)
         with pytest.raises(RequestTimeoutError):
-            await peer.send_batch([item(b"too late")], timeout_s=0.05)
+            await peer.send_many([item(b"too late")], timeout_s=0.05)
         held.go.set()
         assert (await first).success
         await until(lambda: broker.health()["expired"] == 1)
@@ -95,15 +95,15 @@ async def test_a_request_that_waited_longer_than_it_allows_is_dropped_and_counte
 
 async def test_entries_of_a_batch_are_accepted_or_refused_one_by_one() -> None:
     async with running() as broker, connected(broker) as peer:
-        answer = await peer.send_batch([item(b"a"), item(b"", 0), item(b"b", 9), item(bytes(2 * MIB)), item(b"c", 2)])
+        answer = await peer.send_many([item(b"a"), item(b"", 0), item(b"b", 9), item(bytes(2 * MIB)), item(b"c", 2)])
         assert list(answer.err_codes) == [200, 400, 403, 400, 200]
         assert list(answer.offsets) == [0, -1, -1, -1, 0]
         assert (answer.success, answer.err_code) == (False, 400)
         assert "empty" in answer.err_msg
-        assert (await peer.send_batch([item(b"")])).err_code == Code.BAD_REQUEST
-        assert (await peer.send_batch([])).err_code == Code.BAD_REQUEST
+        assert (await peer.send_many([item(b"")])).err_code == Code.BAD_REQUEST
+        assert (await peer.send_many([])).err_code == Code.BAD_REQUEST
         peer.topic = "nosuch"
-        unknown = await peer.send_batch([item()])
+        unknown = await peer.send_many([item()])
         assert (unknown.err_code, list(unknown.err_codes)) == (Code.FORBIDDEN, [])
         assert "nosuch" in unknown.err_msg
 
@@ -112,7 +112,7 @@ async def test_entries_of_a_batch_are_accepted_or_refused_one_by_one() -> None:
 async def test_a_restart_goes_on_where_it_stopped(durability: Durability) -> None:
     disk = FaultyDisk()
     async with running(disk, durability=durability) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n, n % 3) for n in range(30)])
+        await peer.send_each([item(b"%d" % n, n % 3) for n in range(30)])
         await peer.register()
         await peer.get(max_messages=4)
         await peer.commit()
@@ -130,7 +130,7 @@ async def test_a_crash_loses_nothing_that_was_acknowledged() -> None:
     broker = service(disk)
     await broker.start()
     async with connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(50)])
+        await peer.send_each([item(b"%d" % n) for n in range(50)])
         await peer.register()
         await peer.get(max_messages=7)
         assert (await peer.commit()).curr_offset == 196
@@ -145,7 +145,7 @@ async def test_a_crash_loses_nothing_that_was_acknowledged() -> None:
 async def test_a_full_disk_refuses_sends_keeps_reading_and_ends_when_there_is_space() -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         disk.capacity_bytes = 0
         refused = await peer.send(bytes(1000))
@@ -171,7 +171,7 @@ async def test_a_full_disk_refuses_sends_keeps_reading_and_ends_when_there_is_sp
 async def test_a_position_whose_write_failed_is_written_when_there_is_space() -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item() for _ in range(10)])
+        await peer.send_each([item() for _ in range(10)])
         await peer.register()
         await peer.get(max_messages=3)
         disk.capacity_bytes = 0
@@ -195,7 +195,7 @@ async def test_the_broker_is_well_again_when_there_is_space_though_nobody_sends(
 
 async def test_a_fetch_answered_too_late_books_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item() for _ in range(4)])
+        await peer.send_each([item() for _ in range(4)])
         await applied(broker)
         await peer.register()
         store, state = broker._store, broker._state
@@ -286,7 +286,7 @@ async def test_a_disk_with_less_than_the_reserve_shows_from_the_start_and_names_
 
 async def test_messages_are_read_from_the_disk_as_from_memory() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n, msg_type="ab"[n % 2]) for n in range(100)])
+        await peer.send_each([item(b"%d" % n, msg_type="ab"[n % 2]) for n in range(100)])
         await applied(broker)
         assert broker._store is not None
         assert not broker._store.in_memory("demo", 0, 0)
@@ -338,7 +338,7 @@ async def test_real_files(tmp_path: Path) -> None:
 
     for start in (0, 10):
         async with running(OsDisk(), data_dir=tmp_path, store=StoreSettings()) as broker, connected(broker) as peer:  # type: ignore[arg-type]
-            answer = await peer.send_batch([item(b"%d" % n) for n in range(10)])
+            answer = await peer.send_each([item(b"%d" % n) for n in range(10)])
             assert answer.offsets[0] == 28 * start
             assert len((await peer.read_range(28 * start))[1]) == 10
     assert (tmp_path / "broker-1" / "journal").is_dir()

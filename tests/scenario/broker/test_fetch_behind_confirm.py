@@ -64,7 +64,7 @@ async def confirmed(peer: Any) -> int | None:
 async def test_a_fetch_behind_a_confirm_is_served_before_that_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(5)])
+        await peer.send_each([item(b"%d" % n) for n in range(5)])
         await peer.register()
         assert payloads(await peer.get(max_messages=3)) == FIRST
         held = Held(broker, disk, monkeypatch)
@@ -81,7 +81,7 @@ async def test_a_fetch_behind_a_confirm_is_served_before_that_is_durable(monkeyp
 async def test_a_confirm_and_the_fetch_behind_it_may_come_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(5)])
+        await peer.send_each([item(b"%d" % n) for n in range(5)])
         await peer.register()
         await peer.get(max_messages=3)
         commit, fetch = await asyncio.gather(peer.commit(up_to=84), peer.get(max_messages=1))
@@ -91,7 +91,7 @@ async def test_a_confirm_and_the_fetch_behind_it_may_come_in_one_go(monkeypatch:
 async def test_a_refused_confirm_is_told_before_its_batch_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(message) for message in FIRST])
+        await peer.send_each([item(message) for message in FIRST])
         await peer.register()
         await peer.get()
         held = Held(broker, disk, monkeypatch)
@@ -117,7 +117,7 @@ async def test_what_the_filter_passes_over_behind_a_confirm_shares_its_outcome(
 ) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"0", msg_type="a"), item(b"1", msg_type="b"), item(b"2", msg_type="b")])
+        await peer.send_each([item(b"0", msg_type="a"), item(b"1", msg_type="b"), item(b"2", msg_type="b")])
         await peer.register(filter_cond_str=("a",))
         assert payloads(await peer.get(max_messages=1)) == [b"0"]
         held = Held(broker, disk, monkeypatch)
@@ -142,7 +142,7 @@ async def test_what_was_passed_over_is_not_written_for_a_holder_that_is_gone(mon
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer, connected(broker) as other:
         other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
-        await peer.send_batch([item(b"0", msg_type="a"), *[item(b"%d" % n, msg_type="b") for n in (1, 2, 3)]])
+        await peer.send_each([item(b"0", msg_type="a"), *[item(b"%d" % n, msg_type="b") for n in (1, 2, 3)]])
         await peer.register(filter_cond_str=("a",))
         await peer.get(max_messages=1)
         held = Held(broker, disk, monkeypatch)

@@ -20,7 +20,7 @@ async def test_a_reader_that_is_behind_is_slowed_down_and_one_that_escapes_is_no
     async with running() as broker, connected(broker) as peer:
         assert broker._state is not None
         for _ in range(4):
-            await peer.send_batch([item(bytes(1000))] * 300)
+            await peer.send_each([item(bytes(1000))] * 300)
         await peer.register()
         broker._state.flow.rules = SLOW
         first, messages = await peer.get(max_messages=1)
@@ -43,7 +43,7 @@ async def test_a_fetch_that_is_held_is_told_to_wait_as_well() -> None:
     async with running() as broker, connected(broker) as peer, connected(broker) as producer:
         assert broker._state is not None
         broker._state.flow.rules = FlowRules((DataLimit(0, 2459, 0, 0, 900),))
-        await producer.send_batch([item()] * 3)
+        await producer.send_each([item()] * 3)
         await peer.register()
         await peer.get(max_messages=1)
         assert (await peer.get(last_pack_consumed=True, max_wait_ms=20_000))[0].err_code == 452, "at once, not held"
@@ -58,7 +58,7 @@ async def test_a_fetch_that_is_held_is_told_to_wait_as_well() -> None:
 
 async def test_a_filtered_reader_is_told_when_little_is_left() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(msg_type="abc")] * 3)
+        await peer.send_each([item(msg_type="abc")] * 3)
         await peer.register(filter_cond_str=("abc",))
         assert (await peer.get())[0].require_slow is True
         await peer.register()

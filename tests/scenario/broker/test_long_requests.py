@@ -10,8 +10,6 @@ import pytest
 
 from pytubemq.model.limits import (
     LONG_WORK_SLICE,
-    MAX_BATCH_ENTRIES,
-    MAX_BATCH_MESSAGES,
     MAX_LONG_REQUESTS,
     MAX_RESETS,
     MAX_SHORT_REQUESTS,
@@ -30,7 +28,7 @@ from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.support.waiting import until
 
-from .support import TIMEOUT_S, connected, item, running
+from .support import TIMEOUT_S, connected, running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -207,15 +205,6 @@ async def test_places_by_their_times_are_looked_up_a_slice_at_a_time(monkeypatch
         told = await peer.offsets(not_before_ms=0)
         assert {ends.offset_by_time for ends in told.partitions} == {0}
         assert len(jobs) == 2 * slices
-
-
-async def test_a_batch_has_as_many_messages_as_ours_send_and_some_more() -> None:
-    async with running(topics=(TopicConfig("demo", 1_000),)) as broker, connected(broker) as peer:
-        most = await peer.send_batch([item(partition_id=at % 1_000) for at in range(MAX_BATCH_ENTRIES)])
-        assert most.err_codes == (200,) * MAX_BATCH_ENTRIES
-        more = await peer.send_batch([item()] * (MAX_BATCH_ENTRIES + 1))
-        assert (more.err_code, more.err_codes) == (400, ())
-    assert MAX_BATCH_ENTRIES >= 2 * MAX_BATCH_MESSAGES
 
 
 async def test_single_sends_to_more_partitions_than_go_together_are_taken_one_by_one() -> None:

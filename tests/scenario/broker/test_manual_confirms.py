@@ -62,7 +62,7 @@ async def scene() -> AsyncIterator[Scene]:
     await broker.start()
     try:
         async with connected(broker) as peer, connected(broker) as other:
-            await peer.send_batch([item(b"%d" % n) for n in range(10)])
+            await peer.send_each([item(b"%d" % n) for n in range(10)])
             await peer.register()
             yield Scene(broker, clock, peer, other)
     finally:

@@ -133,7 +133,7 @@ async def test_a_topic_that_is_removed_is_gone_from_the_disk_reported_and_fresh_
             connected(broker) as peer,
         ):
             for partition_id in range(3):
-                await peer.send_batch([item(b"old", partition_id)] * 5)
+                await peer.send_each([item(b"old", partition_id)] * 5)
             await peer.send(topic="other")
             await peer.register()
             await peer.get()

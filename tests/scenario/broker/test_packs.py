@@ -72,7 +72,7 @@ async def test_packs_and_singles_stand_in_one_log_and_both_kinds_of_consumers_re
             [(3, 200, 0)],
             [(1, 200, 84)],
         ]
-        await peer.send_batch([item(b"e")])
+        await peer.send_each([item(b"e")])
         await send_packs(peer, pack(b"f", b"g"))
         everything = [(28 * n, bytes([ord("a") + n])) for n in range(7)]
         await peer.register()

@@ -57,7 +57,7 @@ COMMITS: list[dict[str, Any]] = [{"up_to": 84}, {"last_pack_consumed": True}, {}
 async def test_a_full_disk_refuses_a_confirm_and_the_batch_comes_again(commit: dict[str, Any]) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         assert payloads((await peer.get(max_messages=3, last_pack_consumed=False))[1]) == FIRST
         disk.capacity_bytes = 0
@@ -77,7 +77,7 @@ async def test_a_full_disk_refuses_a_confirm_and_the_batch_comes_again(commit: d
 async def test_a_failed_flush_refuses_a_confirm_and_the_batch_comes_again() -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         assert payloads((await peer.get(max_messages=3))[1]) == FIRST
         disk.fail(Operation.FDATASYNC, path_contains="journal", times=1)
@@ -89,7 +89,7 @@ async def test_a_failed_flush_refuses_a_confirm_and_the_batch_comes_again() -> N
 
 async def test_an_overflow_refuses_a_confirm_and_the_batch_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         assert payloads((await peer.get(max_messages=3))[1]) == FIRST
         Refusing(broker, monkeypatch)
@@ -105,7 +105,7 @@ async def test_a_reader_that_runs_ahead_gets_a_refused_batch_again_when_it_asks(
 ) -> None:
     """In manual mode a fetch reads behind what was handed out, until the consumer takes it back."""
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         await peer.get(max_messages=3, manual_commit_offset=True)
         Refusing(broker, monkeypatch)
@@ -123,7 +123,7 @@ async def test_a_newer_confirm_that_was_taken_stands_when_an_older_one_was_refus
 ) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         await peer.get(max_messages=6)
         older, newer = await commit_both(broker, peer, monkeypatch, disk, fails=True)
@@ -136,7 +136,7 @@ async def test_a_newer_confirm_that_was_taken_stands_when_an_older_one_was_refus
 async def test_an_older_confirm_stands_when_a_newer_one_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         await peer.get(max_messages=6)
         older, newer = await commit_both(broker, peer, monkeypatch, disk, fails=False)
@@ -178,7 +178,7 @@ async def test_a_fetch_that_confirms_goes_on_while_its_position_cannot_be_writte
     """Nobody is told that it was refused, so nothing is taken back: the position is written when there is space."""
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         await peer.get(max_messages=3)
         disk.capacity_bytes = 0
@@ -199,7 +199,7 @@ async def test_a_farewell_behind_a_confirm_in_flight_holds_though_its_consumer_i
     entered, go = threading.Event(), threading.Event()
     async with running(lost_connection_grace_s=600.0, lease_timeout_s=600.0) as broker, connected(broker) as other:
         async with connected(broker) as peer:
-            await peer.send_batch([item(b"%d" % n) for n in range(10)])
+            await peer.send_each([item(b"%d" % n) for n in range(10)])
             await peer.register()
             await peer.get(max_messages=3)
             store, state = broker._store, broker._state

@@ -13,10 +13,9 @@ from pytubemq.wire.batch.record_batch import encode_columns
 from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
 from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.serialization.message_bytes import decode
-from tests.scenario.broker.support import TIMEOUT_S, Peer, connected, running
+from tests.scenario.broker.support import TIMEOUT_S, Item, ManyResults, Peer, connected, running
 
 pytestmark = pytest.mark.anyio
 PRODUCER = 5
@@ -40,10 +39,9 @@ class Numbering:
         )
         return decode(SendMessageResponseB2P, await self._call(Method.SEND_MESSAGE_P2B, body))
 
-    async def batch(self, *sequences: int, epoch: int = 0) -> SendBatchResponseB2P:
-        items = [sends.BatchItem(0, b"%d" % sequence, 0, None, None, sequence) for sequence in sequences]
-        body = b"".join(sends.encode_send_batch(self._peer.client_id, "demo", 1, items, PRODUCER, epoch))
-        return decode(SendBatchResponseB2P, await self._call(Method.SEND_BATCH_P2B, body))
+    async def batch(self, *sequences: int, epoch: int = 0) -> ManyResults:
+        items = [Item(0, b"%d" % sequence, sequence=sequence) for sequence in sequences]
+        return await self._peer.send_many(items, producer_id=PRODUCER, epoch=epoch)
 
     async def pack(self, first: int, count: int, *, epoch: int = 0) -> PacksResponse:
         columns = encode_columns([b"%d" % (first + n) for n in range(count)], 0, -1)

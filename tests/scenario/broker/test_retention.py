@@ -42,7 +42,7 @@ async def fill(peer: Peer, *, rounds: int = 20, topic: str = "demo") -> None:
     """Twenty rounds of ten messages, each some 1,100 bytes in the log, put into files one after the other."""
     peer.topic, before = topic, peer.topic
     for n in range(rounds):
-        await peer.send_batch([item(b"%d-%d " % (n, at) + bytes(1_000)) for at in range(10)])
+        await peer.send_each([item(b"%d-%d " % (n, at) + bytes(1_000)) for at in range(10)])
     peer.topic = before
 
 

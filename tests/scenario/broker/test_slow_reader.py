@@ -25,7 +25,7 @@ REQUESTS = 100
 async def test_many_large_fetches_of_a_slow_reader(from_disk: bool) -> None:
     async with running() as broker, connected(broker) as peer:
         for _ in range(2):
-            await peer.send_batch([item(bytes(MIB // 2)) for _ in range(2)])
+            await peer.send_each([item(bytes(MIB // 2)) for _ in range(2)])
         if from_disk:
             await applied(broker)
         reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port, limit=65_536)

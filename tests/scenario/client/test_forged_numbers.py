@@ -22,12 +22,9 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.server.cluster import EmbeddedCluster, ThreadedCluster
 from pytubemq.wire.batch.record_batch import encode_columns
 from pytubemq.wire.batch.send_batches import decode_send_packs_response, encode_send_packs
-from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.extensions import OURS, Capability
-from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.serialization.message_bytes import decode
-from tests.scenario.broker.support import TIMEOUT_S, Peer
+from tests.scenario.broker.support import TIMEOUT_S, Item, Peer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -59,7 +56,7 @@ class Forger:
     async def next_numbers(self) -> None:
         """Send what the producer of the newest message would send next, in one batch."""
         producer_id, epoch, sequence = await self._newest()
-        items = [sends.BatchItem(0, FORGED, 0, None, None, sequence + 1 + n) for n in range(AHEAD)]
+        items = [Item(0, FORGED, sequence=sequence + 1 + n) for n in range(AHEAD)]
         for start in range(0, AHEAD, 1_000):
             await self._batch(items[start : start + 1_000], producer_id, epoch)
 
@@ -74,18 +71,18 @@ class Forger:
     async def some_of_the_next_numbers(self) -> None:
         """Every third of them, so that an answer says different things of neighbours."""
         producer_id, epoch, sequence = await self._newest()
-        items = [sends.BatchItem(0, FORGED, 0, None, None, sequence + 1 + n) for n in range(0, 300, 3)]
+        items = [Item(0, FORGED, sequence=sequence + 1 + n) for n in range(0, 300, 3)]
         await self._batch(items, producer_id, epoch)
 
     async def last_epoch(self) -> None:
         """Shut the producer out."""
         producer_id, _, _ = await self._newest()
-        await self._batch([sends.BatchItem(0, FORGED, 0, None, None, 0)], producer_id, MAX_EPOCH)
+        await self._batch([Item(0, FORGED, sequence=0)], producer_id, MAX_EPOCH)
 
     async def many_gaps(self) -> None:
         """Have the Broker forget what it knows of the producer."""
         producer_id, epoch, sequence = await self._newest()
-        items = [sends.BatchItem(0, FORGED, 0, None, None, sequence + 10_000 + 2 * n) for n in range(MAX_GAPS + 5)]
+        items = [Item(0, FORGED, sequence=sequence + 10_000 + 2 * n) for n in range(MAX_GAPS + 5)]
         await self._batch(items[:MAX_GAPS], producer_id, epoch)
         await self._batch(items[MAX_GAPS:], producer_id, epoch)
 
@@ -95,10 +92,8 @@ class Forger:
         assert newest.sequence is not None
         return newest.producer_id, newest.producer_epoch or 0, newest.sequence
 
-    async def _batch(self, items: Sequence[sends.BatchItem], producer_id: int, epoch: int) -> None:
-        body = b"".join(sends.encode_send_batch("forger", "demo", 1, items, producer_id, epoch))
-        response = await self._peer.connection.call(Method.SEND_BATCH_P2B, 3, body, timeout_s=TIMEOUT_S)
-        assert decode(SendBatchResponseB2P, response.body).success
+    async def _batch(self, items: Sequence[Item], producer_id: int, epoch: int) -> None:
+        assert (await self._peer.send_many(items, producer_id=producer_id, epoch=epoch)).success
 
     async def _read(self) -> list[StoredMessage]:
         found: list[StoredMessage] = []

@@ -176,7 +176,7 @@ def key() -> Any:
 async def test_a_registration_from_before_reads_and_confirms_nothing_more() -> None:
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         assert (await peer.register()).reset_epoch is None
         await peer.get(max_messages=3, last_pack_consumed=False)
         held = asyncio.create_task(peer.get(max_messages=3, manual_commit_offset=True, max_wait_ms=20_000))
@@ -202,7 +202,7 @@ async def test_a_registration_from_before_reads_and_confirms_nothing_more() -> N
 
 async def test_what_was_fetched_after_a_reset_is_confirmed_in_a_later_registration() -> None:
     async with running() as broker, connected(broker) as peer:
-        await peer.send_batch([item(b"%d" % n) for n in range(10)])
+        await peer.send_each([item(b"%d" % n) for n in range(10)])
         await peer.register()
         await broker.offsets.set_one(key(), 28)
         await peer.register()
@@ -226,7 +226,7 @@ async def test_a_held_fetch_is_answered_when_the_group_is_moved() -> None:
 @pytest.mark.parametrize("capabilities", [Capability(0), OURS & ~Capability.RESET_NOTICES], ids=["Java", "older"])
 async def test_one_who_knows_nothing_of_resets_is_moved_without_a_word(capabilities: Capability) -> None:
     async with running() as broker, connected(broker) as ours, connected(broker, capabilities=capabilities) as peer:
-        await ours.send_batch([item(b"%d" % n) for n in range(10)])
+        await ours.send_each([item(b"%d" % n) for n in range(10)])
         assert (await peer.register()).reset_epoch is None
         await peer.get(last_pack_consumed=False)
         await broker.offsets.set_one(key(), 140)

@@ -20,4 +20,4 @@ def test_labels_kinds_and_extensions_are_written() -> None:
     assert "  required bytes payLoadData = 3;\n" in text
     assert "  repeated TransferedMessage messages = 4;\n" in text
     assert "  optional int64 offset = 1000;  // extension\n" in text
-    assert "  repeated int32 errCodes = 4 [packed = true];\n" in render("Extension.proto")
+    assert "  repeated PackEntry packs = 4;\n" in render("Extension.proto")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.wire.batch import fetch_batches, send_batches
-from pytubemq.wire.fast import send_message, sends
+from pytubemq.wire.fast import send_message
 from pytubemq.wire.framing.frame import Frame
 from pytubemq.wire.protobuf.schema import Kind, Label, specs
 from pytubemq.wire.protobuf.varint import encode_varint
@@ -43,7 +43,6 @@ READERS: dict[type, Callable[[bytes], Any]] = {
     broker.SendMessageResponseB2P: send_message.decode_send_response,
     broker.GetMessageResponseB2C: fetch_batches.decode_get_message,
     extension.ReadRangeResponseB2C: fetch_batches.decode_read_range,
-    extension.SendBatchRequestP2B: sends.decode_send_batch,
     extension.SendPacksRequestP2B: send_batches.decode_send_packs,
     extension.SendPacksResponseB2P: send_batches.decode_send_packs_response,
 }

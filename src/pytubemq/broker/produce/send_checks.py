@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
     from pytubemq.net.server.call import Call
     from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B
-    from pytubemq.wire.protocol.messages.extension import SendBatchRequestP2B, SendPacksRequestP2B
+    from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B
 
-    SendKind = type[SendMessageRequestP2B | SendBatchRequestP2B | SendPacksRequestP2B]
+    SendKind = type[SendMessageRequestP2B | SendPacksRequestP2B]
 
 _new = tuple.__new__
 """Makes a named tuple in half the time of calling its class, which counts when done for every message."""

@@ -1,4 +1,4 @@
-"""The in-flight window of a Broker, and the number of refusals that the next request reports.
+"""Requests in flight to a Broker, how many there may be, and the number of refusals that the next one reports.
 
 The invariant: at most `MAX_IN_FLIGHT` requests are in flight, and only one while it is uncertain how many the Broker
 has refused. A few messages wait for a response, so that batches grow with the load.
@@ -6,21 +6,33 @@ has refused. A few messages wait for a response, so that batches grow with the l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytubemq.client.producer.in_flight import InFlightRequest
+    from pytubemq.client.producer.messages.record_batch import RecordBatch
     from pytubemq.client.producer.send_queue import SendQueue
+    from pytubemq.net.client.connection import RpcConnection
 
 MAX_IN_FLIGHT = 4
 """Requests in flight to one Broker: enough to keep it busy while responses travel."""
 EAGER_MESSAGES = MAX_BATCH_MESSAGES // 4
 EAGER_BYTES = MAX_BATCH_BYTES // 4
 """Enough for a request while another is in flight; less waits for that one's response."""
+
+
+class InFlightRequest(NamedTuple):
+    """A request that has no response yet."""
+
+    batches: list[RecordBatch]
+    connection: RpcConnection
+    counts_refusal: bool
+    """True if the Broker counts its refusal; it does not count those of single messages."""
+    is_probe: bool
+    """True if it was sent to find out how many refusals the Broker has counted."""
 
 
 def may_send(in_flight: Collection[InFlightRequest], queue: SendQueue, *, unsure: bool) -> bool:

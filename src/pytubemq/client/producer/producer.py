@@ -13,14 +13,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from pytubemq.client.producer.accumulator import Accumulator
+from pytubemq.client.producer.buffer import Buffer
+from pytubemq.client.producer.delivery import Delivery
 from pytubemq.client.producer.messages.batch_encoding import EncodedBatches, check_payload, encode_many, encode_payloads
 from pytubemq.client.producer.messages.message_checks import Body, Encoded, check_body, encode_message
+from pytubemq.client.producer.messages.record_batch import PLAIN
+from pytubemq.client.producer.partition_choice import PartitionChoice
+from pytubemq.client.producer.sender_context import SenderContext
 from pytubemq.client.producer.sequence_numbers import ProducerIds
 from pytubemq.client.session.membership import Membership
 from pytubemq.client.session.process import ForkCount
 from pytubemq.client.session.routes import ProducerRole
+from pytubemq.client.session.tasks import Tasks
 from pytubemq.core.sequences import MAX_EPOCH, MAX_SEQUENCE
 from pytubemq.errors import BufferFullError, ClosedError, ConfigError, TubeError
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.names import check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,9 +36,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.options import ProducerOptions
-    from pytubemq.client.producer.messages.record_batch import BatchSend
     from pytubemq.client.producer.receipts import Receipts
     from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.routes import TopicRoutes
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
 
@@ -53,17 +61,35 @@ class ProducerStats:
     """Of those that failed: how many a Broker may have all the same, a response having been lost."""
 
 
-class Producer(Accumulator):
+class Producer:
     """Sends messages to one topic. Made by `Tube.producer`; use it with `async with`."""
 
     def __init__(self, cluster: Cluster, topic: str, options: ProducerOptions) -> None:
-        super().__init__(cluster, topic, options)
+        self.topic = check_topic(topic)
+        self.cluster = cluster
+        self.buffer = Buffer(max_messages=options.max_buffer_messages, max_bytes=options.max_buffer_bytes)
+        self._options = options
+        self.tasks = Tasks(self._fail)
+        self._context = SenderContext(
+            topic=self.topic,
+            cluster=cluster,
+            tasks=self.tasks,
+            buffer=self.buffer,
+            producer_ids=ProducerIds(topic, is_own=options.idempotent),
+            request_timeout_s=cluster.options.request_timeout_s,
+            batching=options.batching,
+        )
+        self._choice = PartitionChoice(cluster, topic)
+        self._delivery = Delivery(self._context, self._choice, timeout_s=options.delivery_timeout_s)
+        self._accumulator = Accumulator(self.buffer, self._choice, self._delivery, linger_s=options.linger_s)
+        self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
+        self._refusal: TubeError | None = ClosedError("the producer is not open", hint="use it inside `async with`")
         self._membership: Membership | None = None
         self._entered = False
 
     def __repr__(self) -> str:
         state = "" if self._refusal is None else ", not open"
-        return f"Producer({self.topic!r}, {len(self._router.partitions)} partitions{state})"
+        return f"Producer({self.topic!r}, {len(self._choice.partitions)} partitions{state})"
 
     def number_as(self, producer_id: int, epoch: int = 0) -> None:
         """Number the messages as those of a producer that may have sent some of them before, in another process.
@@ -88,7 +114,7 @@ class Producer(Accumulator):
                 f"messages cannot be numbered as those of producer {producer_id}, epoch {epoch}",
                 hint="use an id from 1 to 2**63 - 2 and an epoch from 0 to 2**31 - 1",
             )
-        self.producer_ids = ProducerIds(self.topic, producer_id, epoch)
+        self._context.producer_ids = ProducerIds(self.topic, producer_id, epoch)
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -103,10 +129,10 @@ class Producer(Accumulator):
         if self._entered:
             raise ClosedError("a producer can be entered once", hint="make another with  tube.producer(topic)")
         self._entered = True
-        self._loop = asyncio.get_running_loop()
+        self._accumulator.start()
         patient = self.cluster.options.first_connect == "wait"
         role = ProducerRole(self.cluster, self.topic, self._on_routes, patient=patient)
-        self.client_id = role.client_id
+        self._context.client_id = role.client_id
         self._membership = Membership(self.cluster, role)
         try:
             await self._membership.start(patient=patient)
@@ -135,8 +161,7 @@ class Producer(Accumulator):
             logger.warning("producer of %s closed with %d messages unsent", self.topic, self.buffer.messages)
         finally:
             self._abandon(ClosedError("the producer was closed before this message was delivered"))
-            if self._sweeper is not None:
-                self._sweeper.cancel()
+            self._delivery.close()
             await self.tasks.close()
             if self._membership is not None and not self.cluster.closed:
                 await self._membership.close()
@@ -201,9 +226,9 @@ class Producer(Accumulator):
         plain = not attrs and msg_type is None and msg_time is None
         if plain and type(body) is bytes and 0 < len(body) <= self._max_message_bytes:
             if key is None and partition is None:
-                return self.enqueue_plain(body)
-            return self.enqueue((body, 0, None, None), key=key, partition=partition)  # as `encode` gives it
-        return self.enqueue(self.encode(body, attrs, msg_type, msg_time), key=key, partition=partition)
+                return self._accumulator.add_plain(body)
+            return self._accumulator.add((body, *PLAIN), key=key, partition=partition)
+        return self._accumulator.add(self.encode(body, attrs, msg_type, msg_time), key=key, partition=partition)
 
     def encode(
         self,
@@ -243,12 +268,12 @@ class Producer(Accumulator):
         """
         self.check_open()
         encoded = self.encode_many(bodies, attrs, msg_type, msg_time)
-        batch_send = self.begin_batch_send(encoded, key=key, partition=partition)
+        batch_send = self._accumulator.begin_batch_send(encoded, key=key, partition=partition)
         at = 0
         try:
             for number, batch in enumerate(encoded.batches):
                 await self.room(messages=batch.messages, size_bytes=batch.size_bytes)
-                self.enqueue_batches(batch_send, encoded, start=number, stop=number + 1, at=at)
+                self._accumulator.add_batches(batch_send, encoded, start=number, stop=number + 1, at=at)
                 at += batch.messages
         except TubeError as error:
             batch_send.record_failed(at, encoded.messages - at, error)
@@ -334,15 +359,25 @@ class Producer(Accumulator):
             return self.enqueue_many(encoded, key=key, partition=partition)
         return self.enqueue(encoded, key=key, partition=partition)
 
+    def enqueue(
+        self, encoded: Encoded, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> asyncio.Future[Receipt]:
+        """Queue a message that is ready to go; the second half of `submit`."""
+        if self._refusal is not None:
+            raise self._refusal
+        return self._accumulator.add(encoded, key=key, partition=partition)
+
     def enqueue_many(
         self, encoded: EncodedBatches, *, key: bytes | str | None = None, partition: Partition | int | None = None
     ) -> asyncio.Future[Receipts]:
         """The second half of `submit_many`: queue what `encode_many` gave."""
+        if self._refusal is not None:
+            raise self._refusal
         self.buffer.check_size(encoded.size_bytes, encoded.messages)
         if not self.buffer.fits(encoded.size_bytes, encoded.messages):
             raise self.buffer.full_error(encoded.size_bytes, encoded.messages)
-        batch_send: BatchSend = self.begin_batch_send(encoded, key=key, partition=partition)
-        self.enqueue_batches(batch_send, encoded, start=0, stop=len(encoded.batches), at=0)
+        batch_send = self._accumulator.begin_batch_send(encoded, key=key, partition=partition)
+        self._accumulator.add_batches(batch_send, encoded, start=0, stop=len(encoded.batches), at=0)
         return batch_send.future
 
     def check_open(self) -> None:
@@ -372,18 +407,38 @@ class Producer(Accumulator):
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """The topic's partitions as known now."""
-        return self._router.partitions
+        return self._choice.partitions
 
     @property
     def stats(self) -> ProducerStats:
         """What has been done so far."""
         return ProducerStats(
-            submitted=self._submitted + (self._plain_batch.count if self._plain_batch is not None else 0),
-            delivered=self._delivered,
-            failed=self._failed,
-            retried=self._retried,
-            requests=sum(sender.requests for sender in self._senders.values()),
+            submitted=self._accumulator.submitted,
+            delivered=self._delivery.delivered,
+            failed=self._delivery.failed,
+            retried=self._delivery.retried,
+            requests=self._delivery.requests,
             buffered_messages=self.buffer.messages,
             buffered_bytes=self.buffer.size_bytes,
-            uncertain=self._uncertain,
+            uncertain=self._delivery.uncertain,
         )
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _on_routes(self, routes: TopicRoutes) -> None:
+        self._max_message_bytes = routes.max_message_bytes
+        self._accumulator.complete_all()
+        self._delivery.leave(self._choice.update(routes.partitions, asyncio.get_running_loop().time()))
+
+    async def _wait_until_empty(self) -> None:
+        while self.buffer.messages:
+            await self.buffer.wait_for_change()
+
+    def _fail(self, error: BaseException) -> None:
+        """Fail everything with the error of a background task."""
+        self._refusal = error if isinstance(error, TubeError) else TubeError(f"the producer failed: {error!r}")
+        self._abandon(self._refusal)
+
+    def _abandon(self, error: TubeError) -> None:
+        self._accumulator.complete_all()
+        self._delivery.abandon(error)

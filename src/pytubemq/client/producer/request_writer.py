@@ -7,81 +7,60 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.client.producer.messages.record_batch import PLAIN
 from pytubemq.wire.batch.send_batches import encode_send_packs
 from pytubemq.wire.fast.send_run import SendRunWriter
-from pytubemq.wire.fast.sends import BatchItem, SendTemplate, encode_send_batch
+from pytubemq.wire.fast.sends import SendTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.client.producer.in_flight import OutgoingBatch
-    from pytubemq.client.producer.messages.pending_message import PendingMessage
-    from pytubemq.client.producer.sender_owner import SenderOwner
+    from pytubemq.client.producer.messages.record_batch import RecordBatch
+    from pytubemq.client.producer.sender_context import SenderContext
     from pytubemq.client.producer.sequence_numbers import SequenceNumbers
 
 
 class RequestWriter:
     """Encodes the requests of one sender."""
 
-    def __init__(self, owner: SenderOwner, numbers: SequenceNumbers) -> None:
-        self._owner = owner
+    def __init__(self, context: SenderContext, numbers: SequenceNumbers) -> None:
+        self._context = context
         self._numbers = numbers
-        self._token = owner.cluster.visit_token
+        self._token = context.cluster.visit_token
         self._template = self._new_template()
         self._run: tuple[tuple[int | None, int | None, float, int | None], SendRunWriter] | None = None
         """The last writer of single messages, and the parameters it was made for."""
 
-    def write_batches(self, batches: Sequence[OutgoingBatch], *, numbered: bool, refusals_seen: int) -> list[bytes]:
+    def write_batches(self, batches: Sequence[RecordBatch], *, numbered: bool, refusals_seen: int) -> list[bytes]:
         """Encode a SEND_PACKS request; with the producer id if `numbered`."""
-        owner = self._owner
+        context = self._context
         return encode_send_packs(
-            owner.client_id,
-            owner.topic,
-            owner.cluster.sent_addr,
-            [batch.entry for batch in batches],
+            context.client_id,
+            context.topic,
+            context.cluster.sent_addr,
+            [(batch.partition.partition_id, batch.columns(), batch.sequence) for batch in batches],
             *self._numbered_as(numbered=numbered),
-            token=owner.cluster.visit_token,
+            token=context.cluster.visit_token,
             refusals_seen=refusals_seen,
         )
 
-    def write_send_batch(
-        self, messages: Sequence[PendingMessage], *, numbered: bool, refusals_seen: int
-    ) -> list[bytes]:
-        """Encode a SEND_BATCH request."""
-        owner = self._owner
-        return encode_send_batch(
-            owner.client_id,
-            owner.topic,
-            owner.cluster.sent_addr,
-            [
-                BatchItem(one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, one.sequence)
-                for one in messages
-            ],
-            *self._numbered_as(numbered=numbered),
-            token=owner.cluster.visit_token,
-            refusals_seen=refusals_seen,
-        )
-
-    def write_single(self, one: PendingMessage, *, numbered: bool) -> bytes:
-        """Encode a SEND_MESSAGE request, as the original's producers send it."""
+    def write_single(self, one: RecordBatch) -> bytes:
+        """Encode the SEND_MESSAGE request of a batch with one message, as the original's producers send it."""
         self._check_token()
-        if not numbered:
-            return self._template.encode(one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time)
+        (payload,), headers = one.payloads_and_headers()
+        flag, msg_type, msg_time = PLAIN if headers is None else headers[0]
+        partition_id = one.partition.partition_id
+        if self._numbers.producer_id is None:
+            return self._template.encode(partition_id, payload, flag, msg_type, msg_time)
+        numbers = self._numbers
         return self._template.encode(
-            one.partition.partition_id,
-            one.payload,
-            one.flag,
-            one.msg_type,
-            one.msg_time,
-            one.sequence,
-            self._numbers.producer_id,
-            self._numbers.epoch,
+            partition_id, payload, flag, msg_type, msg_time, one.sequence, numbers.producer_id, numbers.epoch
         )
 
     def run_writer(self, *, numbered: bool, timeout_s: float, block_bytes: int | None) -> SendRunWriter:
         """Return the writer of consecutive SEND_MESSAGE requests with the same timeout."""
         producer_id, epoch = self._numbered_as(numbered=numbered)
-        key = self._owner.cluster.visit_token, producer_id, timeout_s, block_bytes
+        key = self._context.cluster.visit_token, producer_id, timeout_s, block_bytes
         if self._run is None or self._run[0] != key:
             self._check_token()
             timeout_ms = max(1, int(timeout_s * 1000))
@@ -96,8 +75,8 @@ class RequestWriter:
         return self._run[1]
 
     def _check_token(self) -> None:
-        if self._token != self._owner.cluster.visit_token:
-            self._token = self._owner.cluster.visit_token
+        if self._token != self._context.cluster.visit_token:
+            self._token = self._context.cluster.visit_token
             self._template = self._new_template()
 
     def _numbered_as(self, *, numbered: bool) -> tuple[int | None, int | None]:
@@ -106,5 +85,5 @@ class RequestWriter:
         return producer_id, None if producer_id is None else self._numbers.epoch
 
     def _new_template(self) -> SendTemplate:
-        owner = self._owner
-        return SendTemplate(owner.client_id, owner.topic, owner.cluster.sent_addr, token=self._token)
+        context = self._context
+        return SendTemplate(context.client_id, context.topic, context.cluster.sent_addr, token=self._token)

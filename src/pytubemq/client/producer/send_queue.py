@@ -1,182 +1,133 @@
 """The queue of a sender, with the number of its messages and their bytes.
 
-The invariant: the two counts are those of what is in the queue, and units leave it in order, except those that
-`take_all` selects.
+The invariant: the two counts are those of what is in the queue, and the messages of a partition leave it in order,
+except those that `take_all` selects.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.client.producer.messages.pending_message import PendingMessage
-from pytubemq.client.producer.messages.plain_batch import PlainBatch
-from pytubemq.client.producer.messages.record_batch import RecordBatch
-from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pytubemq.client.producer.messages.send_unit import SendUnit
+    from pytubemq.client.producer.messages.record_batch import RecordBatch
+    from pytubemq.model.ids import Partition
 
-_OVERHEAD_BYTES = 32
-"""Approximate size of an entry of a SEND_BATCH request besides its payload."""
+
+class Taken(NamedTuple):
+    """Batches that were taken out of the queue."""
+
+    ready: list[RecordBatch]
+    """Those to send, at most one for neighbours of a partition that are alike."""
+    unwanted: list[RecordBatch]
+    """Those whose results nobody waits for."""
 
 
 class SendQueue:
-    """Units that wait to be sent, in order."""
+    """Batches that wait to be sent, in order."""
 
-    __slots__ = ("_loop", "messages", "size_bytes", "units")
+    __slots__ = ("_batches", "messages", "size_bytes")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.units: deque[SendUnit] = deque()
+    def __init__(self) -> None:
+        self._batches: deque[RecordBatch] = deque()
         self.messages = 0
         self.size_bytes = 0
-        self._loop = loop
 
     def __bool__(self) -> bool:
-        return bool(self.units)
+        return bool(self._batches)
 
-    def __iter__(self) -> Iterator[SendUnit]:
-        return iter(self.units)
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return iter(self._batches)
 
-    def append(self, unit: SendUnit) -> None:
-        """Add a unit at the end."""
-        self.units.append(unit)
-        self.messages += unit.count
-        self.size_bytes += unit.size_bytes
+    def append(self, batch: RecordBatch) -> None:
+        """Add a batch at the end."""
+        self._batches.append(batch)
+        self.messages += batch.count
+        self.size_bytes += batch.size_bytes
 
-    def put_back(self, units: Sequence[SendUnit]) -> None:
-        """Put units back in front, in the order given."""
-        self.units.extendleft(reversed(units))
-        for unit in units:
-            self.messages += unit.count
-            self.size_bytes += unit.size_bytes
+    def put_back(self, batches: Sequence[RecordBatch]) -> None:
+        """Put batches back in front, in the order given."""
+        self._batches.extendleft(reversed(batches))
+        for batch in batches:
+            self.messages += batch.count
+            self.size_bytes += batch.size_bytes
 
-    def clear(self) -> list[SendUnit]:
-        """Remove and return all units."""
-        left, self.units = list(self.units), deque()
+    def clear(self) -> list[RecordBatch]:
+        """Remove and return all batches."""
+        left, self._batches = list(self._batches), deque()
         self.messages = self.size_bytes = 0
         return left
 
-    def take_all(self, wanted: Callable[[SendUnit], bool]) -> list[SendUnit]:
-        """Remove and return the units that `wanted` selects."""
-        ready: list[SendUnit] = []
-        kept: deque[SendUnit] = deque()
-        for unit in self.units:
-            if isinstance(unit, PlainBatch) and unit.is_partly_unwanted:
-                for one in unit.messages():
-                    (ready if wanted(one) else kept).append(one)
-            else:
-                (ready if wanted(unit) else kept).append(unit)
+    def take_all(self, wanted: Callable[[RecordBatch], bool]) -> list[RecordBatch]:
+        """Remove and return the batches that `wanted` selects; of one with cancelled messages, parts of it."""
+        ready: list[RecordBatch] = []
+        kept: deque[RecordBatch] = deque()
+        for batch in self._batches:
+            for part in batch.split_by_wanted() if batch.is_partly_unwanted else (batch,):
+                (ready if wanted(part) else kept).append(part)
         if ready:
-            self.units = kept
+            self._batches = kept
             self._subtract(ready)
         return ready
 
-    def take_for_batches(self) -> tuple[list[SendUnit], list[SendUnit]]:
-        """Remove what fits into one request of record batches; return the units to send and those that nobody waits
-        for."""
-        units = self.units
-        ready: list[SendUnit] = []
-        dropped: list[SendUnit] = []
+    def take_request(self) -> Taken:
+        """Remove what fits into one request of record batches."""
+        taken = self._take(MAX_PACK_MESSAGES, MAX_PACK_BYTES)
+        if not taken.ready and self._batches:  # a message that is larger than a batch should be
+            taken.ready.append(self._batches.popleft())
+            self._subtract(taken.ready)
+        return taken
+
+    def take_messages(self, max_messages: int) -> Taken:
+        """Remove the first messages, at most `max_messages`."""
+        taken = self._take(max_messages, None)
+        left = max_messages - sum(batch.count for batch in taken.ready)
+        if left and self._batches:
+            taken.ready.append(self._split_first(left))
+        return taken
+
+    def _take(self, max_messages: int, max_bytes: int | None) -> Taken:
+        """Remove the first batches that fit; neighbours of a partition are merged."""
+        batches = self._batches
+        taken = Taken([], [])
+        latest: dict[Partition, RecordBatch] = {}
         messages = size_bytes = 0
-        while units:
-            unit = units[0]
-            if isinstance(unit, PlainBatch):
-                if unit.is_partly_unwanted:
-                    units.popleft()
-                    units.extendleft(reversed(unit.messages()))
-                    continue
-            elif unit.unwanted:
-                dropped.append(units.popleft())
-                continue
-            messages += unit.count
-            size_bytes += unit.size_bytes
-            if ready and (size_bytes > MAX_PACK_BYTES or messages > MAX_PACK_MESSAGES):
-                break
-            ready.append(units.popleft())
-        self._subtract(ready)
-        self._subtract(dropped)
-        return ready, dropped
-
-    def take_for_send_batch(self) -> tuple[list[PendingMessage], list[PendingMessage]]:
-        """Remove what fits into one SEND_BATCH request; return the messages to send and those that nobody waits for."""
-        ready: list[PendingMessage] = []
-        dropped: list[PendingMessage] = []
-        size_bytes = 0
-        while self.units and len(ready) < MAX_BATCH_MESSAGES:
-            one = self._open_first(MAX_BATCH_MESSAGES)
-            size_bytes += one.size_bytes + _OVERHEAD_BYTES
-            if ready and size_bytes > MAX_BATCH_BYTES:
-                break
-            self.units.popleft()
-            (dropped if one.future.done() else ready).append(one)
-        self._subtract(ready)
-        self._subtract(dropped)
-        return ready, dropped
-
-    def take_one(self) -> PendingMessage:
-        """Remove and return the first message."""
-        one = self._open_first(1)
-        self.units.popleft()
-        self.messages -= 1
-        self.size_bytes -= one.size_bytes
-        return one
-
-    def take_singles(self, max_messages: int) -> tuple[list[PendingMessage | PlainBatch], list[PendingMessage]]:
-        """Remove the first messages, at most `max_messages`; return those to send and those that nobody waits for."""
-        units = self.units
-        ready: list[PendingMessage | PlainBatch] = []
-        dropped: list[PendingMessage] = []
-        messages = size_bytes = 0
-        while units and messages < max_messages:
-            one = units[0]
-            if isinstance(one, PlainBatch) and not one.is_partly_unwanted:
-                if one.count > max_messages - messages:
-                    one = one.split(max_messages - messages)
+        while batches:
+            batch = batches[0]
+            if batch.is_partly_unwanted:
+                batches.popleft()
+                if batch.is_unwanted:
+                    taken.unwanted.append(batch)
+                    self._subtract((batch,))
                 else:
-                    units.popleft()
-                messages += one.count
-                size_bytes += one.size_bytes
-                ready.append(one)
+                    batches.extendleft(reversed(batch.split_by_wanted()))
                 continue
-            if not isinstance(one, PendingMessage):
-                one = self._open_first(max_messages - messages)
-            units.popleft()
-            messages += 1
-            size_bytes += one.size_bytes
-            (dropped if one.future.done() else ready).append(one)
-        self.messages -= messages
-        self.size_bytes -= size_bytes
-        return ready, dropped
+            messages += batch.count
+            size_bytes += batch.size_bytes
+            if messages > max_messages or (max_bytes is not None and size_bytes > max_bytes):
+                break
+            batches.popleft()
+            self._subtract((batch,))
+            before = latest.get(batch.partition)
+            if before is None or not before.merge(batch):
+                latest[batch.partition] = batch
+                taken.ready.append(batch)
+        return taken
 
-    def _open_first(self, max_messages: int) -> PendingMessage:
-        """Return the first message. A batch in its place is split into at most `max_messages` messages and a batch of
-        the rest."""
-        first = self.units[0]
-        if isinstance(first, PendingMessage):
-            return first
-        opened: list[PendingMessage]
-        if isinstance(first, PlainBatch):
-            if first.count > max_messages:
-                opened = first.split(max_messages).messages()
-            else:
-                self.units.popleft()
-                opened = first.messages()
-            self.units.extendleft(reversed(opened))
-            return opened[0]
-        assert isinstance(first, RecordBatch)
-        self.units.popleft()
-        first.batch_send.started = True
-        if first.count > max_messages:
-            self.units.appendleft(first.part(max_messages, first.count))
-        opened = first.messages(self._loop, max_messages)
-        self.units.extendleft(reversed(opened))
-        return opened[0]
+    def _split_first(self, count: int) -> RecordBatch:
+        """Remove the first messages of the first batch, which has more."""
+        first = self._batches[0]
+        head = first.part(0, count)
+        self._batches[0] = first.part(count, first.count)
+        first.mark_sent()  # before its other half, which must not go elsewhere now
+        self._subtract((head,))
+        return head
 
-    def _subtract(self, units: Sequence[SendUnit]) -> None:
-        for unit in units:
-            self.messages -= unit.count
-            self.size_bytes -= unit.size_bytes
+    def _subtract(self, batches: Iterable[RecordBatch]) -> None:
+        for batch in batches:
+            self.messages -= batch.count
+            self.size_bytes -= batch.size_bytes

@@ -16,11 +16,9 @@ from pytubemq.errors import Code, RefusedError, TubeError, refused
 from pytubemq.wire.protocol.extensions import FENCED_EPOCH, FORGOTTEN_SEQUENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from pytubemq.client.producer.messages.pending_message import PendingMessage
-    from pytubemq.client.producer.messages.send_unit import SendUnit
-    from pytubemq.model.ids import Partition
+    from pytubemq.client.producer.messages.record_batch import RecordBatch
 
 _log = logging.getLogger(__name__)
 
@@ -77,30 +75,17 @@ class SequenceNumbers:
         """True if the id was made here, so nobody else may have it."""
         return self._ids.is_own
 
-    def assign(self, partition: Partition, units: Sequence[SendUnit]) -> None:
-        """Assign sequence numbers to the units of one partition that have none."""
-        if self.producer_id is None:
+    def assign(self, batch: RecordBatch) -> None:
+        """Assign sequence numbers to a batch that has none."""
+        if self.producer_id is None or batch.sequence is not None:
             return
-        key = partition.broker_id << 32 | partition.partition_id
-        following = self._next.get(key, 0)
-        for unit in units:
-            if unit.sequence is None:
-                unit.sequence = following
-                following += unit.count
-        self._next[key] = following
+        key = batch.partition.broker_id << 32 | batch.partition.partition_id
+        batch.sequence = following = self._next.get(key, 0)
+        self._next[key] = following + batch.count
 
-    def assign_each(self, messages: Sequence[PendingMessage]) -> None:
-        """Assign sequence numbers to messages of any partitions."""
-        following = self._next
-        for one in messages:
-            if one.sequence is None:
-                partition = one.partition
-                key = partition.broker_id << 32 | partition.partition_id
-                one.sequence = sequence = following.get(key, 0)
-                following[key] = sequence + 1
-
-    def renew(self, units: Iterable[SendUnit] = ()) -> None:
-        """Take a new producer id, unless it was given or was never sent; `units` with a number get new ones, in order.
+    def renew(self, batches: Iterable[RecordBatch] = ()) -> None:
+        """Take a new producer id, unless it was given or was never sent; `batches` with a number get new ones, in
+        order.
 
         Nothing may be in flight.
         """
@@ -108,10 +93,10 @@ class SequenceNumbers:
         if not self._ids.is_own or not self._next:
             return
         self.producer_id, self._next = _new_id(), {}
-        for unit in units:
-            if unit.sequence is not None:
-                unit.sequence, unit.tries = None, 0
-                self.assign(unit.partition, (unit,))
+        for batch in batches:
+            if batch.sequence is not None:
+                batch.sequence, batch.tries = None, 0
+                self.assign(batch)
 
     def judge(self, error: TubeError, *, first: bool) -> TubeError:
         """Return the error that counts for refused messages; give up an own id if another client must have used it.

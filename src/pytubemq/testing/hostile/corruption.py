@@ -113,10 +113,6 @@ def _bad(name: str, spec: FieldSpec, sound: _Part | None, values: Values) -> _Pa
         return _Part(spec.number, DELIMITED, _delimited(data))
     if isinstance(kind, Kind) or issubclass(kind, Enum):
         number = values.number()
-        if spec.packed:
-            return _Part(
-                spec.number, DELIMITED, _delimited(b"".join(_varint(values.number()) for _ in range(values.count())))
-            )
         return _Part(spec.number, VARINT, _varint(random.randint(0, 1) if kind is Kind.BOOL else number))
     inner = _content(sound) if sound is not None else b""
     return _Part(spec.number, DELIMITED, _delimited(corrupt(kind, inner, values, times=1).body))
@@ -209,7 +205,7 @@ def _varint(number: int) -> bytes:
 def _is_delimited(spec: FieldSpec) -> bool:
     kind: Any = spec.kind
     if isinstance(kind, Kind):
-        return kind in (Kind.STR, Kind.BYTES) or spec.packed
+        return kind in (Kind.STR, Kind.BYTES)
     return not issubclass(kind, Enum)
 
 

@@ -8,7 +8,7 @@ in these; what is remembered is bounded.
 from __future__ import annotations
 
 from struct import Struct, iter_unpack, pack
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MAX_FRAME_BYTES
 from pytubemq.wire.framing.frame import ONE_BLOCK, TOKEN
@@ -19,7 +19,6 @@ from pytubemq.wire.rpc.methods import Method, Service
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.model.ids import Partition
     from pytubemq.wire.fast.sends import SendTemplate
 
 _MOST_KNOWN: Final = 512
@@ -37,23 +36,6 @@ _Around = tuple[int, bytes, bytes]
 """Bytes of the frame's content, what stands before the payload, and what stands behind it but for the sequence."""
 
 
-class Sendable(Protocol):
-    """A message as a producer holds it."""
-
-    @property
-    def partition(self) -> Partition: ...
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def flag(self) -> int: ...
-    @property
-    def msg_type(self) -> str | None: ...
-    @property
-    def msg_time(self) -> str | None: ...
-    @property
-    def sequence(self) -> int | None: ...
-
-
 class SendRunWriter:
     """Writes runs of one producer's sends that all may take the same time."""
 
@@ -68,51 +50,32 @@ class SendRunWriter:
         producer_id: int | None = None,
         producer_epoch: int | None = None,
     ) -> None:
-        """With `producer_id` None no message has a sequence, else all do."""
+        """Without `producer_id` messages have no sequence number, else all of them have one."""
         self._template = template
         self._timeout_ms = timeout_ms
         self._block_bytes = block_bytes
         self._who = producer_id, producer_epoch
         self._known: dict[_Key, _Around | None] = {}
 
-    def encode(self, serial: int, messages: Sequence[Sendable]) -> list[bytes]:
-        """Their frames in parts; the first has the serial number, the others follow."""
-        parts: list[bytes] = []
-        add, known, pack, numbered = parts.extend, self._known, ONE_BLOCK.pack, self._who[0] is not None
-        number = b""
-        for one in messages:
-            payload = one.payload
-            if numbered:
-                # The sequence is the last field, so all before the payload and behind it stays the same for messages
-                # alike in size, flag, type and time.
-                number = encode_rising(one.sequence or 0)
-            key = one.partition.partition_id, len(payload), one.flag, len(number), one.msg_type, one.msg_time
-            try:
-                around = known[key]
-            except KeyError:
-                around = self._learn(key)
-            if around is None:  # it takes several blocks
-                add(
-                    self._alone(
-                        serial,
-                        one.partition.partition_id,
-                        one.payload,
-                        one.flag,
-                        one.msg_type,
-                        one.msg_time,
-                        one.sequence if numbered else None,
-                    )
-                )
-            else:
-                total, before, after = around
-                add((pack(TOKEN, serial, 1, total), before, payload, after, number))
-            serial += 1
-        return parts
-
-    def encode_plain(
-        self, serial: int, partition_id: int, payloads: Sequence[bytes], sequence: int | None
+    def encode(
+        self,
+        serial: int,
+        partition_id: int,
+        payloads: Sequence[bytes],
+        headers: Sequence[tuple[int, str | None, str | None]] | None,
+        sequence: int | None,
     ) -> list[bytes]:
-        """As `encode`, for messages of one partition without flag, type and time, numbered on from `sequence`."""
+        """Return the frames of messages of one partition in parts.
+
+        Args:
+            serial: the first frame's serial number; the others follow.
+            partition_id: the messages' partition.
+            payloads: one for each message.
+            headers: flag, type and time of each message; None if all are 0, None and None.
+            sequence: the first message's sequence number; the others follow.
+        """
+        if headers is not None:
+            return self._encode_each(serial, partition_id, payloads, headers, sequence)
         parts: list[bytes] = []
         start, count = 0, len(payloads)
         while start < count:
@@ -125,6 +88,37 @@ class SendRunWriter:
             number = None if sequence is None else sequence + start
             parts += self._encode_window(serial + start, partition_id, part, number)
             start = stop
+        return parts
+
+    def _encode_each(
+        self,
+        serial: int,
+        partition_id: int,
+        payloads: Sequence[bytes],
+        headers: Sequence[tuple[int, str | None, str | None]],
+        sequence: int | None,
+    ) -> list[bytes]:
+        parts: list[bytes] = []
+        add, known, pack = parts.extend, self._known, ONE_BLOCK.pack
+        number = b""
+        for payload, (flag, msg_type, msg_time) in zip(payloads, headers, strict=True):
+            if sequence is not None:
+                # The sequence is the last field, so all before the payload and behind it stays the same for messages
+                # alike in size, flag, type and time.
+                number = encode_rising(sequence)
+            key = partition_id, len(payload), flag, len(number), msg_type, msg_time
+            try:
+                around = known[key]
+            except KeyError:
+                around = self._learn(key)
+            if around is None:  # it takes several blocks
+                add(self._alone(serial, partition_id, payload, flag, msg_type, msg_time, sequence))
+            else:
+                total, before, after = around
+                add((pack(TOKEN, serial, 1, total), before, payload, after, number))
+            serial += 1
+            if sequence is not None:
+                sequence += 1
         return parts
 
     def _encode_window(

@@ -1,4 +1,4 @@
-"""Own ways for sends, one message or many in a request.
+"""Fast paths for encoding and decoding SendMessage requests and responses.
 
 The invariant: every function here gives the same bytes or values as `message_bytes` does for the same message (a
 property test holds it to that); it only takes a shorter way.
@@ -6,11 +6,9 @@ property test holds it to that); it only takes a shorter way.
 
 from __future__ import annotations
 
-from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES
 from pytubemq.wire.batch.checksum import NOT_CHECKED
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.broker import (
@@ -18,19 +16,10 @@ from pytubemq.wire.protocol.messages.broker import (
     SendMessageRequestP2B,
     SendMessageResponseB2P,
 )
-from pytubemq.wire.protocol.messages.extension import (
-    SendBatchRequestP2B,
-    SendBatchResponseB2P,
-)
 from pytubemq.wire.serialization.message_bytes import PB, encode, parse, text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _Send: Final = PB[SendMessageRequestP2B]
 _SendResponse: Final = PB[SendMessageResponseB2P]
-_Batch: Final = PB[SendBatchRequestP2B]
-_BatchAnswer: Final = PB[SendBatchResponseB2P]
 
 
 class SendRequest(NamedTuple):
@@ -48,32 +37,6 @@ class SendRequest(NamedTuple):
     producer_id: int | None
     producer_epoch: int | None
     sequence: int | None
-
-
-class BatchItem(NamedTuple):
-    """One message of a batch; a blank type or time is None after decoding."""
-
-    partition_id: int
-    payload: bytes
-    flag: int
-    msg_type: str | None
-    msg_time: str | None
-    sequence: int | None
-
-
-class SendBatch(NamedTuple):
-    """A `SendBatchRequestP2B`, plain; with more than `MAX_BATCH_ENTRIES` messages there is one too many, not all."""
-
-    client_id: str
-    topic: str
-    sent_addr: int
-    items: list[BatchItem]
-    producer_id: int | None
-    producer_epoch: int | None
-    refusals_seen: int | None = None
-
-
-# --- one message at a time --------------------------------------------------------------------------------------
 
 
 class SendTemplate:
@@ -219,121 +182,5 @@ def encode_send_response(
         pb.appendTime = append_time
     if append_offset is not None:
         pb.appendOffset = append_offset
-    data: bytes = pb.SerializeToString()
-    return data
-
-
-# --- many messages at a time ------------------------------------------------------------------------------------
-
-
-def encode_send_batch(
-    client_id: str,
-    topic: str,
-    sent_addr: int,
-    items: Sequence[BatchItem],
-    producer_id: int | None = None,
-    producer_epoch: int | None = None,
-    *,
-    token: int | None = None,
-    refusals_seen: int | None = None,
-) -> list[bytes]:
-    """A `SendBatchRequestP2B` in parts."""
-    head = SendBatchRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr)
-    tail = b""
-    if producer_id is not None:
-        tail += b"\x28" + encode_varint(producer_id)
-    if producer_epoch is not None:
-        tail += b"\x30" + encode_varint(producer_epoch)
-    if token is not None:
-        auth = encode(AuthorizedInfo(visit_authorized_token=token))
-        tail += b"\x3a%b%b" % (encode_varint(len(auth)), auth)
-    if refusals_seen is not None:
-        tail += b"\x40" + encode_varint(refusals_seen)
-    parts = [encode(head)]
-    append = parts.append
-    varint = encode_varint
-    for partition_id, payload, flag, msg_type, msg_time, sequence in items:
-        rest = b""
-        if msg_type is not None:
-            item = msg_type.encode()
-            rest = b"\x22%b%b" % (varint(len(item)), item)
-        if msg_time is not None:
-            item = msg_time.encode()
-            rest += b"\x2a%b%b" % (varint(len(item)), item)
-        if sequence is not None:
-            rest += b"\x30" + varint(sequence)
-        lead = b"\x08%b\x12%b" % (varint(partition_id), varint(len(payload)))
-        trail = b"\x18%b%b" % (varint(flag), rest)
-        append(b"\x22%b%b" % (varint(len(lead) + len(payload) + len(trail)), lead))
-        append(payload)
-        append(trail)
-    append(tail)
-    return [b"".join(parts)]
-
-
-_UNCOUNTED_BYTES: Final = 2 * MAX_BATCH_BYTES
-"""Batches up to this size are not counted first: protobuf takes at most 100 MB for them; producers send half of it."""
-_read_entry: Final = attrgetter("partitionId", "data", "flag", "msgType", "msgTime", "sequence")
-
-
-def decode_send_batch(body: bytes) -> SendBatch:
-    """A `SendBatchRequestP2B`.
-
-    Raises:
-        EnvelopeError: the bytes are no such request.
-    """
-    # Only MAX_BATCH_ENTRIES are read in any case; counting all of them first would cost a fifth of the reading time.
-    pb = parse(SendBatchRequestP2B, _Batch, body, counted=len(body) <= _UNCOUNTED_BYTES)
-    items: list[BatchItem] = []
-    append, new = items.append, tuple.__new__
-    for entry in islice(pb.entries, MAX_BATCH_ENTRIES + 1):
-        partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
-        if not sequence and not entry.HasField("sequence"):
-            sequence = None
-        append(
-            # half the time of calling the class, and this is done for every message
-            new(
-                BatchItem,
-                (
-                    partition_id,
-                    data,
-                    flag,
-                    text(msg_type) if msg_type else None,
-                    text(msg_time) if msg_time else None,
-                    sequence,
-                ),
-            )
-        )
-    return SendBatch(
-        text(pb.clientId),
-        text(pb.topicName),
-        pb.sentAddr,
-        items,
-        pb.producerId if pb.HasField("producerId") else None,
-        pb.producerEpoch if pb.HasField("producerEpoch") else None,
-        pb.refusalsSeen if pb.HasField("refusalsSeen") else None,
-    )
-
-
-def encode_send_batch_response(
-    *,
-    success: bool,
-    err_code: int,
-    err_msg: str,
-    err_codes: Sequence[int] = (),
-    message_ids: Sequence[int] = (),
-    offsets: Sequence[int] = (),
-    append_time: int | None = None,
-) -> bytes:
-    """A `SendBatchResponseB2P`; the lists by position, or empty when one code speaks for all."""
-    pb = _BatchAnswer()
-    pb.success = success
-    pb.errCode = err_code
-    pb.errMsg = err_msg
-    pb.errCodes.extend(err_codes)
-    pb.messageIds.extend(message_ids)
-    pb.offsets.extend(offsets)
-    if append_time is not None:
-        pb.appendTime = append_time
     data: bytes = pb.SerializeToString()
     return data

@@ -50,7 +50,6 @@ class FieldSpec:
     number: int
     label: Label
     kind: Kind | type
-    packed: bool = False
     most: int | None = None
 
 
@@ -64,9 +63,9 @@ def optional(number: int, kind: Kind | type, *, default: None) -> Any:
     return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
 
 
-def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()], packed: bool = False) -> Any:
-    """A `repeated` field, a tuple here, of at most `most` values in one message. Only extension messages pack."""
-    spec = FieldSpec(int(number), Label.REPEATED, kind, packed, most)
+def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()]) -> Any:
+    """A `repeated` field, a tuple here, of at most `most` values in one message."""
+    spec = FieldSpec(int(number), Label.REPEATED, kind, most)
     return dataclasses.field(default=default, metadata={"spec": spec})
 
 

@@ -30,7 +30,7 @@ FORGOTTEN_SEQUENCE: Final = "the sequence is too old to be told from a repeat"
 class Capability(IntFlag):
     """The capabilities of one side of a connection; 64 bits in `RpcConnHeader`."""
 
-    BATCH_SEND = 1 << 0  # SEND_BATCH: many messages of one topic in one request
+    # 1 << 0 is reserved: an early version sent batches with method 100
     FETCH_LIMITS = 1 << 1  # GetMessage: long wait at the tail, limit in messages and in bytes
     MESSAGE_OFFSETS = 1 << 2  # TransferedMessage has its own offset and append time
     COMMIT_OFFSET = 1 << 3  # CommitOffset up to a given offset
@@ -52,7 +52,7 @@ class Capability(IntFlag):
 class ExtensionMethod(IntEnum):
     """Methods of ours, from 100 up. All belong to the Broker."""
 
-    SEND_BATCH = 100
+    # 100 is reserved: an early version sent batches with it, which SEND_PACKS replaced
     READ_RANGE = 101
     PARTITION_OFFSETS = 102
     SEND_PACKS = 103
@@ -112,8 +112,7 @@ class ExtensionField(IntEnum):
 
 
 OURS: Final = (
-    Capability.BATCH_SEND
-    | Capability.FETCH_LIMITS
+    Capability.FETCH_LIMITS
     | Capability.MESSAGE_OFFSETS
     | Capability.COMMIT_OFFSET
     | Capability.HEARTBEAT_WAIT

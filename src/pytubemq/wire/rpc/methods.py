@@ -52,7 +52,6 @@ class Method(IntEnum):
     CONSUMER_REGISTER_C2M_V2 = 20
     CONSUMER_HEARTBEAT_C2M_V2 = 21
     GET_PART_META_C2M = 22
-    SEND_BATCH_P2B = ExtensionMethod.SEND_BATCH
     READ_RANGE_C2B = ExtensionMethod.READ_RANGE
     PARTITION_OFFSETS = ExtensionMethod.PARTITION_OFFSETS
     SEND_PACKS_P2B = ExtensionMethod.SEND_PACKS
@@ -120,9 +119,6 @@ _SPECS: Final = (
     MethodSpec(
         Method.GET_PART_META_C2M, _AT_MASTER, master.GetPartMetaRequestC2M, master.GetPartMetaResponseM2C, **_FETCH
     ),
-    MethodSpec(
-        Method.SEND_BATCH_P2B, _WRITE, extension.SendBatchRequestP2B, extension.SendBatchResponseB2P, **_SEND_MANY
-    ),
     MethodSpec(Method.READ_RANGE_C2B, _READ, extension.ReadRangeRequestC2B, extension.ReadRangeResponseB2C, **_FETCH),
     MethodSpec(
         Method.PARTITION_OFFSETS,
@@ -145,7 +141,8 @@ _SPECS: Final = (
 )
 
 METHODS: Final[Mapping[int, MethodSpec]] = MappingProxyType({int(spec.method): spec for spec in _SPECS})
-"""Every method by its number. The original's reserved numbers 11, 12, 14 and 19 have no messages and are unknown."""
+"""Every method by its number. The original's reserved numbers 11, 12, 14 and 19 have no messages and are unknown, as is
+our own reserved 100."""
 
 REQUEST_BYTES: Final[Mapping[int, int]] = MappingProxyType(
     {method: spec.request_bytes for method, spec in METHODS.items()}

@@ -34,7 +34,6 @@ _TYPES: Final = {Kind.I64: 3, Kind.I32: 5, Kind.BOOL: 8, Kind.STR: 9, Kind.BYTES
 _MESSAGE_TYPE: Final = 11
 _ENUM_TYPE: Final = 14
 _LABELS: Final = {Label.OPTIONAL: 1, Label.REQUIRED: 2, Label.REPEATED: 3}
-_PACKED: Final = b"\x10\x01"
 
 
 def message_classes(module: ModuleType) -> list[type]:
@@ -76,11 +75,10 @@ def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -
 def _field(attribute: str, spec: FieldSpec) -> bytes:
     name = _text(1, proto_name(attribute))
     number, label = _number(3, spec.number), _number(4, _LABELS[spec.label])
-    options = _text(8, _PACKED) if spec.packed else b""
     if isinstance(spec.kind, Kind):
-        return name + number + label + _number(5, _TYPES[spec.kind]) + options
+        return name + number + label + _number(5, _TYPES[spec.kind])
     kind = _ENUM_TYPE if issubclass(spec.kind, Enum) else _MESSAGE_TYPE
-    return name + number + label + _number(5, kind) + _text(6, f".{spec.kind.__name__}") + options
+    return name + number + label + _number(5, kind) + _text(6, f".{spec.kind.__name__}")
 
 
 def _enum(name: str, enum: type[Enum]) -> bytes:

@@ -29,7 +29,7 @@ from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.batch.record_batch import read_columns
 from pytubemq.wire.protocol.extensions import OURS, Capability
-from pytubemq.wire.protocol.messages.extension import SendBatchResponseB2P
+from pytubemq.wire.protocol.messages.extension import PackResult, PackSpan, SendPacksResponseB2P
 from pytubemq.wire.rpc.methods import Method
 from tests.support.events import event_of
 from tests.support.waiting import until
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DEMO = {"demo": 1}
-BATCHES = OURS & ~(Capability.PACKS | Capability.IDEMPOTENT)
-"""What a Broker shows that takes batches, and no packs."""
+BATCHES = OURS & ~Capability.IDEMPOTENT
+"""Capabilities of a Broker that takes record batches and does not detect duplicates."""
 
 
 async def test_a_message_gets_its_receipt() -> None:
@@ -73,8 +73,9 @@ async def test_one_loop_turn_makes_one_batch_once_the_broker_has_shown_that_it_t
         await producer.send(b"first")
         await asyncio.gather(*[producer.submit(b"%d" % n) for n in range(100)])
         assert len(mock.received(Method.SEND_MESSAGE_P2B)) == 1
-        (batch,) = mock.received(Method.SEND_BATCH_P2B)
-        assert len(batch.entries) == 100
+        (batch,) = mock.received(Method.SEND_PACKS_P2B)
+        (entry,) = batch.packs
+        assert read_columns(entry.data).count == 100
         assert mock.bodies("demo") == [b"first", *(b"%d" % n for n in range(100))]
 
 
@@ -85,7 +86,7 @@ async def test_a_broker_without_extensions_gets_single_messages_in_order() -> No
         tube.producer("demo") as producer,
     ):
         await asyncio.gather(*[producer.submit(b"%d" % n) for n in range(50)])
-        assert not mock.received(Method.SEND_BATCH_P2B)
+        assert not mock.received(Method.SEND_PACKS_P2B)
         assert mock.bodies("demo") == [b"%d" % n for n in range(50)]
 
 
@@ -101,7 +102,18 @@ async def test_linger_gathers_over_several_turns() -> None:
             futures.append(producer.submit(b"%d" % n))
             await asyncio.sleep(0)
         await asyncio.gather(*futures)
-        assert len(mock.received(Method.SEND_BATCH_P2B)) == 1
+        assert len(mock.received(Method.SEND_PACKS_P2B)) == 1
+
+
+async def test_no_message_lingers_for_more_than_a_quarter_of_its_delivery_time() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo", linger_s=10.0, delivery_timeout_s=2.0) as producer,
+    ):
+        await producer.send(b"a")
+        await producer.send(b"b", key="k")
+        assert mock.bodies("demo") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("code", [419, 503, 500])
@@ -112,7 +124,7 @@ async def test_a_refusal_that_may_mend_is_tried_again_in_order(code: int) -> Non
         tube.producer("demo") as producer,
     ):
         await producer.send(b"first")
-        mock.fail_next(Method.SEND_BATCH_P2B, code=code, times=2)
+        mock.fail_next(Method.SEND_PACKS_P2B, code=code, times=2)
         futures = [producer.submit(b"%d" % n) for n in range(10)]
         await asyncio.sleep(0)
         late = producer.submit(b"late")
@@ -130,14 +142,20 @@ async def test_part_of_a_batch_is_refused_and_only_that_part_goes_again() -> Non
     ):
         await producer.send(b"first")
         mock.respond(
-            Method.SEND_BATCH_P2B,
-            SendBatchResponseB2P(
-                success=True,
-                err_code=200,
+            Method.SEND_PACKS_P2B,
+            SendPacksResponseB2P(
+                success=False,
+                err_code=419,
                 err_msg="the second is too much",
-                err_codes=(200, 419, 400),
-                message_ids=(7, -1, -1),
-                offsets=(28, -1, -1),
+                results=(
+                    PackResult(
+                        spans=(
+                            PackSpan(count=1, err_code=200, first_offset=28, first_message_id=7),
+                            PackSpan(count=1, err_code=419, first_offset=-1, first_message_id=-1),
+                            PackSpan(count=1, err_code=400, first_offset=-1, first_message_id=-1),
+                        )
+                    ),
+                ),
                 append_time=5,
             ),
         )
@@ -157,7 +175,7 @@ async def test_a_lost_connection_sends_again_and_may_send_twice() -> None:
         tube.producer("demo") as producer,
     ):
         await producer.send(b"first")
-        mock.drop_on(Method.SEND_BATCH_P2B, after=True)
+        mock.drop_on(Method.SEND_PACKS_P2B, after=True)
         await asyncio.gather(*[producer.submit(body) for body in (b"a", b"b")])
         assert mock.bodies("demo") == [b"first", b"a", b"b", b"a", b"b"]
 
@@ -181,7 +199,7 @@ async def test_a_timeout_of_one_request_is_not_the_end() -> None:
         tube.producer("demo") as producer,
     ):
         await producer.send(b"first")
-        mock.silence(Method.SEND_BATCH_P2B)
+        mock.silence(Method.SEND_PACKS_P2B)
         receipt = await producer.send(b"second")
         assert receipt.offset == 28
 
@@ -197,7 +215,7 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
         mock.touch()
         await go_on.wait()
 
-    bodies = [b"%06d" % number for number in range(8 * MAX_BATCH_MESSAGES)]
+    bodies = [b"%06d" % number * 100 for number in range(8 * MAX_BATCH_MESSAGES)]
     half = len(bodies) // 2
     async with (
         MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
@@ -205,17 +223,17 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
         tube.producer("demo") as producer,
     ):
         await producer.send(b"so that it is known what the Broker takes")
-        mock.silence(Method.SEND_BATCH_P2B, times=silent)
+        mock.silence(Method.SEND_PACKS_P2B, times=silent)
         await asyncio.gather(*[producer.submit(body) for body in bodies[:half]])
-        producer.request_timeout_s = 60.0  # what is held now is not to run out of time on a slow machine
-        mock.respond_fn(Method.SEND_BATCH_P2B, hold)
+        producer._context.request_timeout_s = 60.0  # what is held now is not to run out of time on a slow machine
+        mock.respond_fn(Method.SEND_PACKS_P2B, hold)
         futures = [producer.submit(body) for body in bodies[half:]]
         await mock.until(lambda: under_way == MAX_IN_FLIGHT)
         go_on.set()
         await asyncio.gather(*futures)
         stored = mock.bodies("demo")[1:]
         assert list(dict.fromkeys(stored)) == bodies  # more may run out of time: this Broker knows no repeats
-        assert len({one.peer for one in mock.requests if one.method is Method.SEND_BATCH_P2B}) == 1
+        assert len({one.peer for one in mock.requests if one.method is Method.SEND_PACKS_P2B}) == 1
 
 
 class Unanswered:
@@ -261,7 +279,7 @@ async def test_the_delivery_time_ends_with_the_cause() -> None:
         tube.producer("demo", delivery_timeout_s=0.3) as producer,
     ):
         mock.fail_next(Method.SEND_MESSAGE_P2B, code=419, text="the disk is full")
-        mock.fail_next(Method.SEND_BATCH_P2B, code=419, text="the disk is full", times=1000)
+        mock.fail_next(Method.SEND_PACKS_P2B, code=419, text="the disk is full", times=1000)
         with pytest.raises(
             ServerOverflowError, match=r"not delivered to 1:demo:0 .* tries.*the disk is full"
         ) as caught:
@@ -318,7 +336,7 @@ async def test_local_checks_name_what_is_wrong() -> None:
             with pytest.raises(NotFoundError, match="is not one of its partitions"):
                 producer.submit(b"x", partition=7)
             assert await producer.send(bytearray(b"y" * 100))
-        assert not mock.received(Method.SEND_BATCH_P2B)
+        assert not mock.received(Method.SEND_PACKS_P2B)
 
 
 @pytest.mark.parametrize(
@@ -642,6 +660,29 @@ async def test_partitions_that_are_gone_give_their_messages_to_the_others() -> N
             await one.start_broker()
             receipts = await asyncio.gather(*futures)
             assert {receipt.partition.broker_id for receipt in receipts} == {1}
+
+
+async def test_messages_with_keys_follow_them_when_their_partitions_are_gone() -> None:
+    async with MockBroker(topics={"demo": 2}, broker_id=1) as one, MockBroker(topics=DEMO, broker_id=2) as other:
+        one.peers.append(other)
+        async with connect(one.masters) as tube, tube.producer("demo") as producer:
+            await one.until(lambda: len(one.received(Method.PRODUCER_HEARTBEAT_P2M)) >= 2)
+            await one.stop_broker()
+            await other.stop_broker()
+            futures = [producer.submit(b"%d-%d" % (n % 7, n), key=b"%d" % (n % 7)) for n in range(70)]
+            many = [producer.submit_many([b"m-%d" % n, b"n-%d" % n], key=b"%d" % n) for n in range(7)]
+            one.peers.clear()
+            one.create_topic("demo", 2)
+            await one.start_broker()
+            receipts = await asyncio.gather(*futures)
+            assert {receipt.partition.broker_id for receipt in receipts} == {1}
+            for key in range(7):
+                (partition,) = {receipt.partition for receipt in receipts[key::7]}
+                assert (await many[key]).partition == partition
+                stored = one.bodies("demo", partition.partition_id)
+                assert [body for body in stored if body.startswith(b"%d-" % key)] == [
+                    b"%d-%d" % (key, n) for n in range(key, 70, 7)
+                ]
 
 
 async def test_what_was_made_of_a_connection_closes_together_and_one_failure_leaves_none_open(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq import connect
-from pytubemq.client.producer import accumulator
+from pytubemq.client.producer import delivery
 from pytubemq.core import routing
 from pytubemq.errors import RequestTimeoutError
 from pytubemq.model.ids import Partition
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SENDS = (Method.SEND_MESSAGE_P2B, Method.SEND_BATCH_P2B, Method.SEND_PACKS_P2B)
+SENDS = (Method.SEND_MESSAGE_P2B, Method.SEND_PACKS_P2B)
 KINDS = {
     "packs": OURS,
-    "batches": OURS & ~(Capability.PACKS | Capability.IDEMPOTENT),
+    "batches": OURS & ~Capability.IDEMPOTENT,
+    "numbered singles": OURS & ~Capability.PACKS,
     "singles": Capability(0),
 }
 ENOUGH = 100
@@ -37,7 +38,7 @@ ENOUGH = 100
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "UNANSWERED_BROKER_S", 0.1)
-    monkeypatch.setattr(accumulator, "OVERDUE_CHECK_S", 0.01)
+    monkeypatch.setattr(delivery, "OVERDUE_CHECK_S", 0.01)
 
 
 class Silence:
@@ -121,7 +122,7 @@ async def test_lots_without_a_key_pass_over_a_broker_that_does_not_respond() -> 
 
 async def test_messages_with_a_key_wait_for_their_broker_and_keep_their_order() -> None:
     async with two(OURS) as (one, other, producer):
-        key = next(b"%d" % n for n in range(99) if producer._router.for_key(b"%d" % n).broker_id == 2)  # type: ignore[union-attr]
+        key = next(b"%d" % n for n in range(99) if producer._choice._router.for_key(b"%d" % n).broker_id == 2)  # type: ignore[union-attr]
         silence = Silence(other)
         held = [producer.submit(b"key-0", key=key)]
         await feed(producer.submit, lambda: len(one.bodies("demo")) > ENOUGH)
@@ -137,7 +138,7 @@ async def test_messages_with_a_key_wait_for_their_broker_and_keep_their_order() 
 async def test_when_no_broker_responds_all_get_messages() -> None:
     async with two(OURS) as (one, other, producer):
         silence = Silence(one, other)
-        router = producer._router
+        router = producer._choice._router
         futures = [producer.submit(b"held", partition=Partition(broker_id, "demo", 0)) for broker_id in (1, 2)]
         futures += await feed(producer.submit, lambda: router._silent == {1, 2})
         assert not any(router.is_left_out(partition) for partition in router.partitions)
@@ -149,7 +150,7 @@ async def test_when_no_broker_responds_all_get_messages() -> None:
 
 async def test_when_one_of_two_silent_brokers_responds_it_gets_the_messages() -> None:
     async with two(OURS) as (one, other, producer):
-        router, senders = producer._router, producer._senders
+        router, senders = producer._choice._router, producer._delivery._senders
         silent = Silence(other)
         futures = [producer.submit(b"held", partition=Partition(2, "demo", 0))]
         futures += await feed(producer.submit, lambda: router._silent == {2} and senders[2].awaited_since_s is not None)
@@ -157,15 +158,14 @@ async def test_when_one_of_two_silent_brokers_responds_it_gets_the_messages() ->
         await until(lambda: senders[1].awaited_since_s is None)
         paused = Silence(one)
         futures.append(producer.submit(b"held", partition=Partition(1, "demo", 0)))
-        loop = asyncio.get_running_loop()
 
         def both_are_silent() -> bool:
-            producer._check_overdue(loop.time())
+            producer._delivery.check_overdue(asyncio.get_running_loop().time())
             return router._silent == {1, 2}
 
         await until(both_are_silent)
         futures += await feed(
-            producer.submit, lambda: producer._filling is not None and producer._filling.broker_id == 2
+            producer.submit, lambda: (filling := producer._choice.filling) is not None and filling.broker_id == 2
         )
         paused.end()
         await until(lambda: router._silent == {2} and senders[1].awaited_since_s is None)
@@ -179,11 +179,11 @@ async def test_a_broker_gets_its_share_again_when_all_that_waited_for_it_has_end
     async with two(OURS, request_timeout_s=0.2, delivery_timeout_s=0.6) as (one, other, producer):
         Silence(other)
         held = producer.submit(b"held", partition=Partition(2, "demo", 0))
-        futures = await feed(producer.submit, lambda: producer._router._silent == {2})
+        futures = await feed(producer.submit, lambda: producer._choice._router._silent == {2})
         with pytest.raises(RequestTimeoutError):
             await held
         await asyncio.gather(*futures, return_exceptions=True)
-        assert producer._senders[2].awaited_since_s is None
+        assert producer._delivery._senders[2].awaited_since_s is None
         sent = len(other.received(Method.SEND_PACKS_P2B))
         more = await feed(producer.submit, lambda: len(other.received(Method.SEND_PACKS_P2B)) > sent)
         await asyncio.gather(*more, return_exceptions=True)

@@ -156,7 +156,7 @@ def test_a_java_broker_is_not_asked_what_stands_there() -> None:
 
 
 def test_rows_that_are_not_delivered_are_named_with_the_cause(mock: MockBroker) -> None:
-    for method in (Method.SEND_MESSAGE_P2B, Method.SEND_BATCH_P2B, Method.SEND_PACKS_P2B):
+    for method in (Method.SEND_MESSAGE_P2B, Method.SEND_PACKS_P2B):
         mock.fail_next(method, code=Code.PARTITION_UNPUBLISHABLE, text="not here", times=1_000)
     asked = options(mock.masters, deliveryTimeout="1s")
     rows = Rows(50, [b"a"] * 20, partitions=[Partition(1, "demo", 0)] * 20)

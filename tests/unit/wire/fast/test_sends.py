@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES
 from pytubemq.wire.batch import stored
 from pytubemq.wire.fast import sends
 from pytubemq.wire.protobuf.varint import encode_varint
@@ -23,10 +22,7 @@ from pytubemq.wire.protocol.messages.broker import (
     TransferedMessage,
 )
 from pytubemq.wire.protocol.messages.extension import (
-    BatchEntry,
     ReadRangeResponseB2C,
-    SendBatchRequestP2B,
-    SendBatchResponseB2P,
 )
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.unit.wire.strategies import I32, I64, TEXT, fault, messages
@@ -38,7 +34,6 @@ MAYBE_I32 = st.none() | I32
 MAYBE_I64 = st.none() | I64
 
 ENTRIES = st.tuples(I64, BODY, I32, I64, I64, I32, MAYBE_I64, MAYBE_I32, MAYBE_I64)
-ITEMS = st.lists(st.builds(sends.BatchItem, I32, BODY, I32, MAYBE_NAME, MAYBE_NAME, MAYBE_I64), max_size=5)
 
 
 def as_message(entry: tuple[Any, ...]) -> TransferedMessage:
@@ -155,62 +150,10 @@ def test_decode_send(message: SendMessageRequestP2B) -> None:
     )
 
 
-@given(NAME, NAME, I32, ITEMS, MAYBE_I64, MAYBE_I32, MAYBE_I64, MAYBE_I64)
-def test_send_batch(
-    client_id: str,
-    topic: str,
-    sent_addr: int,
-    items: list[sends.BatchItem],
-    producer_id: int | None,
-    producer_epoch: int | None,
-    token: int | None,
-    seen: int | None,
-) -> None:
-    body = b"".join(
-        sends.encode_send_batch(
-            client_id, topic, sent_addr, items, producer_id, producer_epoch, token=token, refusals_seen=seen
-        )
-    )
-    entries = tuple(
-        [
-            BatchEntry(
-                partition_id=item.partition_id,
-                data=item.payload,
-                flag=item.flag,
-                msg_type=item.msg_type,
-                msg_time=item.msg_time,
-                sequence=item.sequence,
-            )
-            for item in items
-        ]
-    )
-    assert body == encode(
-        SendBatchRequestP2B(
-            client_id=client_id,
-            topic_name=topic,
-            sent_addr=sent_addr,
-            entries=entries,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            auth_info=None if token is None else AuthorizedInfo(visit_authorized_token=token),
-            refusals_seen=seen,
-        )
-    )
-    assert sends.decode_send_batch(body) == sends.SendBatch(
-        client_id, topic, sent_addr, items, producer_id, producer_epoch, seen
-    )
-
-
 @given(messages(SendMessageResponseB2P))
 def test_send_answer(answer: SendMessageResponseB2P) -> None:
     assert decode(SendMessageResponseB2P, encode(answer)) == answer
     assert sends.encode_send_response(**dataclasses.asdict(answer)) == encode(answer)
-
-
-@given(messages(SendBatchResponseB2P))
-def test_send_batch_answer(answer: SendBatchResponseB2P) -> None:
-    assert decode(SendBatchResponseB2P, encode(answer)) == answer
-    assert sends.encode_send_batch_response(**dataclasses.asdict(answer)) == encode(answer)
 
 
 READERS = (
@@ -218,9 +161,7 @@ READERS = (
     stored.decode_get_message,
     stored.decode_read_range,
     sends.decode_send,
-    sends.decode_send_batch,
     partial(decode, SendMessageResponseB2P),
-    partial(decode, SendBatchResponseB2P),
 )
 
 
@@ -252,13 +193,3 @@ def test_fields_may_come_in_another_order() -> None:
 def test_text_that_is_not_utf8_is_read_as_the_original_reads_it() -> None:
     body = sends.SendTemplate("abcd", "topic", 0).encode(0, b"x", 0, "gbk!").replace(b"gbk!", b"\xc0\xc1\xc0\xc1")
     assert sends.decode_send(body).msg_type == "\ufffd" * 4
-    (batch,) = sends.encode_send_batch("c", "t", 0, [sends.BatchItem(0, b"x", 0, "gbk!", None, None)])
-    assert sends.decode_send_batch(batch.replace(b"gbk!", b"\xc0\xc1\xc0\xc1")).items[0].msg_type == "\ufffd" * 4
-
-
-def test_no_more_messages_of_a_batch_are_held_than_may_be_and_one() -> None:
-    head = encode(SendBatchRequestP2B(client_id="c", topic_name="t", sent_addr=0))
-    one = b"\x22\x06\x08\x00\x12\x00\x18\x00"
-    assert len(sends.decode_send_batch(head + one * (3 * MAX_BATCH_ENTRIES)).items) == MAX_BATCH_ENTRIES + 1
-    with pytest.raises(EnvelopeError, match=f"more than {2 * MAX_BATCH_ENTRIES} entries"):
-        sends.decode_send_batch(head + one * (2 * MAX_BATCH_BYTES // len(one)))

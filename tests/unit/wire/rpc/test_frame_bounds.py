@@ -32,7 +32,7 @@ def fed(stream: RequestStream | ResponseStream, data: bytes, *, read: int = READ
 
 
 @pytest.mark.parametrize("block_bytes", [None, 8 * KIB, 3 * MIB])
-@pytest.mark.parametrize("method", [Method.SEND_MESSAGE_P2B, Method.SEND_BATCH_P2B, Method.SEND_PACKS_P2B])
+@pytest.mark.parametrize("method", [Method.SEND_MESSAGE_P2B, Method.SEND_PACKS_P2B])
 def test_sends_may_be_as_large_as_a_frame(method: Method, block_bytes: int | None) -> None:
     data = request(method, MAX_FRAME_BYTES - KIB, block_bytes=block_bytes)
     (one,) = fed(RequestStream(), data)

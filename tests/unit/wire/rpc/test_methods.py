@@ -48,7 +48,7 @@ def test_found() -> None:
         assert method_for(request(service, 13), offered=BROKER).method is Method.SEND_MESSAGE_P2B
 
 
-@pytest.mark.parametrize("method", [0, 10, 11, 12, 14, 19, 23, 99, 106, -1])
+@pytest.mark.parametrize("method", [0, 10, 11, 12, 14, 19, 23, 99, 100, 106, -1])
 def test_unknown_methods(method: int) -> None:
     error = refusal(request(1, method), MASTER)
     assert (error.fatal, error.exception_name) == (True, "java.lang.Exception")

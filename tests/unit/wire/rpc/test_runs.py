@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.fast.response_reading import read_accepted
 from pytubemq.wire.fast.send_message import decode_accepted, decode_send, decode_send_response, encode_send_response
@@ -25,50 +22,28 @@ from pytubemq.wire.rpc.request_run import RequestRun
 from pytubemq.wire.rpc.response_run import ResponseRun
 from pytubemq.wire.rpc.stream import _FREQUENT, RequestStream, ResponseStream
 
-
-class Message(NamedTuple):
-    """As a producer holds it."""
-
-    partition: Partition
-    payload: bytes
-    flag: int
-    msg_type: str | None
-    msg_time: str | None
-    sequence: int | None
-
-
-ids = st.one_of(st.integers(0, 1 << 14), st.integers(0, (1 << 63) - 20_000))
-messages = st.lists(
-    st.builds(
-        Message,
-        st.integers(0, 1 << 31).map(lambda number: Partition(1, "t", number & 0x7FFFFFFF)),
-        st.binary(min_size=1, max_size=300),
-        st.sampled_from([0, 1, 5]),
-        st.sampled_from([None, "kind"]),
-        st.sampled_from([None, "202501020304"]),
-        st.one_of(st.integers(0, 300), st.integers(0, (1 << 63) - 1)),
-    ),
-    min_size=1,
-    max_size=20,
+headers = st.tuples(
+    st.sampled_from([0, 1, 5]), st.sampled_from([None, "kind"]), st.sampled_from([None, "202501020304"])
 )
+partition_ids = st.integers(0, 0x7FFFFFFF)
+ids = st.one_of(st.integers(0, 1 << 14), st.integers(0, (1 << 63) - 20_000))
+sequences = st.one_of(st.none(), st.integers(0, 300), st.integers(16_000, 17_000), st.integers(0, (1 << 63) - 400))
 
 
-@given(messages, st.booleans(), st.sampled_from([None, 17]), st.sampled_from([None, 150]), st.integers(1, 1 << 30))
-def test_a_run_of_sends_has_the_bytes_of_each_send(
-    run: list[Message], numbered: bool, token: int | None, block_bytes: int | None, serial: int
-) -> None:
-    template = SendTemplate("client", "t", 77, token=token)
-    who = (4711, 3) if numbered else (None, None)
-    writer = SendRunWriter(
-        template, timeout_ms=5000, block_bytes=block_bytes, producer_id=who[0], producer_epoch=who[1]
-    )
-    expected: list[bytes] = []
-    for number, one in enumerate(run):
-        sequence = one.sequence if numbered else None
-        body = template.encode(
-            one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, sequence, *who
-        )
-        expected += encode_request(
+def each_alone(
+    template: SendTemplate,
+    serial: int,
+    partition_id: int,
+    messages: list[tuple[bytes, tuple[int, str | None, str | None]]],
+    sequence: int | None,
+    block_bytes: int | None,
+) -> bytes:
+    """The frames of these messages, each encoded without its neighbours."""
+    who = (None, None) if sequence is None else (4711, 3)
+    frames: list[bytes] = []
+    for number, (payload, header) in enumerate(messages):
+        body = template.encode(partition_id, payload, *header, None if sequence is None else sequence + number, *who)
+        frames += encode_request(
             serial + number,
             service=Service.BROKER_WRITE,
             method=Method.SEND_MESSAGE_P2B,
@@ -76,43 +51,53 @@ def test_a_run_of_sends_has_the_bytes_of_each_send(
             body=(body,),
             block_bytes=block_bytes,
         )
-    assert b"".join(writer.encode(serial, run)) == b"".join(expected)
+    return b"".join(frames)
+
+
+def writer_of(template: SendTemplate, sequence: int | None, block_bytes: int | None) -> SendRunWriter:
+    who = (None, None) if sequence is None else (4711, 3)
+    return SendRunWriter(template, timeout_ms=5000, block_bytes=block_bytes, producer_id=who[0], producer_epoch=who[1])
 
 
 @given(
-    st.integers(0, 0x7FFFFFFF),
+    st.lists(st.tuples(st.binary(min_size=1, max_size=300), headers), min_size=1, max_size=20),
+    partition_ids,
+    sequences,
+    st.sampled_from([None, 17]),
+    st.sampled_from([None, 150]),
+    st.integers(1, 1 << 30),
+)
+def test_a_run_of_sends_has_the_bytes_of_each_send(
+    messages: list[tuple[bytes, tuple[int, str | None, str | None]]],
+    partition_id: int,
+    sequence: int | None,
+    token: int | None,
+    block_bytes: int | None,
+    serial: int,
+) -> None:
+    template = SendTemplate("client", "t", 77, token=token)
+    found = writer_of(template, sequence, block_bytes).encode(
+        serial, partition_id, [payload for payload, _ in messages], [header for _, header in messages], sequence
+    )
+    assert b"".join(found) == each_alone(template, serial, partition_id, messages, sequence, block_bytes)
+
+
+@given(
+    partition_ids,
     st.lists(st.integers(1, 300), min_size=1, max_size=5),
     st.integers(1, 300),
-    st.one_of(
-        st.none(),
-        st.integers(0, 300),
-        st.integers(16_000, 17_000),
-        st.integers(0, (1 << 63) - 400),
-    ),
+    sequences,
     st.sampled_from([None, None, 150]),
     st.one_of(st.integers(1, 300), st.integers(65_300, 65_600), st.just(0x7FFFFFFF - 299)),
 )
 def test_a_run_of_plain_sends_has_the_bytes_of_each_send(
     partition_id: int, sizes: list[int], count: int, sequence: int | None, block_bytes: int | None, serial: int
 ) -> None:
-    who = (None, None) if sequence is None else (4711, 3)
+    template = SendTemplate("client", "t", 77)
     payloads = [bytes([number & 0xFF]) * sizes[number % len(sizes)] for number in range(count)]
-    run = [
-        Message(Partition(1, "t", partition_id), payload, 0, None, None, None if sequence is None else sequence + n)
-        for n, payload in enumerate(payloads)
-    ]
-    writer, other = (
-        SendRunWriter(
-            SendTemplate("client", "t", 77),
-            timeout_ms=5000,
-            block_bytes=block_bytes,
-            producer_id=who[0],
-            producer_epoch=who[1],
-        )
-        for _ in range(2)
-    )
-    found = b"".join(writer.encode_plain(serial, partition_id, payloads, sequence))
-    assert found == b"".join(other.encode(serial, run))
+    found = writer_of(template, sequence, block_bytes).encode(serial, partition_id, payloads, None, sequence)
+    plain: list[tuple[bytes, tuple[int, str | None, str | None]]] = [(payload, (0, None, None)) for payload in payloads]
+    assert b"".join(found) == each_alone(template, serial, partition_id, plain, sequence, block_bytes)
 
 
 def answers_of(bodies: list[bytes], serial: int = 5) -> ResponseRun | None:

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 
 from pytubemq.errors import EnvelopeError, FormatError
-from pytubemq.model.limits import MAX_BATCH_ENTRIES, MAX_RESETS, MAX_WIRE_FOREIGN_FIELDS, MAX_WIRE_RESETS
+from pytubemq.model.limits import MAX_RESETS, MAX_WIRE_FOREIGN_FIELDS, MAX_WIRE_RESETS
 from pytubemq.wire.protobuf.schema import I64, STR, Label, message, optional, repeated, specs
 from pytubemq.wire.protocol.messages.extension import (
     OffsetReset,
     PackResult,
     PackSpan,
     ResetOffsetsRequest,
-    SendBatchResponseB2P,
     SendPacksResponseB2P,
 )
 from pytubemq.wire.serialization.counts import Counts, counts_of
@@ -79,7 +78,7 @@ def test_the_values_of_all_parts_count_together() -> None:
 def test_packed_numbers_count_each() -> None:
     @message
     class Numbers:
-        values: tuple[int, ...] = repeated(1, I64, most=10, default=(), packed=True)
+        values: tuple[int, ...] = repeated(1, I64, most=10, default=())
 
     counts = Counts(Numbers)
     counts.check(b"\x0a\x14" + b"\x80\x01" * 10)
@@ -117,8 +116,6 @@ def test_long_answers_are_passed() -> None:
         success=True, err_code=200, err_msg="OK!", results=(PackResult(spans=(span, span)),) * 4_000
     )
     assert decode(SendPacksResponseB2P, encode(packs)) == packs
-    batch = SendBatchResponseB2P(success=True, err_code=200, err_msg="OK!", err_codes=(200,) * MAX_BATCH_ENTRIES)
-    assert decode(SendBatchResponseB2P, encode(batch)) == batch
 
 
 def test_only_the_first_incomplete_part_is_named() -> None:

@@ -1,1 +1,1 @@
-"""Messages between submit and receipt: their checks, their encoding, and the units that a sender carries."""
+"""Messages between submit and receipt: their checks, their encoding, and the record batches they are sent in."""

@@ -18,18 +18,18 @@ from pytubemq.errors import (
 )
 
 if TYPE_CHECKING:
-    from pytubemq.client.producer.messages.send_unit import SendUnit
+    from pytubemq.client.producer.messages.record_batch import RecordBatch
 
 
-def final_error(unit: SendUnit, cause: BaseException | None) -> TubeError:
-    """Return the error that a unit ends with: of the cause's kind, with the number of tries and whether it may be
+def final_error(batch: RecordBatch, cause: BaseException | None) -> TubeError:
+    """Return the error that a batch ends with: of the cause's kind, with the number of tries and whether it may be
     stored."""
-    if isinstance(cause, RefusedError) and unit.tries <= 1:
+    if isinstance(cause, RefusedError) and batch.tries <= 1:
         return cause
-    tries = f"{unit.tries} tries" if unit.tries else "without being sent"
+    tries = f"{batch.tries} tries" if batch.tries else "without being sent"
     text = cause.message if isinstance(cause, TubeError) else "no response came in time"
-    message = f"not delivered to {unit.partition} ({tries}): {text}"
-    if unit.uncertain:
+    message = f"not delivered to {batch.partition} ({tries}): {text}"
+    if batch.uncertain:
         message += "; it was sent and what became of it is unknown: the Broker may have it"
     hint = cause.hint if isinstance(cause, TubeError) else None
     error: TubeError

@@ -1,198 +1,135 @@
-"""Messages that were submitted together, as record batches that are built once.
+"""Messages of one partition that go together, between submit and receipt: what a sender queues, sends and retries.
 
-The invariants: all messages of a send go to one partition, in their order; its future ends when each message has a
-receipt or an error, and not before; once one of its batches has been sent, none moves to another partition.
+The invariants: messages are in the order of their submission and have consecutive sequence numbers; a part of a batch
+has the state of the whole, so that the messages of a batch may have different outcomes.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
-from pytubemq.client.producer.messages.pending_message import PendingMessage
-from pytubemq.client.producer.receipts import AcceptedSpan, Receipts
-from pytubemq.errors import ClosedError, PartialSendError, TubeError
-from pytubemq.wire.batch.record_batch import read_columns
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Sequence
 
-    from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
+    from pytubemq.errors import TubeError
     from pytubemq.model.ids import Partition
-    from pytubemq.model.message import Receipt
+
+Header: TypeAlias = tuple[int, str | None, str | None]
+"""Flag, type and time of a message."""
+PLAIN: Header = (0, None, None)
 
 
-class BatchSend:
-    """The results of messages that were submitted together."""
+class RecordBatch(ABC):
+    """Messages without a result. `order` says which of two batches of a partition came first; a part's is higher by
+    the number of messages before it."""
 
-    __slots__ = (
-        "_failed",
-        "_left",
-        "_spans",
-        "count",
-        "future",
-        "msg_time",
-        "msg_type",
-        "partition",
-        "route",
-        "started",
-    )
+    __slots__ = ("cause", "count", "deadline_s", "order", "partition", "sequence", "size_bytes", "tries", "uncertain")
 
-    def __init__(
-        self,
-        encoded: EncodedBatches,
-        future: asyncio.Future[Receipts],
-        partition: Partition,
-        route: bytes | Partition | None,
-    ) -> None:
-        self.count = count = encoded.messages
-        self.msg_type = encoded.msg_type
-        self.msg_time = encoded.msg_time
-        self.future = future
+    def __init__(self, partition: Partition, deadline_s: float, order: int, count: int, size_bytes: int) -> None:
         self.partition = partition
-        self.route = route
-        self.started = False
-        """True if part of it has been sent."""
-        self._left = count
-        self._spans: list[AcceptedSpan] = []
-        self._failed: dict[int, TubeError] = {}
-
-    def record_accepted(self, span: AcceptedSpan) -> None:
-        """Record messages that were accepted."""
-        self._spans.append(span)
-        self._count_down(span.messages)
-
-    def record_failed(self, at: int, count: int, error: TubeError) -> None:
-        """Record messages that failed."""
-        for position in range(at, at + count):
-            self._failed[position] = error
-        self._count_down(count)
-
-    def record_result(self, at: int, future: asyncio.Future[Receipt]) -> None:
-        """Record the result of a message that was sent on its own."""
-        error = None if future.cancelled() else future.exception()
-        if future.cancelled():
-            self.record_failed(at, 1, ClosedError("the message was dropped"))
-        elif isinstance(error, TubeError):
-            self.record_failed(at, 1, error)
-        else:
-            _, message_id, offset, time_ms, repeated = future.result()
-            self.record_accepted(AcceptedSpan(at, 1, offset, message_id, time_ms, repeated))
-
-    def _count_down(self, count: int) -> None:
-        self._left -= count
-        if self._left or self.future.done():
-            return
-        if not self._failed:
-            self.future.set_result(Receipts(self.partition, self._spans))
-            return
-        first = next(iter(self._failed.values()))
-        if not self._spans and all(error is first for error in self._failed.values()):
-            self.future.set_exception(first)
-            return
-        receipts: list[Receipt | None] = [None] * self.count
-        for span in self._spans:
-            for number in range(span.messages):
-                receipts[span.at + number] = span.receipt(self.partition, number)
-        self.future.set_exception(
-            PartialSendError(
-                f"{len(self._failed):,} of {self.count:,} messages were not delivered to {self.partition}: "
-                f"{first.message}",
-                receipts=receipts,
-                failed=dict(sorted(self._failed.items())),
-            )
-        )
-
-
-class RecordBatch:
-    """One record batch of a send; `at` is the position of its first message in the send."""
-
-    __slots__ = (
-        "at",
-        "batch_send",
-        "cause",
-        "columns",
-        "count",
-        "deadline_s",
-        "order",
-        "sequence",
-        "size_bytes",
-        "tries",
-        "uncertain",
-    )
-
-    def __init__(
-        self, batch_send: BatchSend, at: int, columns: bytes, count: int, size_bytes: int, deadline_s: float, order: int
-    ) -> None:
-        self.batch_send = batch_send
-        self.at = at
-        self.columns = columns
-        self.count = count
-        self.size_bytes = size_bytes
-        """Bytes of the messages, without those that the batch adds."""
         self.deadline_s = deadline_s
         self.order = order
+        self.count = count
+        """Number of messages."""
+        self.size_bytes = size_bytes
+        """Bytes of the messages, without those that the batch adds."""
         self.sequence: int | None = None
-        """The sequence number of its first message; the others are consecutive."""
+        """The sequence number of the first message, set when it is first sent."""
         self.tries = 0
         self.cause: BaseException | None = None
         self.uncertain = False
+        """True if it was sent and its outcome is unknown: the Broker may have it."""
+
+    # --- where it may go ----------------------------------------------------------------------------------------
 
     @property
-    def partition(self) -> Partition:
-        """The partition of its send."""
-        return self.batch_send.partition
-
-    @property
+    @abstractmethod
     def may_move(self) -> bool:
         """True if it may go to any partition."""
-        return self.batch_send.route is None and not self.batch_send.started
 
     @property
-    def unwanted(self) -> bool:
-        """True if nobody waits for its results."""
-        return self.batch_send.future.done()
+    @abstractmethod
+    def may_leave_topic_partition(self) -> bool:
+        """True if it goes elsewhere when the topic loses its partition."""
 
-    def fail(self, error: TubeError) -> int:
-        """Fail all messages with `error`; return how many were waited for."""
-        waited_for = 0 if self.batch_send.future.done() else self.count
-        self.batch_send.record_failed(self.at, self.count, error)
-        return waited_for
+    @property
+    @abstractmethod
+    def key(self) -> bytes | None:
+        """The key by which a partition is chosen; None for any partition."""
 
+    def split_by_key(self) -> Sequence[RecordBatch]:
+        """Return parts in which all messages have the same key."""
+        return (self,)
+
+    def move_to(self, partition: Partition) -> None:
+        """Go to another partition, for which this is a new batch: it was surely not accepted where it was."""
+        self.partition = partition
+        self.sequence = None
+        self.tries, self.uncertain = 0, False
+
+    # --- what is sent -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def columns(self) -> bytes:
+        """Return the encoded record batch."""
+
+    @abstractmethod
+    def payloads_and_headers(self) -> tuple[Sequence[bytes], Sequence[Header] | None]:
+        """Return the messages for requests of their own; without headers if all are `PLAIN`."""
+
+    def mark_sent(self) -> None:  # noqa: B027 - not every batch needs to know
+        """Note that it is being sent."""
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> Self:
+        """Return the messages from number `start` to before `stop`, as a batch with the same state."""
+
+    def merge(self, following: RecordBatch) -> bool:
+        """Take in the messages of the following batch of the partition, if both are alike; return True if done."""
+        return False
+
+    @abstractmethod
     def bytes_between(self, start: int, stop: int) -> int:
         """Return the bytes of the messages from number `start` to before `stop`."""
-        return sum(read_columns(self.columns, check=False).lengths[start:stop])
 
-    def part(self, start: int, stop: int) -> RecordBatch:
-        """Return the messages from number `start` to before `stop`, as a batch with the same state."""
-        columns = read_columns(self.columns, check=False)
-        part = RecordBatch(
-            self.batch_send,
-            self.at + start,
-            columns.part(start, stop),
-            stop - start,
-            sum(columns.lengths[start:stop]),
-            self.deadline_s,
-            self.order + start,
-        )
-        part.sequence = None if self.sequence is None else self.sequence + start
-        part.tries, part.cause, part.uncertain = self.tries, self.cause, self.uncertain
-        return part
+    # --- results ------------------------------------------------------------------------------------------------
 
-    def messages(self, loop: asyncio.AbstractEventLoop, stop: int) -> list[PendingMessage]:
-        """Return the messages before number `stop`, each on its own, for a Broker that is not known to take record
-        batches."""
-        columns = read_columns(self.columns, check=False)
-        part: list[PendingMessage] = []
-        bounds = columns.bounds()[: stop + 1]
-        for number, (start_at, end_at) in enumerate(pairwise(bounds)):
-            payload = self.columns[start_at:end_at]
-            future: asyncio.Future[Receipt] = loop.create_future()
-            future.add_done_callback(partial(self.batch_send.record_result, self.at + number))
-            encoded = (payload, columns.flag, self.batch_send.msg_type, self.batch_send.msg_time)
-            one = PendingMessage(encoded, future, self.partition, self.partition, self.deadline_s, self.order + number)
-            one.sequence = None if self.sequence is None else self.sequence + number
-            one.tries, one.cause, one.uncertain = self.tries, self.cause, self.uncertain
-            part.append(one)
-        return part
+    @property
+    @abstractmethod
+    def is_unwanted(self) -> bool:
+        """True if nobody waits for any of the results."""
+
+    @property
+    @abstractmethod
+    def is_partly_unwanted(self) -> bool:
+        """True if nobody waits for one or more of the results."""
+
+    def split_by_wanted(self) -> Sequence[RecordBatch]:
+        """Return parts of which each is either wanted or unwanted as a whole."""
+        return (self,)
+
+    @abstractmethod
+    def fail(self, error: TubeError) -> int:
+        """Fail all messages with `error`; return how many were waited for."""
+
+    @abstractmethod
+    def deliver(
+        self,
+        start: int,
+        count: int,
+        message_id: int,
+        offset: int | None,
+        time_ms: int | None,
+        *,
+        repeated: bool = False,
+    ) -> None:
+        """Deliver the receipts of `count` messages from number `start` on, which were accepted one after the other.
+
+        Without `offset` the Broker does not report where they are; `message_id` 0 is none.
+        """
+
+    def _copy_state(self, whole: RecordBatch, start: int) -> None:
+        """Take over the state of the batch of which this is the part from number `start` on."""
+        self.sequence = None if whole.sequence is None else whole.sequence + start
+        self.tries, self.cause, self.uncertain = whole.tries, whole.cause, whole.uncertain

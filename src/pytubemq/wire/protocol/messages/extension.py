@@ -1,4 +1,5 @@
 """Messages of the extension methods: ours alone, only sent to a peer that has shown the capability.
+Method 100 and capability 1 << 0 are reserved: an early version sent batches with them.
 
 Names and numbers are the protocol's own (proto2, no package); extension fields are named in `wire.protocol.extensions`.
 """
@@ -8,7 +9,6 @@ from __future__ import annotations
 from pytubemq.model.limits import (
     MAX_FETCH_MESSAGES,
     MAX_RESET_RECORDS,
-    MAX_WIRE_ENTRIES,
     MAX_WIRE_FILTERS,
     MAX_WIRE_GROUPS,
     MAX_WIRE_PACKS,
@@ -20,53 +20,6 @@ from pytubemq.model.limits import (
 from pytubemq.wire.protobuf.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, TransferedMessage
-
-
-@message
-class BatchEntry:
-    """One message of a batch; `data` is the payload as in `SendMessageRequestP2B.data`."""
-
-    partition_id: int = required(1, I32)
-    data: bytes = required(2, BYTES)
-    flag: int = required(3, I32)
-    msg_type: str | None = optional(4, STR, default=None)
-    msg_time: str | None = optional(5, STR, default=None)
-    sequence: int | None = optional(6, I64, default=None)
-
-
-@message
-class SendBatchRequestP2B:
-    """Many messages of one topic, for one Broker; each is accepted or refused by itself.
-
-    `refusals_seen` keeps a producer's order when several batches are under way: how many of its batches on this
-    connection it knows not to have been taken for now (419, 503, or out of time). One that is behind is refused, 419.
-    """
-
-    client_id: str = required(1, STR)
-    topic_name: str = required(2, STR)
-    sent_addr: int = required(3, I32)
-    entries: tuple[BatchEntry, ...] = repeated(4, BatchEntry, most=MAX_WIRE_ENTRIES, default=())
-    producer_id: int | None = optional(5, I64, default=None)
-    producer_epoch: int | None = optional(6, I32, default=None)
-    auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
-    refusals_seen: int | None = optional(8, I64, default=None)
-
-
-@message
-class SendBatchResponseB2P:
-    """Answers by position: entry i got `err_codes[i]`, `message_ids[i]`, `offsets[i]` (id and offset -1 if refused).
-
-    When the whole batch shares one fate the three lists may be empty and `success`, `err_code`, `err_msg` speak for
-    every entry. `err_msg` is about the first refused entry.
-    """
-
-    success: bool = required(1, BOOL)
-    err_code: int = required(2, I32)
-    err_msg: str = required(3, STR)
-    err_codes: tuple[int, ...] = repeated(4, I32, most=MAX_WIRE_ENTRIES, default=(), packed=True)
-    message_ids: tuple[int, ...] = repeated(5, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
-    offsets: tuple[int, ...] = repeated(6, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
-    append_time: int | None = optional(7, I64, default=None)
 
 
 @message
@@ -82,7 +35,8 @@ class PackEntry:
 class SendPacksRequestP2B:
     """Packs of one topic, for one Broker; each message of each pack is accepted or refused by itself.
 
-    `refusals_seen` as in `SendBatchRequestP2B`.
+    `refusals_seen` keeps a producer's order when several batches are in flight: how many of its batches on this
+    connection it knows to have been refused for now (419, 503, or timed out). One that is behind is refused, 419.
     """
 
     client_id: str = required(1, STR)

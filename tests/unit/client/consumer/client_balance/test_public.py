@@ -87,21 +87,12 @@ def test_the_client_loads_neither_servers_nor_the_command_line() -> None:
 
 INSIDE = {
     Producer: {
-        "record_broker_response",
-        "record_broker_failure",
         "check_open",
-        "end_gathering",
         "encode",
         "encode_many",
         "ended",
         "enqueue",
         "enqueue_many",
-        "enqueue_batches",
-        "enqueue_plain",
-        "queue_gathered",
-        "begin_batch_send",
-        "decide_retry",
-        "record_settled",
     },
     Consumer: {
         "add_ready",

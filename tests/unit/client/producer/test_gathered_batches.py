@@ -1,4 +1,4 @@
-"""Plain messages that come one behind the other: they go together, and each ends as one by itself does."""
+"""Messages that come one behind the other: they go together, and each ends as one on its own does."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 
 from pytubemq import Partition, connect
 from pytubemq.client.producer.broker_sender import EAGER_SINGLES
-from pytubemq.client.producer.messages.pending_message import PendingMessage
-from pytubemq.client.producer.messages.plain_batch import PlainBatch
+from pytubemq.client.producer.messages.gathered_batch import GatheredBatch, Route
+from pytubemq.client.producer.messages.record_batch import PLAIN, Header, RecordBatch
 from pytubemq.client.producer.send_queue import SendQueue
 from pytubemq.client.producer.single_sender import MAX_SINGLES_IN_FLIGHT
 from pytubemq.errors import BufferFullError, Code, RefusedError, TubeError
+from pytubemq.model.filters import filter_code
 from pytubemq.model.message import Receipt
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
+from pytubemq.wire.batch.record_batch import read_columns
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from pytubemq import Producer
 
@@ -177,80 +179,156 @@ async def test_they_end_when_the_producer_is_closed_before_they_left() -> None:
     assert producer.stats.buffered_messages == 0
 
 
-def plain_batch_of(loop: asyncio.AbstractEventLoop, first: int, count: int) -> PlainBatch:
-    made = PlainBatch(PLACE, 100.0, first, max_messages=count, room_bytes=0)
-    made.payloads = [b"x" * (number % 5 + 1) for number in range(first, first + count)]
-    made.futures = [loop.create_future() for _ in range(count)]
-    made.size_bytes = sum(map(len, made.payloads))
-    return made
+def batch_of(
+    loop: asyncio.AbstractEventLoop,
+    order: int,
+    count: int,
+    *,
+    partition: Partition = PLACE,
+    route: Route = Route.ANY,
+    header: Header = PLAIN,
+    deadline_s: float = 100.0,
+) -> GatheredBatch:
+    batch = GatheredBatch(partition, route, deadline_s, order, max_messages=count, room_bytes=10_000)
+    for number in range(count):
+        key = b"%d" % number if route is Route.KEY else None
+        batch.add(b"%d-%d" % (order, number), header, key, loop.create_future())
+    batch.complete()
+    return batch
 
 
-def test_the_parts_of_a_plain_batch_are_of_the_same_standing() -> None:
+def contents(batch: RecordBatch) -> list[tuple[bytes, Header]]:
+    payloads, headers = batch.payloads_and_headers()
+    return list(zip(payloads, headers or [PLAIN] * len(payloads), strict=True))
+
+
+def test_the_parts_of_a_batch_have_its_state() -> None:
     loop = asyncio.new_event_loop()
-    whole = plain_batch_of(loop, 10, 9)
+    whole = batch_of(loop, 10, 9, route=Route.KEY, header=(5, "kind", None))
     whole.sequence, whole.tries, whole.uncertain, whole.cause = 50, 2, True, TubeError("lost")
-    singles = whole.messages()
-    first = whole.split(4)
-    for part, at in ((first, 0), (whole, 4)):
-        assert part.size_bytes == sum(map(len, part.payloads))
-        for one, wanted in zip(part.messages(), singles[at:], strict=False):
-            for name in ("payload", "future", "order", "sequence", "tries", "uncertain", "cause", "deadline_s"):
-                assert getattr(one, name) == getattr(wanted, name), name
-    assert (first.count, whole.count) == (4, 5)
+    for start, stop in ((0, 4), (4, 9), (8, 9)):
+        part = whole.part(start, stop)
+        assert contents(part) == contents(whole)[start:stop]
+        assert part.futures == whole.futures[start:stop]
+        assert (part.sequence, part.order, part.count) == (50 + start, 10 + start, stop - start)
+        assert part.size_bytes == sum(map(len, part.payloads)) == whole.bytes_between(start, stop)
+        for name in ("partition", "route", "deadline_s", "tries", "uncertain", "cause"):
+            assert getattr(part, name) == getattr(whole, name), name
+        assert [one.key for one in part.split_by_key()] == [b"%d" % number for number in range(start, stop)]
     loop.close()
 
 
 @given(
     st.lists(
-        st.one_of(
-            st.tuples(st.just("plain"), st.integers(1, 12)),
-            st.tuples(st.just("one"), st.just(1)),
-            st.tuples(st.sampled_from(["singles", "batch", "packs", "first", "expire", "cancel"]), st.integers(1, 9)),
+        st.tuples(st.sampled_from([PLAIN, (0, "kind", None), (1, "kind", "202501020304")]), st.binary(max_size=9)),
+        min_size=1,
+    )
+)
+def test_a_batch_is_encoded_as_its_messages_are(messages: list[tuple[Header, bytes]]) -> None:
+    loop = asyncio.new_event_loop()
+    batch = GatheredBatch(PLACE, Route.ANY, 1.0, 1, max_messages=100, room_bytes=0)
+    for header, payload in messages:
+        batch.add(payload, header, None, loop.create_future())
+    batch.complete()
+    found = read_columns(batch.columns())
+    assert list(found.payloads()) == [payload for _, payload in messages]
+    assert [found.flag_of(number) for number in range(found.count)] == [flag for (flag, _, _), _ in messages]
+    codes = [filter_code(kind) if kind else -1 for (_, kind, _), _ in messages]
+    assert [found.code_of(number) for number in range(found.count)] == codes
+    assert contents(batch) == [(payload, header) for header, payload in messages]
+    loop.close()
+
+
+@pytest.mark.parametrize("headers", [(PLAIN, PLAIN), (PLAIN, (1, None, None)), ((1, None, None), PLAIN)])
+def test_neighbours_that_are_alike_are_merged(headers: tuple[Header, Header]) -> None:
+    loop = asyncio.new_event_loop()
+    first, second = batch_of(loop, 1, 3, header=headers[0]), batch_of(loop, 9, 2, header=headers[1], deadline_s=99.98)
+    first.sequence, second.sequence = 7, 10
+    expected = contents(first) + contents(second)
+    futures = first.futures + second.futures
+    assert first.merge(second)
+    assert (contents(first), first.futures, first.count, first.sequence) == (expected, futures, 5, 7)
+    assert first.size_bytes == sum(len(payload) for payload, _ in expected)
+    assert first.deadline_s == 99.98
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"route": Route.FIXED},
+        {"tries": 1},
+        {"uncertain": True},
+        {"sequence": 11},
+        {"sequence": None},
+        {"deadline_s": 99},
+    ],
+)
+def test_neighbours_that_differ_are_not_merged(change: dict[str, Any]) -> None:
+    loop = asyncio.new_event_loop()
+    first, second = batch_of(loop, 1, 3), batch_of(loop, 9, 2)
+    first.sequence, second.sequence = 7, 10
+    for name, value in change.items():
+        setattr(second, name, value)
+    before = contents(first)
+    assert not first.merge(second)
+    assert contents(first) == before
+    loop.close()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "put", "put", "messages", "request", "expire", "cancel", "back"]),
+            st.integers(1, 12),
         ),
         max_size=25,
     )
 )
 def test_a_queue_counts_what_it_holds_and_keeps_the_order(steps: list[tuple[str, int]]) -> None:
     loop = asyncio.new_event_loop()
-    queue = SendQueue(loop)
-    held: list[tuple[int, asyncio.Future[Receipt]]] = []
-    added = 0
+    queue = SendQueue()
+    held: dict[Partition, list[asyncio.Future[Receipt]]] = {Partition(1, "demo", n): [] for n in range(2)}
+    order = 0
 
-    def left(units: Any) -> None:
-        for unit in units:
-            for one in unit.messages() if isinstance(unit, PlainBatch) else (unit,):
-                order, future = held.pop(0)
-                assert (one.order, one.future) == (order, future)
+    def left(batches: Sequence[RecordBatch]) -> None:
+        """Check that these are the first ones of their partitions."""
+        for batch in batches:
+            assert isinstance(batch, GatheredBatch)
+            assert batch.futures == held[batch.partition][: batch.count]
+            del held[batch.partition][: batch.count]
+
+    def messages() -> int:
+        return sum(map(len, held.values()))
 
     for step, number in steps:
-        if step == "plain":
-            batch = plain_batch_of(loop, added, number)
+        if step == "put":
+            order += 100
+            batch = batch_of(loop, order, number, partition=Partition(1, "demo", number % 2))
             queue.append(batch)
-            held += [(added + at, future) for at, future in enumerate(batch.futures)]
-            added += number
-        elif step == "one":
-            future: asyncio.Future[Receipt] = loop.create_future()
-            queue.append(PendingMessage((b"y", 0, None, None), future, PLACE, None, 100.0, added))
-            held.append((added, future))
-            added += 1
-        elif step == "cancel" and held:
-            held[number % len(held)][1].cancel()
+            held[batch.partition] += batch.futures
+        elif step == "cancel" and messages():
+            futures = [future for some in held.values() for future in some]
+            futures[number % len(futures)].cancel()
         elif step == "expire":
-            gone = queue.take_all(lambda unit: unit.unwanted)
-            assert [one.order for one in gone] == [order for order, future in held if future.done()]
-            held = [(order, future) for order, future in held if not future.done()]
-        elif step == "first" and queue:
-            left([queue.take_one()])
-        elif step in ("singles", "batch", "packs") and queue:
-            if step == "singles":
-                taken, dropped = queue.take_singles(number)
-                assert sum(unit.count for unit in (*taken, *dropped)) == min(number, len(held))
-            elif step == "batch":
-                taken, dropped = queue.take_for_send_batch()  # type: ignore[assignment]
+            gone = queue.take_all(lambda batch: batch.is_unwanted)
+            assert sum(batch.count for batch in gone) == sum(one.done() for some in held.values() for one in some)
+            held = {place: [one for one in some if not one.done()] for place, some in held.items()}
+        elif step in ("messages", "request", "back"):
+            before = messages()
+            taken = queue.take_request() if step == "request" else queue.take_messages(number)
+            assert all(batch.is_unwanted for batch in taken.unwanted)
+            assert not any(batch.is_partly_unwanted for batch in taken.ready)
+            count = sum(batch.count for batch in taken.ready)
+            if step != "request":
+                assert count == min(number, before - sum(batch.count for batch in taken.unwanted))
+            if step == "back":
+                queue.put_back(taken.ready)
+                dropped = [future for batch in taken.unwanted for future in batch.futures]  # type: ignore[attr-defined]
+                held = {place: [one for one in some if one not in dropped] for place, some in held.items()}
             else:
-                taken, dropped = queue.take_for_batches()  # type: ignore[assignment]
-            assert all(unit.unwanted for unit in dropped)
-            left(sorted((*taken, *dropped), key=lambda unit: unit.order))
-        assert queue.messages == len(held) == sum(unit.count for unit in queue)
-        assert queue.size_bytes == sum(unit.size_bytes for unit in queue)
+                everything = sorted((*taken.ready, *taken.unwanted), key=lambda batch: batch.order)
+                left(everything)
+        assert queue.messages == messages() == sum(batch.count for batch in queue)
+        assert queue.size_bytes == sum(batch.size_bytes for batch in queue)
     loop.close()

@@ -1,0 +1,27 @@
+"""What the senders of one producer share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytubemq.client.producer.buffer import Buffer
+    from pytubemq.client.producer.sequence_numbers import ProducerIds
+    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.tasks import Tasks
+
+
+@dataclass(slots=True)
+class SenderContext:
+    """What a producer's senders need of it."""
+
+    topic: str
+    cluster: Cluster
+    tasks: Tasks
+    buffer: Buffer
+    producer_ids: ProducerIds
+    request_timeout_s: float
+    batching: bool
+    client_id: str = ""
+    """Set when the producer is entered."""
