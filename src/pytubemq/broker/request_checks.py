@@ -1,4 +1,4 @@
-"""What every request is checked for before anything is done with it.
+"""Checks of a request against the state of this Broker, before anything is done with it.
 
 The invariant: a check that fails says in one sentence what was wrong with which thing, with the protocol's code; the
 order of the checks is the original's, so that a request with two faults gets the same code from both.
@@ -9,18 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_topic_name
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.filters import filter_code
-from pytubemq.model.limits import (
-    MAX_CLIENT_ID_CHARS,
-    MAX_FILTER_ITEM_CHARS,
-    MAX_FILTER_ITEMS,
-    MAX_GROUP_CHARS,
-    MAX_TOPIC_CHARS,
-)
+from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
 from pytubemq.model.missing_topic import missing_text
-from pytubemq.model.names import is_plain, shown, unplain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,42 +49,12 @@ class ServingState:
             raise Refused(Code.SERVICE_UNAVAILABLE, f"the Master has stopped writing at Broker {self.broker_id}")
 
 
-def text(value: str, what: str, most_chars: int) -> str:
-    """A name from a request, trimmed."""
-    value = value.strip()
-    if not value:
-        raise Refused(Code.BAD_REQUEST, f"the request names no {what}")
-    if len(value) > most_chars:
-        raise Refused(Code.BAD_REQUEST, f"{what} has {len(value)} characters, {most_chars} are allowed")
-    if not is_plain(value):
-        raise Refused(Code.BAD_REQUEST, unplain(value, what))
-    return value
-
-
-def client(value: str) -> str:
-    """`clientId`."""
-    return text(value, "clientId", MAX_CLIENT_ID_CHARS)
-
-
-def group(value: str) -> str:
-    """`groupName`."""
-    return text(value, "groupName", MAX_GROUP_CHARS)
-
-
-def consumer(client_id: str, group_name: str) -> tuple[str, str]:
-    """`clientId` and `groupName` of who registers: they go into strings that `@` and `#` divide."""
-    for value, what in ((client_id, "clientId"), (group_name, "groupName")):
-        if "@" in value or "#" in value:
-            raise Refused(Code.BAD_REQUEST, f"{what} {shown(value)} has @ or # in it, give another one")
-    return client(client_id), group(group_name)
-
-
 def topic(value: str, topics: TopicTable) -> ServedTopic:
     """`topicName`, which must be one served here."""
     found = topics.get(value)
     if found is not None:  # a served name has passed every check
         return found
-    name = text(value, "topicName", MAX_TOPIC_CHARS)
+    name = check_topic_name(value)
     found = topics.get(name)
     if found is None:
         raise Refused(Code.FORBIDDEN, f"{missing_text([name])} at this Broker; create it at the Master")

@@ -33,8 +33,6 @@ from pytubemq.wire.text.configuration import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-HISTORY_TOPIC: Final = "__offset_history__"
-"""The original's own topic; producers are refused there."""
 READABLE_STATUS: Final = 1
 """The last status (soft deleted) with which a topic is read; only status 0 is written."""
 

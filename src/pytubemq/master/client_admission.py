@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.key_counts import KeyCounts
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.limits import MAX_DROPPED_FOR_ONE
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ClientAdmission:
         """Make room for a client that reports `size_bytes`, or refuse it; a registered client is never refused.
 
         Raises:
-            RefusalError: there are too many clients, or they report too much, and none has to make room.
+            Refused: there are too many clients, or they report too much, and none has to make room.
         """
         if key in self._places:
             return
@@ -203,7 +203,7 @@ class ClientAdmission:
         """Return who makes room when all places are taken: a client of the largest origin.
 
         Raises:
-            RefusalError: no origin is clearly larger than the new client's.
+            Refused: no origin is clearly larger than the new client's.
         """
         if len(self._places) < self._max_clients:
             return []
@@ -225,19 +225,19 @@ class ClientAdmission:
         """Return who makes room when `short_bytes` more are reported than are allowed: the largest that are idle.
 
         Raises:
-            RefusalError: they report too little; then nobody goes.
+            Refused: they report too little; then nobody goes.
         """
         found = self._idle.largest(short_bytes, most=MAX_DROPPED_FOR_ONE, but=dropped) if short_bytes > 0 else []
         if found is None:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST,
                 f"the clients of this Master have reported {self.total_bytes} bytes of topics, filters and "
                 f"partitions, and this one {size_bytes} more; {self._max_bytes} are allowed",
             )
         return found
 
-    def _no_place(self) -> RefusalError:
-        return RefusalError(
+    def _no_place(self) -> Refused:
+        return Refused(
             Code.BAD_REQUEST, f"this Master has {len(self._places)} clients, {self._max_clients} are allowed"
         )
 

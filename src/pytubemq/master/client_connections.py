@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master.responses import RefusalError
 from pytubemq.wire.protocol.extensions import Capability
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ class ClientConnections:
         """Check that this connection may carry one more client.
 
         Raises:
-            RefusalError: it carries `most` others.
+            Refused: it carries `most` others.
         """
         carried = self._carried.get(id(connection), ())
         if key not in carried and len(carried) >= most:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST, f"this connection carries {len(carried)} clients of this kind, {most} are allowed"
             )
 

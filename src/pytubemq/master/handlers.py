@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, FormatError, TubeError
 from pytubemq.master.brokers.broker_responses import refused_heartbeat as refused_broker
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
 from pytubemq.master.producers import refused_heartbeat as refused_producer
-from pytubemq.master.responses import RefusalError
 from pytubemq.wire.protocol.messages import master
 from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from pytubemq.master.producers import Producers
     from pytubemq.net.server.call import Call, Handler
 
-Refused = Callable[[int, str], Any]
+RefusedAnswer = Callable[[int, str], Any]
 
 
 def handlers(
     producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers, *, calls: Calls
 ) -> dict[int, Handler]:
     """Return the Master's table of methods; `calls` counts requests."""
-    table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
+    table: dict[int, tuple[Callable[[Call, Any], Any], RefusedAnswer]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
         Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
         Method.PRODUCER_CLOSE_P2M: (producers.close, _plain(master.CloseResponseM2P)),
@@ -63,15 +63,15 @@ def _counted(handler: Handler, method: int, calls: Calls) -> Handler:
     return handle
 
 
-def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused: Refused) -> Handler:
+def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused_answer: RefusedAnswer) -> Handler:
     def handle(call: Call) -> None:
         request = decode(request_type, call.request.body)
         try:
             answer = work(call, request)
-        except RefusalError as refusal:
-            answer = refused(int(refusal.code), refusal.text)
+        except Refused as refused:
+            answer = refused_answer(int(refused.refusal.code), refused.refusal.text)
         except FormatError as error:  # a string of the request that is not in the protocol's form
-            answer = refused(int(Code.BAD_REQUEST), f"{error.message}; {error.hint}")
+            answer = refused_answer(int(Code.BAD_REQUEST), f"{error.message}; {error.hint}")
         if answer is not None:
             call.reply(encode(answer))
 
@@ -92,8 +92,8 @@ def _broker_registration(brokers: Brokers) -> Handler:
         request = decode(master.RegisterRequestB2M, call.request.body)
         try:
             answer = await brokers.register(call, request)
-        except RefusalError as refusal:
-            answer = _broker_register(int(refusal.code), refusal.text)
+        except Refused as refused:
+            answer = _broker_register(int(refused.refusal.code), refused.refusal.text)
         except FormatError as error:
             answer = _broker_register(Code.BAD_REQUEST, f"{error.message}; {error.hint}")
         except TubeError as error:
@@ -122,7 +122,7 @@ def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
 # --- the shapes of refusals -------------------------------------------------------------------------------------
 
 
-def _plain(answer_type: type[Any]) -> Refused:
+def _plain(answer_type: type[Any]) -> RefusedAnswer:
     return lambda code, text: answer_type(success=False, err_code=code, err_msg=text)
 
 

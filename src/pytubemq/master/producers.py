@@ -10,11 +10,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id, check_host_name
 from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.master.client_connections import ClientConnections, Connection, origin_of
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
-from pytubemq.master.responses import RefusalError
+from pytubemq.master.registration_checks import check_other_text, check_produced
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
@@ -90,10 +92,10 @@ class Producers:
 
     def register(self, call: Call, request: RegisterRequestP2M) -> RegisterResponseM2P:
         """Serve method 1: respond with the full list of Brokers, whatever the producer knows."""
-        client_id = responses.check_client_id(request.client_id)
-        host = responses.check_host(request.host_name)
-        topics = responses.check_produced(request.topic_list, client=client_id)
-        responses.check_other_text(call.size_bytes, request.topic_list, client=client_id)
+        client_id = check_client_id(request.client_id, in_lists=True)
+        host = check_host_name(request.host_name)
+        topics = check_produced(request.topic_list, client=client_id)
+        check_other_text(call.size_bytes, request.topic_list, client=client_id)
         self._connections.check_room(client_id, call.connection, most=self._max_per_connection)
         origin = origin_of(call.peer, call.connection)
         self._admission.check(producer_key(client_id), call.size_bytes, origin)
@@ -113,12 +115,12 @@ class Producers:
 
     def heartbeat(self, call: Call, request: HeartRequestP2M) -> None:
         """Serve method 2: respond with the partitions of the topics; held while nothing changed since the last."""
-        client_id = responses.check_client_id(request.client_id)
-        responses.check_host(request.host_name)
-        topics = responses.check_produced(request.topic_list, client=client_id)
+        client_id = check_client_id(request.client_id, in_lists=True)
+        check_host_name(request.host_name)
+        topics = check_produced(request.topic_list, client=client_id)
         producer = self.by_id.get(client_id)
         if producer is None:
-            raise RefusalError(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
+            raise Refused(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
         producer.deadline_s = self._deadline_s()
         self._admission.record_report(producer_key(client_id), call.size_bytes)
         if topics != producer.topics:
@@ -134,7 +136,7 @@ class Producers:
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
         """Serve method 3; an unknown producer is closed all the same."""
-        client_id = responses.check_client_id(request.client_id)
+        client_id = check_client_id(request.client_id, in_lists=True)
         self._release(client_id)
         return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
 

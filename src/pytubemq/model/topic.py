@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.ids import STORE_BASE
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
@@ -11,6 +11,9 @@ from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
 
 if TYPE_CHECKING:
     from pytubemq.model.durability import Durability
+
+HISTORY_TOPIC: Final = "__offset_history__"
+"""The original's own topic: Java Brokers keep records about groups there, and nobody else produces to it."""
 
 
 def is_layout(partitions: int, stores: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.broker.append.submission import ConfirmSubmission
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.scenario.broker.support import connected, item, running

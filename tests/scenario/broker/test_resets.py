@@ -190,7 +190,7 @@ async def test_who_asks_must_say_who_he_is() -> None:
         answer = await peer.connection.request(
             request, ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S
         )
-        assert (answer.err_code, answer.err_msg) == (Code.BAD_REQUEST, "the request names no user")
+        assert (answer.err_code, answer.err_msg) == (Code.BAD_REQUEST, "user is missing")
         for user in ("ann\n2026-01-01 bob", "\x1b[31mann"):  # would forge a line of the history
             forged = await peer.connection.request(
                 replace(request, user=user), ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.brokers.brokers import _broker_id
-from pytubemq.master.responses import RefusalError
 
 
 def test_a_number_is_an_id() -> None:
@@ -15,8 +15,8 @@ def test_a_number_is_an_id() -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "\u00b2", "x", "9" * 11, "1" * 20_000, "1\n\x1b[2J"])
 def test_what_is_none_is_refused_in_a_short_text(text: str) -> None:
-    with pytest.raises(RefusalError) as caught:
+    with pytest.raises(Refused) as caught:
         _broker_id(text)
-    assert caught.value.code == Code.BAD_REQUEST
-    assert len(caught.value.text) < 300
-    assert caught.value.text.isprintable()
+    assert caught.value.refusal.code == Code.BAD_REQUEST
+    assert len(caught.value.refusal.text) < 300
+    assert caught.value.refusal.text.isprintable()

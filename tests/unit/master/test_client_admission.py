@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.client_admission import ClientAdmission
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.limits import MAX_DROPPED_FOR_ONE
 
 
@@ -15,9 +15,9 @@ def test_the_number_is_bounded_and_those_that_are_in_may_come_again() -> None:
     for key in ("a", "b"):
         admission.check(key, 10)
         admission.enter(key, 10)
-    with pytest.raises(RefusalError, match="has 2 clients, 2 are allowed") as refused:
+    with pytest.raises(Refused, match="has 2 clients, 2 are allowed") as refused:
         admission.check("c", 10)
-    assert refused.value.code is Code.BAD_REQUEST
+    assert refused.value.refusal.code is Code.BAD_REQUEST
     admission.check("a", 20)
     admission.leave("b")
     admission.leave("b")
@@ -31,7 +31,7 @@ def test_who_is_in_stays_in_whatever_it_says() -> None:
     admission.record_heartbeat("b")
     admission.record_report("a", 500)
     assert admission.total_bytes == 540
-    with pytest.raises(RefusalError, match="540 bytes"):
+    with pytest.raises(Refused, match="540 bytes"):
         admission.check("c", 1)
     admission.check("a", 900)
     admission.record_report("a", 80)
@@ -46,7 +46,7 @@ def test_what_they_say_is_bounded_and_counts_until_they_leave() -> None:
     admission.record_heartbeat("a")
     admission.record_report("stranger", 1000)
     assert admission.total_bytes == 60
-    with pytest.raises(RefusalError, match="60 bytes of topics, filters and partitions, and this one 41 more"):
+    with pytest.raises(Refused, match="60 bytes of topics, filters and partitions, and this one 41 more"):
         admission.check("b", 41)
     admission.enter("b", 40)
     assert admission.total_bytes == 100
@@ -83,7 +83,7 @@ def test_a_newcomer_takes_the_place_of_one_from_where_most_come() -> None:
     assert len(admission) == 10
     assert admission.made_room == 3
     come(admission, "n3", ("10.0.0.2", 7))
-    with pytest.raises(RefusalError, match="10 are allowed"):
+    with pytest.raises(Refused, match="10 are allowed"):
         come(admission, "n4", ("10.0.0.2", 7))
     assert admission.made_room == 4, "shared alike, nobody makes room"
 
@@ -92,7 +92,7 @@ def test_connections_of_one_host_share_its_places_alike() -> None:
     admission = filled([("127.0.0.1", n % 5) for n in range(50)], most=50)
     come(admission, "honest", ("127.0.0.1", 77))
     come(admission, "honest 2", ("127.0.0.1", 77))
-    with pytest.raises(RefusalError):
+    with pytest.raises(Refused):
         come(admission, "flood", ("127.0.0.1", 4))
 
 
@@ -169,7 +169,7 @@ def test_one_registration_replaces_a_bounded_number_and_none_when_they_do_not_do
     admission = ClientAdmission(max_clients=5_000, max_bytes=10_000)
     for number in range(1_000):
         admission.enter(number, 10, ("10.0.0.9", 1))
-    with pytest.raises(RefusalError, match="this one 6000 more"):
+    with pytest.raises(Refused, match="this one 6000 more"):
         admission.check("new", 6_000, ("10.0.0.2", 1))
     assert (len(admission), admission.made_room) == (1_000, 0), "nobody goes for one that is refused"
     admission.check("new", 10 * MAX_DROPPED_FOR_ONE, ("10.0.0.2", 1))

@@ -27,6 +27,7 @@ from pytubemq.model.limits import (
 from pytubemq.model.names import check_broker_host
 from pytubemq.model.policy import MAX_AGE_S, check_delete_policy
 from pytubemq.model.records import ManageStatus
+from pytubemq.model.topic import HISTORY_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -343,7 +344,7 @@ _WORD = "a letter, then letters, digits or _"
 
 TOPIC = Text(
     MAX_TOPIC_CHARS,
-    re.compile(r"[a-zA-Z]\w{0,63}|__offset_history__", re.ASCII),
+    re.compile(rf"[a-zA-Z]\w{{0,63}}|{HISTORY_TOPIC}", re.ASCII),
     _WORD,
 )
 GROUP = Text(MAX_GROUP_CHARS, re.compile(r"[a-zA-Z][\w-]*", re.ASCII), "a letter, then letters, digits, _ or -")

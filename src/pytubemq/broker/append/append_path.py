@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.append.append_block import AppendBlock
 from pytubemq.broker.append.submission import Barrier
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError, one_line
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_ORDERED_PRODUCERS, MAX_TOPIC_CHARS
 from pytubemq.wire.protocol.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED

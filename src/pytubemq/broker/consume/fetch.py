@@ -16,8 +16,9 @@ from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import NOT_GIVEN, whole
 from pytubemq.broker.members.flow_control import FEW_LEFT_MESSAGES, Meter
-from pytubemq.broker.refusal import Refusal, Refused
 from pytubemq.core.flow import rule_clock
+from pytubemq.core.refusal import Refusal, Refused
+from pytubemq.core.request_fields import check_client_id, check_group_name
 from pytubemq.errors import Code, NotFoundError
 from pytubemq.model.offset import to_offset
 from pytubemq.observe.story import GROUP, MESSAGE
@@ -70,8 +71,8 @@ class FetchHandlers:
         now_s = state.clock.now_s()
         try:
             state.serving.check_read()
-            consumer_id = request_checks.client(request.client_id)
-            group = request_checks.group(request.group_name)
+            consumer_id = check_client_id(request.client_id)
+            group = check_group_name(request.group_name)
             served = request_checks.topic(request.topic_name, state.topics)
             key = HoldKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
@@ -326,8 +327,8 @@ class FetchHandlers:
         state = self._state
         try:
             state.serving.check_started()
-            consumer_id = request_checks.client(request.client_id)
-            group = request_checks.group(request.group_name)
+            consumer_id = check_client_id(request.client_id)
+            group = check_group_name(request.group_name)
             served = request_checks.topic(request.topic_name, state.topics)
             request_checks.open_for_writing(served)
             request_checks.partition(served, request.partition_id)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.consume.batch_unpacking import unpacked
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code, FormatError, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,

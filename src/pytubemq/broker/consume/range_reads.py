@@ -16,7 +16,8 @@ from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import whole
-from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.core.refusal import Refusal, Refused
+from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
 from pytubemq.model.limits import LONG_WORK_SLICE, MAX_POSITIONS_CHARS
 from pytubemq.net.server.long_work import sliced
@@ -78,7 +79,7 @@ class RangeHandlers:
         try:
             state.serving.check_read()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            request_checks.client(request.client_id)
+            check_client_id(request.client_id)
             served = request_checks.topic(request.topic_name, state.topics)
             request_checks.partition(served, request.partition_id)
             request_checks.open_for_reading(served)
@@ -217,7 +218,7 @@ class RangeHandlers:
         try:
             state.serving.check_started()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            request_checks.client(request.client_id)
+            check_client_id(request.client_id)
             wanted = await self._wanted(turn, named)
             positions = await self._positions(turn, request, wanted)
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)

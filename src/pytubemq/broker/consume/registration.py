@@ -14,7 +14,8 @@ from pytubemq.broker import request_checks
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.consumer_registry import RegistryFullError
 from pytubemq.broker.members.cursor import NOT_GIVEN, Cursor, start_offset
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id, check_group_name
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
@@ -30,8 +31,8 @@ from pytubemq.wire.serialization.message_bytes import decode, encode
 from pytubemq.wire.text.strings import FailureInfo, format_failure_info, parse_partition_info
 
 if TYPE_CHECKING:
-    from pytubemq.broker.refusal import Refusal
     from pytubemq.broker.state import BrokerState
+    from pytubemq.core.refusal import Refusal
     from pytubemq.net.server.call import Call
 
 REGISTER: Final = 31
@@ -55,7 +56,10 @@ class RegisterHandlers:
         try:
             state.serving.check_started()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            consumer_id, group = request_checks.consumer(request.client_id, request.group_name)
+            consumer_id, group = (
+                check_client_id(request.client_id, in_lists=True),
+                check_group_name(request.group_name, in_lists=True),
+            )
             served = request_checks.topic(request.topic_name, state.topics)
             codes = request_checks.filter_codes(request.filter_cond_str)
             key = HoldKey(group, served.config.name, request.partition_id)
@@ -165,8 +169,8 @@ class RegisterHandlers:
         try:
             state.serving.check_started()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            consumer_id = request_checks.client(request.client_id)
-            group = request_checks.group(request.group_name)
+            consumer_id = check_client_id(request.client_id)
+            group = check_group_name(request.group_name)
             if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:
                 raise Refused(
                     Code.BAD_REQUEST,

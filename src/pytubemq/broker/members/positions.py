@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker.append.submission import Confirmation, ConfirmSubmission
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.spare_positions import SparePositions
-from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_DEFERRED_REGISTRATIONS, MAX_POSITIONS
 from pytubemq.storage.format.record import FORGOTTEN

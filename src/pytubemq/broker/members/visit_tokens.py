@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import Cursor, whole
 from pytubemq.broker.members.reset_history import Reset
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.core.reset_target import ResetTo
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
 from pytubemq.model.missing_topic import missing_text

@@ -14,7 +14,8 @@ from pytubemq.broker import request_checks
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.offsets.offset_admin import OffsetAdmin
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id, check_field, check_group_name
 from pytubemq.core.reset_target import ResetTarget, ResetTo
 from pytubemq.errors import Code, RefusedError, TubeError
 from pytubemq.model.limits import (
@@ -148,7 +149,7 @@ class ResetHandlers:
         """Refuse clients that may not register a consumer either."""
         self._state.serving.check_started()
         self._state.visit_tokens.check_consumer(request.auth_info, now_s=self._state.clock.now_s())
-        request_checks.client(request.client_id)
+        check_client_id(request.client_id)
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -157,8 +158,8 @@ class ResetHandlers:
     ) -> list[bytes]:
         """Make the moves; return the response in parts."""
         self._check_admitted(request)
-        group = request_checks.group(request.group_name)
-        user = request_checks.text(request.user, "user", MAX_USER_CHARS)
+        group = check_group_name(request.group_name)
+        user = check_field(request.user, "user", MAX_USER_CHARS)
         if len(resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets in one request, {MAX_RESETS} are allowed")
         parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]

@@ -15,7 +15,7 @@ from pytubemq.broker import tracing
 from pytubemq.broker.append.submission import PACK_OVERHEAD_BYTES
 from pytubemq.broker.produce.bulk_send import BulkCall, BulkSend
 from pytubemq.broker.produce.send_checks import attributes_fault, mark, partition_fault, size_fault
-from pytubemq.broker.refusal import Refusal, Refused
+from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACKS

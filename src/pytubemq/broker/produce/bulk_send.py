@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from pytubemq.broker.append.send_order import SendOrder
 
 if TYPE_CHECKING:
-    from pytubemq.broker.refusal import Refusal
     from pytubemq.broker.state import BrokerState
+    from pytubemq.core.refusal import Refusal
     from pytubemq.net.server.call import Call
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from pytubemq.broker import tracing
 from pytubemq.broker.append.submission import ENTRY_OVERHEAD_BYTES
 from pytubemq.broker.produce.send_checks import mark, partition_fault
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.observe.story import MESSAGE
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pytubemq.broker.append.send_order import SendOrder
     from pytubemq.broker.append.submission import Result
     from pytubemq.broker.produce.send_checks import SendChecks
-    from pytubemq.broker.refusal import Refusal
     from pytubemq.broker.state import BrokerState
+    from pytubemq.core.refusal import Refusal
     from pytubemq.core.sequences import ProducerMark
     from pytubemq.net.server.call import Call
     from pytubemq.storage.journal.staging import Appended, Staging

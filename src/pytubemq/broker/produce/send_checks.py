@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.broker import request_checks
-from pytubemq.broker.refusal import Refusal, Refused
-from pytubemq.broker.topics import HISTORY_TOPIC, ServedTopic
+from pytubemq.core.refusal import Refusal, Refused
+from pytubemq.core.request_fields import check_client_id
 from pytubemq.core.sequences import MAX_SEQUENCE, ProducerMark
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.durability import Durability
+from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 from pytubemq.wire.serialization.message_bytes import decode
 
 if TYPE_CHECKING:
     from pytubemq.broker.produce.bulk_send import BulkCall
     from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.topics import ServedTopic
     from pytubemq.net.server.call import Call
     from pytubemq.wire.protocol.messages.broker import SendMessageRequestP2B
     from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B
@@ -95,7 +97,7 @@ class SendChecks:
         return served
 
     def _checked(self, client_id: str, topic_name: str) -> Source:
-        request_checks.client(client_id)
+        check_client_id(client_id)
         if topic_name.strip() == HISTORY_TOPIC:
             raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")
         served = request_checks.topic(topic_name, self._state.topics)

@@ -12,7 +12,7 @@ from pytubemq.broker import tracing
 from pytubemq.broker.append.submission import PARTITION_OVERHEAD_BYTES, RUN_ENTRY_OVERHEAD_BYTES
 from pytubemq.broker.produce.send import NO_CHECK_SUM, key_code
 from pytubemq.broker.produce.send_checks import mark, partition_fault
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
 from pytubemq.core.sequences import NOWHERE
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pytubemq.broker.append.send_order import SendOrder
     from pytubemq.broker.append.submission import Result
     from pytubemq.broker.produce.send_checks import SendChecks
-    from pytubemq.broker.refusal import Refusal
     from pytubemq.broker.state import BrokerState
+    from pytubemq.core.refusal import Refusal
     from pytubemq.core.sequences import ProducerMark
     from pytubemq.net.server.call_run import CallRun
     from pytubemq.storage.journal.staging import AppendedRun, Staging

@@ -17,8 +17,8 @@ from pytubemq.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.broker.refusal import Refusal
     from pytubemq.broker.state import BrokerState
+    from pytubemq.core.refusal import Refusal
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.brokers.absent_brokers import AUTO_REGISTER_USER, is_auto_registered
 from pytubemq.master.brokers.claims import Claim, check_source, is_heard
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class BrokerAdmission:
         `source` is the machine that it speaks from; None for the connection over which it is registered already.
 
         Raises:
-            RefusalError: 400, it may not register.
+            Refused: 400, it may not register.
         """
         broker_id = who.broker_id
         async with self._catalogue.lock:
@@ -74,7 +74,7 @@ class BrokerAdmission:
             elif contested and run is not None and source is not None:
                 check_source(run, source)
             if record.manage_status is ManageStatus.DRAFT:
-                raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is a draft, set it online first")
+                raise Refused(Code.BAD_REQUEST, f"broker {broker_id} is a draft, set it online first")
             self._claim(record, topics)
         return record, contested
 
@@ -85,15 +85,15 @@ class BrokerAdmission:
     async def _enter(self, who: BrokerIdentity) -> BrokerRecord:
         broker_id, known = who.broker_id, len(self._catalogue.brokers)
         if not self._settings.auto_register_brokers:
-            raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
+            raise Refused(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
         if broker_id in self.retired:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST,
                 f"broker {broker_id} was deleted at this Master; stop it, or add it again before it registers",
             )
         makes_room = self._absent_brokers.unused()[:1] if known >= self._settings.max_brokers else []
         if known - len(makes_room) >= self._settings.max_brokers:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST,
                 f"broker {broker_id} is not known, and this Master has {known} Brokers; "
                 f"{self._settings.max_brokers} are allowed",
@@ -109,7 +109,7 @@ class BrokerAdmission:
     async def _move(self, record: BrokerRecord, who: BrokerIdentity, topics: Collection[str]) -> BrokerRecord:
         """Admit a Broker that comes from another address than its record has, or refuse it."""
         if not self._may_move(record, who, topics):
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST,
                 f"broker {record.broker_id} is known at {record.address} (TLS port {record.tls_port}), "
                 f"not at {who.address} ({who.tls_port}); give this one another id, or change the record",

@@ -12,6 +12,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.core.refusal import Refused
 from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import Code
 from pytubemq.master import responses
@@ -38,7 +39,6 @@ from pytubemq.master.brokers.registration_turns import RegistrationTurns
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.ids import Partition
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
@@ -274,7 +274,7 @@ class Brokers:
         with self._builds.build(broker_id) as build:
             await build.run()
             if call.connection.closed:  # nobody would speak for it
-                raise RefusalError(Code.SERVICE_UNAVAILABLE, f"the connection of broker {broker_id} was lost")
+                raise Refused(Code.SERVICE_UNAVAILABLE, f"the connection of broker {broker_id} was lost")
             run = await self._enter(call, said, build)
         if len(said.report) > REPORT_SLICE:  # building the response may take as long as all of the above
             await asyncio.sleep(0)
@@ -419,9 +419,7 @@ class Brokers:
         """Return the Broker that is registered over this connection; no other connection speaks for it."""
         run = self.runs.get(broker_id)
         if run is None or not self._connections.carries(broker_id, call.connection):
-            raise RefusalError(
-                Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first"
-            )
+            raise Refused(Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first")
         return run
 
     def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
@@ -534,7 +532,7 @@ def _by_name(topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
 def _broker_id(text: str) -> int:
     text = text.strip()
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_ID_DIGITS:
-        raise RefusalError(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
+        raise Refused(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
     return int(text)
 
 

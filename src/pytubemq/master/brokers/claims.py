@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, FormatError
-from pytubemq.master.responses import RefusalError, check_client_id
 from pytubemq.model.ids import Address, BrokerInfo
 from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S, MAX_VERSION_CHARS
 from pytubemq.model.names import check_broker_host, check_port
@@ -46,16 +47,16 @@ class BrokerIdentity:
         """Read a Broker's client id.
 
         Raises:
-            RefusalError: 400, it is not a Broker's client id, or some client could not connect to its address.
+            Refused: 400, it is not a Broker's client id, or some client could not connect to its address.
         """
-        text = check_client_id(client_id)
+        text = check_client_id(client_id, in_lists=True)
         head, _, rest = text.partition(":")
         host, bracket, rest = rest[1:].partition("]:") if rest.startswith("[") else rest.partition(":")
         port, _, version = rest.partition(":")
         if not (bracket and _is_number(head) and _is_number(port)):
-            raise RefusalError(Code.BAD_REQUEST, f"clientId {text[:200]!r} of a Broker must be {_FORM}")
+            raise Refused(Code.BAD_REQUEST, f"clientId {text[:200]!r} of a Broker must be {_FORM}")
         if len(version) > MAX_VERSION_CHARS:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST,
                 f"the version of broker {head} has {len(version)} characters, {MAX_VERSION_CHARS} are allowed",
             )
@@ -64,7 +65,7 @@ class BrokerIdentity:
             _check_no_dot_at_end(check_broker_host(host))
             check_port(tls_port, what="TLS port")
         except FormatError as error:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST, f"clientId {text[:200]!r} of a Broker: {error.message}; {error.hint}"
             ) from error
         return cls(info, tls_port, version)
@@ -123,10 +124,10 @@ def check_source(run: BrokerRun, source: str) -> None:
     that the address names.
 
     Raises:
-        RefusalError: 400, the Broker is alive elsewhere.
+        Refused: 400, the Broker is alive elsewhere.
     """
     if source not in (run.source, run.address.host):
-        raise RefusalError(
+        raise Refused(
             Code.BAD_REQUEST,
             f"broker {run.broker_id} is registered from {run.source} and alive, and this comes from {source}; "
             "give this one another id, or stop the other",

@@ -49,7 +49,7 @@ class Registration:
 
         Raises:
             FormatError: a text is not in its form, or more partitions are reported than the records explain.
-            RefusalError: 400, there are more topics without a record than a Master keeps.
+            Refused: 400, there are more topics without a record than a Master keeps.
         """
         broker_id = who.broker_id
         report = await read_report(request.broker_default_conf_info, request.broker_topic_set_conf_info)

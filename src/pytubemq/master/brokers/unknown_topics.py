@@ -10,16 +10,17 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import BadRequestError, Code, MessageError
 from pytubemq.master.brokers.broker_run import HeldTopic
 from pytubemq.master.brokers.configuration import DEFAULTS, PROPS
-from pytubemq.master.responses import SYSTEM_TOPIC, RefusalError
 from pytubemq.master.slices import slices
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.limits import MAX_UNKNOWN_TOPICS
 from pytubemq.model.names import check_topic
 from pytubemq.model.policy import KEEP
 from pytubemq.model.records import TopicProps, TopicStatus
+from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.text.configuration import (
     check_layout,
     parse_broker_default_conf,
@@ -51,7 +52,7 @@ async def unknown_topics(
     They are read in slices between which the loop runs.
 
     Raises:
-        RefusalError: 400, Brokers hold more of them than the Master keeps.
+        Refused: 400, Brokers hold more of them than the Master keeps.
         FormatError: a string is not in the form of the protocol.
     """
     texts: list[str] = []
@@ -66,7 +67,7 @@ async def unknown_topics(
     problem, unreadable = "", 0
     async for some_texts in slices(texts):
         for conf in map(parse_broker_topic_conf, some_texts):
-            if conf.topic == SYSTEM_TOPIC:
+            if conf.topic == HISTORY_TOPIC:
                 continue
             try:
                 check_topic(conf.topic)
@@ -88,12 +89,12 @@ async def unknown_topics(
 
 
 def _check_room(broker_id: int, count: int, runs: Mapping[int, BrokerRun]) -> None:
-    """Refuse more topics that no record has than a Master keeps. Raises RefusalError."""
+    """Refuse more topics that no record has than a Master keeps. Raises Refused."""
     if not count:
         return
     others = sum(len(run.unknown) for run in runs.values() if run.broker_id != broker_id)
     if others + count > MAX_UNKNOWN_TOPICS:
-        raise RefusalError(
+        raise Refused(
             Code.BAD_REQUEST,
             f"broker {broker_id} reports {count} topics that no record has, other Brokers {others}, and "
             f"{MAX_UNKNOWN_TOPICS} are allowed; take these over or discard them first",
@@ -105,7 +106,7 @@ async def _stored_topics(texts: Iterable[str], is_known: Callable[[str], bool]) 
     found = {}
     async for some in slices(texts):
         for conf in map(parse_broker_topic_conf, some):
-            if is_known(conf.topic) or conf.topic == SYSTEM_TOPIC:
+            if is_known(conf.topic) or conf.topic == HISTORY_TOPIC:
                 continue
             check_layout(conf.topic, conf.partitions or 1, conf.stores or 1)
             props = replace(_props(conf, DEFAULTS, None, KEEP), num_partitions=conf.partitions or 1)

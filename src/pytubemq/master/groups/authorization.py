@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master.responses import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,19 +31,19 @@ class Authorization:
         """Check that `group` may consume `topics`, with the filter items in `conditions`.
 
         Raises:
-            RefusalError: no topic, or a filter of another topic (400); the group may not consume a topic (450); it
+            Refused: no topic, or a filter of another topic (400); the group may not consume a topic (450); it
                 must filter and does not, or requests items that it may not have (455).
         """
         if not topics:
-            raise RefusalError(Code.BAD_REQUEST, f"group {group} names no topic")
+            raise Refused(Code.BAD_REQUEST, f"group {group} names no topic")
         if unsubscribed := conditions.keys() - topics:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST, f"group {group} filters topics it does not subscribe to: {_names(unsubscribed)}"
             )
         controlled = sorted(topic for topic in topics if self._controlled(topic))
         closed = [topic for topic in controlled if not self._open(group, topic)]
         if closed:
-            raise RefusalError(
+            raise Refused(
                 Code.CONSUME_GROUP_FORBIDDEN,
                 f"group {group} is not allowed to consume {_names(closed)}; an administrator can allow it",
             )
@@ -63,17 +63,17 @@ class Authorization:
         if not record.filter_enable:
             return
         if not record.filter_conds:
-            raise RefusalError(
+            raise Refused(
                 Code.CONSUME_CONTENT_FORBIDDEN,
                 f"group {group} may consume {topic} only by filter items, and none is allowed to it",
             )
         if not items:
-            raise RefusalError(
+            raise Refused(
                 Code.CONSUME_CONTENT_FORBIDDEN,
                 f"group {group} may consume {topic} only by filter items: name some of those it is allowed",
             )
         if foreign := items - record.filter_conds:
-            raise RefusalError(
+            raise Refused(
                 Code.CONSUME_CONTENT_FORBIDDEN,
                 f"group {group} is not allowed the filter items {_names(foreign)} of {topic}",
             )

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Reported
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id, check_group_name, check_host_name
 from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.master.client_connections import origin_of
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
 from pytubemq.master.held_heartbeats import allowed_wait_s
-from pytubemq.master.responses import UNCHANGED, RefusalError
+from pytubemq.master.registration_checks import check_other_text
+from pytubemq.master.responses import UNCHANGED
 from pytubemq.model.ids import UNDEFINED, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S, META_FORCE_UPDATE_S
 from pytubemq.wire.protocol.messages.master import (
@@ -69,13 +72,11 @@ class ClientBalance:
 
     def register(self, call: Call, request: RegisterRequestC2MV2) -> RegisterResponseM2CV2:
         """Serve method 20. The checks and their order are the original's."""
-        client_id = responses.check_client_id(request.client_id)
-        host = responses.check_host(request.host_name)
-        name = responses.check_group_name(request.group_name)
+        client_id = check_client_id(request.client_id, in_lists=True)
+        host = check_host_name(request.host_name)
+        name = check_group_name(request.group_name, in_lists=True)
         parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
-        responses.check_other_text(
-            call.size_bytes, request.topic_list, request.topic_condition, parts, client=client_id
-        )
+        check_other_text(call.size_bytes, request.topic_list, request.topic_condition, parts, client=client_id)
         topics, conditions = check_subscription(
             self._groups.brokers, client_id, request.topic_list, request.topic_condition
         )
@@ -96,7 +97,7 @@ class ClientBalance:
             origin=origin,
         )
         if mismatch is not None:
-            raise RefusalError(mismatch.code, mismatch.text)
+            raise Refused(mismatch.code, mismatch.text)
         group = self._groups.groups[name]
         self._groups.record_use(group, client_id, call.connection)
         group.sent_rules[client_id] = self._flow.ids(name)
@@ -144,13 +145,13 @@ class ClientBalance:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _known(self, client_id: str, group_name: str) -> tuple[str, Group]:
-        client_id = responses.check_client_id(client_id)
-        name = responses.check_group_name(group_name)
+        client_id = check_client_id(client_id, in_lists=True)
+        name = check_group_name(group_name, in_lists=True)
         group = self._groups.find(name, client_id)
         if group is None:
-            raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+            raise Refused(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
         if group.kind is not GroupKind.CLIENT_BALANCE:
-            raise RefusalError(
+            raise Refused(
                 Code.CLIENT_INCONSISTENT_CONSUMETYPE,
                 f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 5, not 21 or 22",
             )
@@ -218,7 +219,7 @@ def _meta(group: Group) -> PartitionMetadata:
 
 def _check_node(client_id: str, source_count: int, node_id: int) -> None:
     if source_count > 0 and not 0 <= node_id < source_count:
-        raise RefusalError(
+        raise Refused(
             Code.BAD_REQUEST,
             f"{client_id} says it is node {node_id} of {source_count}; nodes count from 0 to {source_count - 1}",
         )

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Event, Reported
+from pytubemq.core.refusal import Refused
+from pytubemq.core.request_fields import check_client_id, check_group_name, check_host_name
 from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.master.client_connections import origin_of
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
 from pytubemq.master.held_heartbeats import allowed_wait_s
-from pytubemq.master.responses import RefusalError
+from pytubemq.master.registration_checks import check_other_text
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.protocol.messages.master import (
@@ -74,10 +76,10 @@ class Consumers:
 
     def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
         """Serve method 4. The checks and their order are the original's."""
-        client_id = responses.check_client_id(request.client_id)
-        host = responses.check_host(request.host_name)
-        name = responses.check_group_name(request.group_name)
-        responses.check_other_text(
+        client_id = check_client_id(request.client_id, in_lists=True)
+        host = check_host_name(request.host_name)
+        name = check_group_name(request.group_name, in_lists=True)
+        check_other_text(
             call.size_bytes,
             request.topic_list,
             request.topic_condition,
@@ -107,7 +109,7 @@ class Consumers:
             origin=origin,
         )
         if mismatch is not None:
-            raise RefusalError(mismatch.code, mismatch.text)
+            raise Refused(mismatch.code, mismatch.text)
         group = self._groups.groups[name]
         self._groups.record_use(group, client_id, call.connection)
         group.sent_rules[client_id] = self._flow.ids(name)
@@ -122,13 +124,13 @@ class Consumers:
 
     def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
         """Serve method 5: record the last event's result and the held partitions; respond with the next event."""
-        client_id = responses.check_client_id(request.client_id)
-        name = responses.check_group_name(request.group_name)
+        client_id = check_client_id(request.client_id, in_lists=True)
+        name = check_group_name(request.group_name, in_lists=True)
         group = self._groups.find(name, client_id)
         if group is None:
-            raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+            raise Refused(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
         if group.kind is GroupKind.CLIENT_BALANCE:
-            raise RefusalError(
+            raise Refused(
                 Code.CLIENT_INCONSISTENT_CONSUMETYPE,
                 f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
             )
@@ -151,8 +153,8 @@ class Consumers:
 
     def close(self, call: Call, request: CloseRequestC2M) -> CloseResponseM2C:
         """Serve method 6; an unknown consumer is closed all the same."""
-        client_id = responses.check_client_id(request.client_id)
-        self._groups.leave(responses.check_group_name(request.group_name), client_id)
+        client_id = check_client_id(request.client_id, in_lists=True)
+        self._groups.leave(check_group_name(request.group_name, in_lists=True), client_id)
         return CloseResponseM2C(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
 
     def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
@@ -203,10 +205,10 @@ class Consumers:
     def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
         session_key = (request.session_key or "").strip()
         if not session_key:
-            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
+            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
         total_count = -1 if request.total_count is None else request.total_count
         if total_count <= 0:
-            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and counts {total_count} consumers")
+            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound and counts {total_count} consumers")
         select_big = request.select_big is not False
         return Terms(
             terms.topics,
@@ -225,9 +227,7 @@ def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[P
     claims = parse_required_partition(request.required_partition or "")
     for partition in claims:
         if partition.topic not in terms.topics:
-            raise RefusalError(
-                Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
-            )
+            raise Refused(Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to")
     return claims
 
 

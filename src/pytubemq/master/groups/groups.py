@@ -31,6 +31,7 @@ from pytubemq.core.balance.facts import (
 )
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.core.refusal import Refused
 from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.client_admission import NOWHERE
@@ -40,7 +41,6 @@ from pytubemq.master.groups.group import Group, MemberInfo, Pulse
 from pytubemq.master.groups.readiness import members_for_rate
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
 from pytubemq.observe.story import GROUP
 
@@ -140,7 +140,7 @@ class Groups:
         return None
 
     def check_room(self, name: str, member: str, connection: Connection, size_bytes: int, origin: Origin) -> None:
-        """Check that a consumer with a registration of this size may join. Raises RefusalError."""
+        """Check that a consumer with a registration of this size may join. Raises Refused."""
         self._connections.check_room((name, member), connection, most=self._max_per_connection)
         self._admission.check(consumer_key(name, member), size_bytes, origin)
 
@@ -173,10 +173,10 @@ class Groups:
         self._allocate(group)
 
     def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
-        """Check that this number of consumers may read so many Brokers. Raises RefusalError."""
+        """Check that this number of consumers may read so many Brokers. Raises Refused."""
         needs = members_for_rate(self.brokers.consumable(topics)[0], self._catalogue.groups.get(name))
         if count < needs:
-            raise RefusalError(
+            raise Refused(
                 Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"
             )
 

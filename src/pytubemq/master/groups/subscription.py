@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master import responses
-from pytubemq.master.responses import RefusalError
+from pytubemq.master.registration_checks import check_topics
 from pytubemq.model.limits import MAX_STRAY_PARTITIONS, MAX_TOPIC_CHARS
 from pytubemq.model.missing_topic import missing_text
 from pytubemq.wire.text.strings import parse_topic_condition
@@ -30,21 +30,19 @@ def check_subscription(
     """Return the topics, and the filter items of those that are filtered.
 
     Raises:
-        RefusalError: no topic (400), one that is on no Broker (431), or a filter of another topic (400).
+        Refused: no topic (400), one that is on no Broker (431), or a filter of another topic (400).
         FormatError: a condition is malformed.
     """
-    topics = responses.check_topics(topic_list, client=client_id)
+    topics = check_topics(topic_list, client=client_id)
     if not topics:
-        raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
+        raise Refused(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
     missing = [topic for topic in topics if not brokers.deployed(topic)]
     if missing:
-        raise RefusalError(Code.TOPIC_NOT_DEPLOYED, missing_text(missing))
+        raise Refused(Code.TOPIC_NOT_DEPLOYED, missing_text(missing))
     said = [parse_topic_condition(text) for text in topic_condition]
     unsubscribed = sorted({condition.topic for condition in said} - set(topics))
     if unsubscribed:
-        raise RefusalError(
-            Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(unsubscribed)}"
-        )
+        raise Refused(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(unsubscribed)}")
     return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}
 
 
@@ -52,13 +50,13 @@ def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], co
     """Refuse more partitions of some topics than there are, and `MAX_STRAY_PARTITIONS`, before they are read.
 
     Raises:
-        RefusalError: 400, there are more.
+        Refused: 400, there are more.
     """
     if count <= MAX_STRAY_PARTITIONS:
         return
     there = sum(place.partitions * place.stores for topic in topics for place in brokers.deployed(topic))
     if count > there + MAX_STRAY_PARTITIONS:
-        raise RefusalError(
+        raise Refused(
             Code.BAD_REQUEST,
             f"{client_id} names {count} partitions, its topics have {there}: name each that it has once",
         )

@@ -23,9 +23,9 @@ from pytubemq.master.registry.outcome import (
     Outcome,
 )
 from pytubemq.master.registry.topics import SYSTEM_USER, new_topic
-from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicProps
+from pytubemq.model.topic import HISTORY_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -94,11 +94,11 @@ class BrokerRegistry:
                 self._check_alone(record, [*others, *made.values()])
                 made[record.broker_id] = record
                 puts.append(record)
-                if (SYSTEM_TOPIC, record.broker_id) not in self._catalogue.deploys:
+                if (HISTORY_TOPIC, record.broker_id) not in self._catalogue.deploys:
                     puts.append(self._history(record, by))
                 found.append(Outcome(_key(record)))
-            if made and SYSTEM_TOPIC not in self._catalogue.topics:
-                puts.append(new_topic(SYSTEM_TOPIC, self._catalogue, Audit(SYSTEM_USER, specs[0][1].ms)))
+            if made and HISTORY_TOPIC not in self._catalogue.topics:
+                puts.append(new_topic(HISTORY_TOPIC, self._catalogue, Audit(SYSTEM_USER, specs[0][1].ms)))
             await self._catalogue.apply(puts)
         return found
 
@@ -204,7 +204,7 @@ class BrokerRegistry:
 
     def _history(self, record: BrokerRecord, by: Audit) -> DeployRecord:
         props = TopicProps(num_topic_stores=1, num_partitions=HISTORY_PARTITIONS).over(record.props)
-        return DeployRecord(SYSTEM_TOPIC, record.broker_id, props=props, stamp=Audit(SYSTEM_USER, by.ms).made())
+        return DeployRecord(HISTORY_TOPIC, record.broker_id, props=props, stamp=Audit(SYSTEM_USER, by.ms).made())
 
     async def _change(
         self,

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
 from pytubemq.master.brokers.claims import is_heard
 from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
-from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_topic
 from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
-from pytubemq.model.topic import is_layout
+from pytubemq.model.topic import HISTORY_TOPIC, is_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -232,7 +231,7 @@ class TopicLife:
             BadRequestError: it is the system's own, is deleted, or would have fewer partitions on a Broker.
             UnavailableError: some Broker did not report the change in time (it is made all the same).
         """
-        if name == SYSTEM_TOPIC:
+        if name == HISTORY_TOPIC:
             raise BadRequestError(f"{name} is the system's own topic", hint="leave it as it is", code=Code.BAD_REQUEST)
         async with self._catalogue.lock:
             if (record := self._catalogue.topics.get(name)) is None:
@@ -393,7 +392,7 @@ class TopicLife:
             NotFoundError: there is no such topic.
             BadRequestError: it is the system's own.
         """
-        if name == SYSTEM_TOPIC:
+        if name == HISTORY_TOPIC:
             raise BadRequestError(f"{name} is the system's own topic", hint="leave it in place", code=Code.BAD_REQUEST)
         async with self._catalogue.lock:
             if name not in self._catalogue.topics:

@@ -21,10 +21,10 @@ from pytubemq.master.registry.outcome import (
     UNCHANGED,
     Outcome,
 )
-from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord, TopicStatus
+from pytubemq.model.topic import HISTORY_TOPIC
 
 if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue
@@ -183,8 +183,8 @@ class TopicRegistry:
         ):
             if after < before:
                 return Outcome(spec.key, BAD_VALUE, f"{spec} has {name} {before}: it can only grow, not become {after}")
-            if after != before and record.topic == SYSTEM_TOPIC:
-                return Outcome(spec.key, BAD_VALUE, f"{name} of the system's own topic {SYSTEM_TOPIC} stays {before}")
+            if after != before and record.topic == HISTORY_TOPIC:
+                return Outcome(spec.key, BAD_VALUE, f"{name} of the system's own topic {HISTORY_TOPIC} stays {before}")
         if wanted == now:
             return Outcome(spec.key, UNCHANGED, f"{spec} is as asked for already")
         return _too_many(spec, wanted) or replace(record, props=spec.props.over(record.props))

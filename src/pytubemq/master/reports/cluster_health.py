@@ -11,8 +11,8 @@ from pytubemq._version import __version__
 from pytubemq.master.brokers.absent_brokers import is_unused
 from pytubemq.master.reports.layout import OUT_OF_USE
 from pytubemq.master.reports.reports import state_of
-from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.master.views import Health, Reason
+from pytubemq.model.topic import HISTORY_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,7 +130,7 @@ class ClusterHealth:
     def _held_back(self, broker: BrokerView) -> Iterable[Reason]:
         """Yield a reason for a Broker that an operator set offline or draft, if it holds topics that clients use."""
         places = self._layout.catalogue.deployed_on(broker.id)
-        topics = [place.topic for place in places if place.topic != SYSTEM_TOPIC and not place.topic_status.removed]
+        topics = [place.topic for place in places if place.topic != HISTORY_TOPIC and not place.topic_status.removed]
         if topics:
             shown = ", ".join(topics[:_MOST_SHOWN])
             more = f" and {len(topics) - _MOST_SHOWN} more" if len(topics) > _MOST_SHOWN else ""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.master.responses import SYSTEM_TOPIC
 from pytubemq.model.ids import Partition
 from pytubemq.model.records import ManageStatus
+from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.protocol.messages.extension import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Layout:
 
     def topics(self) -> list[TopicRecord]:
         """Return all topics of the cluster's users, by name."""
-        return [topic for name, topic in sorted(self.catalogue.topics.items()) if name != SYSTEM_TOPIC]
+        return [topic for name, topic in sorted(self.catalogue.topics.items()) if name != HISTORY_TOPIC]
 
     def configs(self, topic: str) -> dict[int, TopicConfig]:
         """Return a topic's configuration on each of its Brokers, but where it is being removed."""

@@ -15,6 +15,7 @@ from pytubemq.errors import BadRequestError, Code, CorruptError, TubeError
 from pytubemq.model.limits import MIB
 from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.offset import to_offset
+from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.storage.disk.disk import OsDisk, flush_directory
 from pytubemq.storage.disk.file_cache import FileCache
 from pytubemq.storage.disk.paths import partition_directory
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk
     from pytubemq.storage.java.layout import JavaStore
 
-HISTORY_TOPIC: Final = "__offset_history__"
-"""The topic of a Java Broker's own records about groups; nobody reads it but that Broker."""
 _WAITING_BYTES: Final = 64 * MIB
 """Bytes of all partitions together that wait to be written at once."""
 _LARGEST_ID: Final = (1 << 63) - (1 << 58)

@@ -12,7 +12,7 @@ import pytest
 
 from pytubemq.broker.append.append_path import AppendPath
 from pytubemq.broker.append.submission import Confirmation
-from pytubemq.broker.refusal import Refusal
+from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, StorageError
 from tests.support.waiting import until
 

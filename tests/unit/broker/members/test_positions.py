@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.positions import Positions
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.storage.format.record import FORGOTTEN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.broker.members.visit_tokens import NEW_TOKENS_S, VisitTokens
-from pytubemq.broker.refusal import Refused
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.brokers.broker_run import BrokerRun
 from pytubemq.master.brokers.claims import BrokerIdentity, Claim, check_source, is_heard
 from pytubemq.master.brokers.configuration import BrokerConf, SyncId, TopicFormatter
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S
 from pytubemq.model.records import BUILT_IN_PROPS
@@ -32,9 +32,9 @@ DEMO = {"demo": TopicConfig("demo", 1)}
 
 
 def test_another_machine_does_not_register_a_broker_that_is_heard_of() -> None:
-    with pytest.raises(RefusalError, match=r"registered from 10\.0\.0\.9 and alive") as caught:
+    with pytest.raises(Refused, match=r"registered from 10\.0\.0\.9 and alive") as caught:
         check_source(RUN, "10.0.0.3")
-    assert caught.value.code == Code.BAD_REQUEST
+    assert caught.value.refusal.code == Code.BAD_REQUEST
 
 
 @pytest.mark.parametrize("source", ["10.0.0.9", "10.0.0.1"])
@@ -93,23 +93,23 @@ def test_identities(text: str, address: Address, version: str) -> None:
 
 @pytest.mark.parametrize("host", ["[::1]", "[fe80::1%eth0]", "[::ffff:1.2.3.4]"])
 def test_an_ipv6_host_is_refused_because_java_clients_cannot_read_it(host: str) -> None:
-    with pytest.raises(RefusalError, match="is an IPv6 address, and Java clients divide") as caught:
+    with pytest.raises(Refused, match="is an IPv6 address, and Java clients divide") as caught:
         BrokerIdentity.parse(f"1:{host}:8123:2.4.0", 8124)
-    assert "IPv4 address, or a DNS name" in caught.value.text
+    assert "IPv4 address, or a DNS name" in caught.value.refusal.text
 
 
 def test_a_host_with_a_dot_at_its_end_is_refused() -> None:
-    with pytest.raises(RefusalError, match="ends with a dot"):
+    with pytest.raises(Refused, match="ends with a dot"):
         BrokerIdentity.parse("1:localhost.:8123:2.4.0", 8124)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "0.1.2.3", "255.255.255.255", "224.0.0.1", "239.1.1.1", "240.0.0.1"])
 def test_an_address_that_is_no_single_machines_is_refused(host: str) -> None:
-    with pytest.raises(RefusalError, match="unspecified, multicast, broadcast or reserved"):
+    with pytest.raises(Refused, match="unspecified, multicast, broadcast or reserved"):
         BrokerIdentity.parse(f"1:{host}:8123:2.4.0", 8124)
 
 
 def test_a_version_is_short() -> None:
     assert BrokerIdentity.parse("1:h:8123:" + "v" * 128, 8124).version == "v" * 128
-    with pytest.raises(RefusalError, match="has 129 characters, 128 are allowed"):
+    with pytest.raises(Refused, match="has 129 characters, 128 are allowed"):
         BrokerIdentity.parse("1:h:8123:" + "v" * 129, 8124)

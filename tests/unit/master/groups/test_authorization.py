@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.master.groups.authorization import Authorization
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.records import ConsumeRecord, TopicRecord
 from pytubemq.net.clock import SystemClock
 
@@ -28,9 +28,9 @@ CONTROLLED = TopicRecord("t", enable_auth_control=True)
 
 
 def refused(found: Authorization, topics: set[str], **conditions: set[str]) -> tuple[Code, str]:
-    with pytest.raises(RefusalError) as caught:
+    with pytest.raises(Refused) as caught:
         found.check("g", frozenset(topics), {topic: frozenset(items) for topic, items in conditions.items()})
-    return caught.value.code, caught.value.text
+    return caught.value.refusal.code, caught.value.refusal.text
 
 
 def test_without_control_everything_is_free() -> None:

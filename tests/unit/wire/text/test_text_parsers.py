@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.core.flow import parse_rules
+from pytubemq.core.refusal import Refused
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import BadRequestError, FormatError, MessageError, TubeError
 from pytubemq.master.brokers.claims import BrokerIdentity
 from pytubemq.master.brokers.leases import read_leases
-from pytubemq.master.responses import RefusalError
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.policy import parse_delete_policy, understood_policy
@@ -44,7 +44,7 @@ PARSERS: dict[str, Parser] = {
     "part subscription": (strings.parse_part_sub_info, (FormatError,)),
     "offsets": (strings.parse_required_partition, (FormatError,)),
     "client": (strings.check_client_id, (FormatError,)),
-    "broker client": (lambda text: BrokerIdentity.parse(text, 8124), (RefusalError,)),
+    "broker client": (lambda text: BrokerIdentity.parse(text, 8124), (Refused,)),
     "leases": (lambda text: asyncio.run(read_leases([text])), ()),
     "default conf": (parse_broker_default_conf, (FormatError,)),
     "topic conf": (parse_broker_topic_conf, (FormatError,)),

@@ -16,7 +16,7 @@ class Refusal(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that is answered with a code instead of being done."""
+    """A request that a server answers with a code instead of doing it."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
