@@ -19,7 +19,8 @@ from pathlib import Path
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_FETCH_MESSAGES, MIB
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.wire.batch.record_batch import encode_columns, read_columns
 
 TOPIC = "bench"
@@ -97,7 +98,7 @@ def main() -> None:
     for name, pack, total in (("packs", options.pack, options.mib * MIB), ("singles", 0, options.mib * MIB // 4)):
         with tempfile.TemporaryDirectory(dir=options.directory) as root:
             for check in (False, True):
-                settings = StoreSettings(durability=Durability.PROCESS, check_on_read=check)
+                settings = StoreSettings(durability=Durability.PROCESS, check_on_read=check, check_packs_on_read=check)
                 store = BrokerStore.open(Path(root), settings=settings)
                 if not check:
                     fill(store, size=options.size, pack=pack, total=total)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.wire.batch.record_batch import encode_columns, read_columns
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.journal.staging import Appended
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.support.properties import examples, run_machine
 from tests.unit.storage.helpers import columns, split

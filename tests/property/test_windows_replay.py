@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.journal import windows
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from tests.support.properties import examples
 from tests.unit.storage.helpers import NOW_MS, commit, open_store, send

@@ -51,7 +51,7 @@ from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer
 from pytubemq.observe.metrics import Shown
 from pytubemq.storage.disk.disk import OsDisk
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from pytubemq.net.client.connection import Route
     from pytubemq.net.server.connection import ServerConnection
     from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.store_settings import StoreSettings
 
 __all__ = ["BrokerService", "BrokerSettings"]
 

@@ -16,7 +16,7 @@ from pytubemq.model.limits import (
     MAX_UNAPPLIED_BYTES,
 )
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -226,7 +226,7 @@ class Node:
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
         from pytubemq.model.durability import Durability
-        from pytubemq.storage.store.store import StoreSettings
+        from pytubemq.storage.store_settings import StoreSettings
 
         section = self.settings.broker
         self.broker = BrokerService(

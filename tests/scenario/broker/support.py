@@ -14,7 +14,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.client.connection import RpcConnection
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import stored
 from pytubemq.wire.batch.record_batch import encode_columns

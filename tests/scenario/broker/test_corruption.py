@@ -20,7 +20,8 @@ from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.index import INDEX_BYTES, decode_index_entry
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch.record_batch import PACK_TAG
 from pytubemq.wire.protocol.extensions import OURS, Capability
@@ -74,9 +75,9 @@ def build_store(rounds: int = 140, checkpoint_at: int = 100) -> Original:
             store.checkpoint()
             applied = {partition: store.ends(*partition)[1] // OFFSET_UNIT for partition in PARTITIONS}
             found.blocks.clear()
-            found.replay_from = store._journal.path, store._journal.end
+            found.replay_from = store._writer._journal.path, store._writer._journal.end
         staging = store.staging()
-        before = store._journal.path, store._journal.end
+        before = store._writer._journal.path, store._writer._journal.end
         added: set[Place] = set()
         for _ in range(rng.randrange(1, 4)):
             added |= stage(store, staging, rng, sequences, found)
@@ -86,10 +87,10 @@ def build_store(rounds: int = 140, checkpoint_at: int = 100) -> Original:
         store.write(prepared)
         store.publish(prepared)
         found.positions.append(dict(store.positions()))
-        path = store._journal.path
+        path = store._writer._journal.path
         start = before[1] if before[0] == path else HEADER_BYTES
         in_journal = {place for place in added if place[2] >= applied[place[0], place[1]]}
-        found.blocks.append((path, start, store._journal.end, in_journal))
+        found.blocks.append((path, start, store._writer._journal.end, in_journal))
     disk.kill()
     found.files = {path: disk.content(path) for path in disk.files()}
     return found

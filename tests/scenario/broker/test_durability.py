@@ -14,7 +14,7 @@ from pytubemq.broker.upkeep.sweep import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.fast import sends as hot
 from pytubemq.wire.protocol.messages.broker import GetMessageRequestC2B

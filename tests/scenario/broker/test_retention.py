@@ -11,7 +11,7 @@ from pytubemq.errors import Code
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.clock import SystemClock
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.scenario.broker.support import connected, item, running, service
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_POSITIONS
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from tests.support.waiting import until_answer
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pytubemq.errors import TubeError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.topic import TopicConfig
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from tests.scenario.hostile.using import use_clients, use_master, use_soundly
 from tests.scenario.hostile.watch import Watch
 

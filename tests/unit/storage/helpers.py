@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.wire.batch.record_batch import PACK_TAG, Columns, encode_columns, read_columns, read_pack
 from pytubemq.wire.batch.stored import StoredMessage, decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint

@@ -31,7 +31,8 @@ from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.storage.journal.journal import is_padding
 from pytubemq.storage.log.partition_log import Dirty, PartitionLog
 from pytubemq.storage.log.retention import roll_at
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.files import find_journals
 from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit

@@ -20,17 +20,13 @@ from pytubemq.storage.log.partition_log import Dirty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
-    from threading import Lock
 
-    from pytubemq.storage.disk.disk import Disk
-    from pytubemq.storage.disk.file_cache import FileCache
-    from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
+    from pytubemq.storage.format.record import LogEnd, PartitionKey
     from pytubemq.storage.journal.staging import Prepared
-    from pytubemq.storage.journal.windows import Windows
-    from pytubemq.storage.log.fences import Fences
+    from pytubemq.storage.journal.store_state import StoreState
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.storage.log.segment import Segment
+    from pytubemq.storage.store_settings import StoreSettings
 
 _FILES: Final = 4
 """A checkpoint is due after so many journal files also if they hold little but positions."""
@@ -56,37 +52,15 @@ class Checkpoints:
     """One after the other; for the thread that applies, but `published`, which is called with the store's lock held."""
 
     def __init__(
-        self,
-        disk: Disk,
-        root: Path,
-        files: FileCache,
-        *,
-        lock: Lock,
-        partitions: Mapping[PartitionKey, PartitionLog],
-        confirmed: Mapping[GroupKey, int],
-        windows: Windows,
-        fences: Fences,
-        size_bytes: int,
-        replay_s: float,
-        whole_disk_from: int,
-        last: Checkpoint,
-        damaged: Mapping[PartitionKey, LogEnd],
+        self, state: StoreState, settings: StoreSettings, *, last: Checkpoint, damaged: Mapping[PartitionKey, LogEnd]
     ) -> None:
-        """Take sizes and `replay_s` as in `StoreSettings`, and in `damaged` the ends of logs that lack a file; such an
-        end stays until something is appended."""
+        """Go on from the checkpoint on the device; `damaged` has the ends of logs that lack a file, and such an end
+        stays until something is appended."""
         self.dirty = Dirty()
         """Files written since the last one."""
         self.made = 0
-        self._disk = disk
-        self._root = root
-        self._files = files
-        self._lock = lock
-        self._partitions = partitions
-        self._confirmed = confirmed
-        self._windows = windows
-        self._fences = fences
-        self._size_bytes = size_bytes
-        self._replay_s = replay_s
+        self._state = state
+        self._settings = settings
         self.published_s = 0.0
         """Seconds to replay all that was published since the store was opened."""
         self._reached_s = 0.0
@@ -94,7 +68,6 @@ class Checkpoints:
         self._made_s = 0.0
         """The part of it that the last checkpoint covers."""
         self._rest_until_s = 0.0
-        self._whole_disk_from = whole_disk_from
         self._damaged = dict(damaged)
         self._last = last
         """The checkpoint on the device; its ends and offsets are not kept."""
@@ -135,8 +108,8 @@ class Checkpoints:
             reached is not None
             and (
                 reached.journal - self._last.journal >= _FILES
-                or self._since_bytes >= self._size_bytes
-                or (self._reached_s - self._made_s >= self._replay_s and monotonic() >= self._rest_until_s)
+                or self._since_bytes >= self._settings.checkpoint_bytes
+                or (self._reached_s - self._made_s >= self._settings.replay_s and monotonic() >= self._rest_until_s)
                 or (self._is_urgent and reached.journal > self._last.journal)
             )
         )
@@ -144,7 +117,7 @@ class Checkpoints:
     @property
     def has_losses(self) -> bool:
         """True if messages were found lost that the last checkpoint does not name: a restart would forget them."""
-        return not self._fences.is_saved
+        return not self._state.fences.is_saved
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
         """Return the end of a log without its first segments."""
@@ -179,9 +152,9 @@ class Checkpoints:
         # Logs first: the checkpoint may only name what is on the device. Then positions and windows are copied, which
         # may be newer than the logs, as the journal has them.
         lost = self._flush(mark_unusable)
-        with self._lock:
-            confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
-            windows = self._windows.snapshot(without=without)
+        with self._state.lock:
+            confirmed = {key: offset for key, offset in self._state.confirmed.items() if key[1] != without}
+            windows = self._state.windows.snapshot(without=without)
             newest_journal, newest_flushed = self._newest_journal, self._newest_flushed
             known_sequence = self._known_sequence
         if newest_journal and not newest_flushed:
@@ -190,19 +163,20 @@ class Checkpoints:
             # when they were closed).
             self._flush_journal(newest_journal)
         ends = self._ends(without, dropped or {})
-        self._fences.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
-        fences = [fence for fence in self._fences.all() if fence.topic != without]
+        known = self._state.fences
+        known.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
+        fences = [fence for fence in known.all() if fence.topic != without]
         place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
         made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
         try:
-            write_checkpoint(self._disk, self._root, made)
+            write_checkpoint(self._state.disk, self._state.root, made)
         except BaseException:
-            self._fences.is_saved = False
+            known.is_saved = False
             raise
         # Only now that the new checkpoint is on the device: until then a start needs these files.
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
-                self._disk.unlink(journal_path(self._root / "journal", number))
+                self._state.disk.unlink(journal_path(self._state.root / "journal", number))
         made.forget()
         self._last, self._since_bytes = made, 0
         # What could not be flushed stays due: a later checkpoint must not speak of it before.
@@ -218,12 +192,12 @@ class Checkpoints:
     def _ends(self, without: str | None, dropped: Mapping[PartitionKey, int]) -> dict[PartitionKey, LogEnd]:
         return {
             key: self.end_of(key, log, dropped.get(key, 0))
-            for key, log in list(self._partitions.items())
+            for key, log in list(self._state.partitions.items())
             if log.applied_ordinal and log.topic != without
         }
 
     def _flush_journal(self, number: int) -> None:
-        file = open_file(self._disk, journal_path(self._root / "journal", number))
+        file = open_file(self._state.disk, journal_path(self._state.root / "journal", number))
         try:
             file.fdatasync()
         finally:
@@ -236,12 +210,12 @@ class Checkpoints:
         lost: dict[Segment, PartitionLog] = {}
         files = 2 * len(dirty.segments) + len(dirty.begun)
         # Many fsync calls take longer than one syncfs for the whole file system.
-        if files >= self._whole_disk_from and self._disk.sync_all(self._root):
+        if files >= self._settings.whole_disk_from and self._state.disk.sync_all(self._state.root):
             return lost
         for segment, log in sorted(dirty.segments.items(), key=lambda item: item[0].log_name):
             try:
                 for path in (segment.log_name, segment.index_name):
-                    with self._files.borrow(path) as file:
+                    with self._state.files.borrow(path) as file:
                         file.fdatasync()
             except LostFileError as error:
                 if segment in log.segments:
@@ -249,7 +223,7 @@ class Checkpoints:
                     lost[segment] = log
         for directory in sorted(dirty.directories):
             try:
-                flush_directory(self._disk, directory)
+                flush_directory(self._state.disk, directory)
             except (FileNotFoundError, NotADirectoryError):
                 for log in set(dirty.segments.values()):
                     if directory in (log.directory, log.directory.parent):

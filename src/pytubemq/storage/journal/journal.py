@@ -19,6 +19,7 @@ from pytubemq.storage.disk.disk import NotOpenedError, flush_directory, open_fil
 from pytubemq.storage.format.block import encode_block_header
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.record import encode_meta
+from pytubemq.storage.store_settings import MAX_PADDING_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A write that failed with one of these left the disk sound: it may be tried again later."""
 
-
-MAX_PADDING_BYTES: Final = 256 * 1024
-"""A file grows by so much at a time at most while blocks are small: a flush that must not write down a new length takes
-two thirds of the time, and does not wait for what others do to the file system."""
 UNFINISHED: Final = ".tmp"
 """Behind the name of a journal file that is being made."""
 

@@ -21,20 +21,17 @@ from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.log.survey import FoundLog, damage_text, survey_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from pytubemq.model.policy import RetentionPolicy
-    from pytubemq.storage.disk.disk import Disk
-    from pytubemq.storage.disk.file_cache import FileCache
     from pytubemq.storage.format.checkpoint import Checkpoint
-    from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
+    from pytubemq.storage.format.record import LogEnd, PartitionKey
     from pytubemq.storage.journal.staging import Prepared
-    from pytubemq.storage.journal.windows import Windows
-    from pytubemq.storage.log.fences import Fences
+    from pytubemq.storage.journal.store_state import StoreState
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.storage.log.retention import Roll
     from pytubemq.storage.log.segment import Segment
+    from pytubemq.storage.store_settings import StoreSettings
 
 _log = logging.getLogger(__name__)
 
@@ -82,41 +79,21 @@ class Applier:
 
     def __init__(
         self,
-        disk: Disk,
-        root: Path,
-        files: FileCache,
+        state: StoreState,
+        settings: StoreSettings,
         *,
-        lock: Lock,
-        partitions: MutableMapping[tuple[str, int], PartitionLog],
-        confirmed: MutableMapping[GroupKey, int],
-        windows: Windows,
-        segment_bytes: int,
-        checkpoint_bytes: int,
-        replay_s: float,
-        whole_disk_from: int,
-        retention: Mapping[str, RetentionPolicy],
-        fences: Fences,
         checkpoint: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
     ) -> None:
         """`damaged` says how far the logs of partitions reach whose files are not all there: it stays so until
         something is added."""
-        self._disk = disk
-        self._files = files
-        self._lock = lock
+        self._state = state
+        self._lock = state.lock
         self._turn = Lock()
-        self._partitions = partitions
-        self._confirmed = confirmed
-        self._windows = windows
-        self._segment_bytes = segment_bytes
-        self._retention = retention
-        self._last_roll: tuple[RetentionPolicy | None, Roll] = None, roll_at(None, segment_bytes)
+        self._segment_bytes = settings.segment_bytes
+        self._last_roll: tuple[RetentionPolicy | None, Roll] = None, roll_at(None, settings.segment_bytes)
         """Policy and bounds of the topic that was written last: others mostly have the same."""
-        self._checkpoints = Checkpoints(
-            disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
-            size_bytes=checkpoint_bytes, replay_s=replay_s, whole_disk_from=whole_disk_from, last=checkpoint,
-            damaged=damaged,
-        )  # fmt: skip
+        self._checkpoints = Checkpoints(state, settings, last=checkpoint, damaged=damaged)
         self._owed: dict[PartitionKey, _Owed] = {}
         """Messages published since the round under way began."""
         self._newest: Place | None = None
@@ -210,18 +187,18 @@ class Applier:
                     f"topic {topic} cannot be removed while the journal is kept for others",
                     hint="it is retried automatically; see which partitions cannot be used",
                 )
-            logs = [log for log in list(self._partitions.values()) if log.topic == topic]
+            logs = [log for log in list(self._state.partitions.values()) if log.topic == topic]
             with self._lock:
-                positions = [key for key in self._confirmed if key[1] == topic]
+                positions = [key for key in self._state.confirmed if key[1] == topic]
             if positions or self._stuck or any(log.applied_ordinal for log in logs):
                 self._checkpoint(without=topic)
                 self._release(lambda key: key[0] == topic)
             with self._lock:
                 for log in logs:
-                    del self._partitions[topic, log.partition_id]
+                    del self._state.partitions[topic, log.partition_id]
                 for key in positions:
-                    self._confirmed.pop(key, None)
-                self._windows.forget(topic)
+                    self._state.confirmed.pop(key, None)
+                self._state.windows.forget(topic)
 
     def retain(self, choose: Callable[[], dict[PartitionKey, int]]) -> list[tuple[PartitionLog, tuple[Segment, ...]]]:
         """Forget the oldest segments of partitions, as many of each as `choose` says, by a checkpoint that knows them
@@ -237,7 +214,7 @@ class Applier:
                 return []
             self._checkpoint(dropped=counts)
             with self._lock:
-                return [(log := self._partitions[key], log.drop_first(count)) for key, count in counts.items()]
+                return [(log := self._state.partitions[key], log.drop_first(count)) for key, count in counts.items()]
 
     def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
         # What is stuck is all of the topic that goes, if one does.
@@ -312,20 +289,20 @@ class Applier:
 
     def _apply_to(self, key: PartitionKey, owed: _Owed) -> bool:
         """Write what a partition is owed; False if its files do not let it. Raises OSError."""
-        log = self._partitions[key]
+        log = self._state.partitions[key]
         roll = self._roll_of(log.topic)
         dirty = self._checkpoints.dirty
         for _ in range(2):  # in another segment, if the one begun cannot be written on
             try:
                 while log.applied_ordinal < owed.end:
-                    self._written(owed, log.apply_some(owed.end, self._files, dirty, roll))
+                    self._written(owed, log.apply_some(owed.end, self._state.files, dirty, roll))
                 return True
             except LostFileError as error:
                 self._mark_unusable(log, error.text)
         return False
 
     def _roll_of(self, topic: str) -> Roll:
-        policy = self._retention.get(topic)
+        policy = self._state.retention.get(topic)
         if self._last_roll[0] is not policy:
             self._last_roll = policy, roll_at(policy, self._segment_bytes)
         return self._last_roll[1]
@@ -344,13 +321,13 @@ class Applier:
     def _mark_unusable(self, log: PartitionLog, text: str) -> None:
         if log.problem is None:
             _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, text)
-        log.mark_unusable(text, self._files)
+        log.mark_unusable(text, self._state.files)
         self._unusable.setdefault((log.topic, log.partition_id))
 
     def _retry_unusable(self) -> None:
         """Use partitions again whose files are back. The first one without its files ends this, so it costs little."""
         for key in list(self._unusable):
-            log = self._partitions.get(key)
+            log = self._state.partitions.get(key)
             del self._unusable[key]
             if log is not None and not self._is_repaired(key, log):
                 self._unusable[key] = None
@@ -362,13 +339,13 @@ class Applier:
                 return False
             self._release(lambda other: other == key)
         end = self._checkpoints.end_of(key, log)
-        found = survey_log(self._disk, FoundLog(log.topic, log.partition_id, log.directory, end))
+        found = survey_log(self._state.disk, FoundLog(log.topic, log.partition_id, log.directory, end))
         if found.problem is None:
-            make_missing_indexes(self._disk, found)
+            make_missing_indexes(self._state.disk, found)
         if found.problem is not None:
             log.problem = found.problem
             return False
-        log.mark_usable(found.segments, self._files)
+        log.mark_usable(found.segments, self._state.files)
         log.damage = damage_text(found)
         self._checkpoints.is_whole(key)
         _log.info("%s:%d can be used again", log.topic, log.partition_id)

@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.errors import Code, CorruptError
 from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk.disk import NotOpenedError
-from pytubemq.storage.disk.file_cache import FileCache, LostFileError
+from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.format.record import Fence, FenceReason
 from pytubemq.storage.journal.journal import not_opened
 from pytubemq.storage.journal.staging import no_partition
-from pytubemq.storage.log.fences import Fences
 from pytubemq.storage.log.segment_reader import SegmentReader
 from pytubemq.storage.log.survey import STOP_AND_REPAIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.journal.store_state import StoreState
     from pytubemq.storage.log.index_repair import Lost
     from pytubemq.storage.log.lookup import Stretch
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.storage.log.partition_reads import Extent
     from pytubemq.storage.log.selection import Slice
+    from pytubemq.storage.store_settings import StoreSettings
 
 T = TypeVar("T")
 
@@ -41,49 +39,18 @@ MOST_REPORTED: Final = 20
 """Damages that are logged one by one, of those found at a time."""
 
 
-@dataclass(slots=True)
-class StoreStats:
-    """Counters since the store was opened."""
-
-    blocks: int = 0
-    messages: int = 0
-    repeats: int = 0
-    """Messages that producers sent again and that were not stored again."""
-    forgotten_windows: int = 0
-    """Producers that a partition let go of for want of room: it would not know a repeat of theirs any more."""
-    journal_bytes: int = 0
-    full_refusals: int = 0
-    """Batches refused for want of space."""
-    replayed_messages: int = 0
-    cut_bytes: int = 0
-    """Torn bytes cut from the journal's end when it was opened."""
-    lost_journal_bytes: int = 0
-    """Bytes of the journal that were promised and could not be read any more when the store was opened."""
-    fenced_messages: int = 0
-    """Messages found to be lost to damage, those known from before included."""
-    recovered_messages: int = 0
-    """Messages that a damaged journal lacked and that were recovered from the logs when the store was opened."""
-    repaired_entries: int = 0
-    """Index entries that were damaged, and built anew from the log."""
-
-
 class StoreReads:
     """Reads of a `BrokerStore`."""
 
-    def __init__(
-        self, disk: Disk, *, max_open_files: int, check_on_read: bool, check_packs_on_read: bool = False
-    ) -> None:
-        self.stats = StoreStats()
-        self._lock = Lock()
-        self._partitions: dict[tuple[str, int], PartitionLog] = {}
-        self._files = FileCache(disk, limit=max_open_files)
-        self._fences = Fences()
-        self._lost_places = 0
-        """The times that messages were found lost by a damaged journal."""
-        self._lost_messages = 0
-        """The number of these messages."""
+    def __init__(self, state: StoreState, settings: StoreSettings) -> None:
+        self.stats = state.stats
+        self._partitions = state.partitions
+        self._fences = state.fences
         self._reader = SegmentReader(
-            self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
+            state.files,
+            check=settings.check_on_read,
+            check_packs=settings.check_packs_on_read,
+            on_damage=self._damaged,
         )
 
     def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
@@ -185,23 +152,6 @@ class StoreReads:
         """Distrust what was read around `offset`: from now on the records of its file are checked when they are
         read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
-
-    def _fence(self, fence: Fence) -> None:
-        """Take note of messages that a damaged journal lost."""
-        if new := self._fences.add(fence):
-            self.stats.fenced_messages += new
-            self._lost_places += 1
-            self._lost_messages += new
-            if self._lost_places > MOST_REPORTED:  # they are counted, and listed by `fences`
-                return
-            _logger.error(
-                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
-                new,
-                fence.topic,
-                fence.partition_id,
-                fence.from_offset,
-                fence.to_offset,
-            )
 
     def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
         """Take note of damage that a reader met; said in the log once."""

@@ -15,7 +15,7 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.format.block import BLOCK_MAGIC
 from pytubemq.storage.format.header import HEADER_BYTES
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, ROOT, SMALL, columns, commit, messages, open_store, payloads, send
 

@@ -14,7 +14,8 @@ from pytubemq.storage.java.java_import import import_java
 from pytubemq.storage.java.layout import find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, JavaRecord, read_records
 from pytubemq.storage.journal.staging import Appended
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
 from pytubemq.storage.tools.verify import verify

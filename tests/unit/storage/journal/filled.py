@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from tests.unit.storage.helpers import ROOT, commit, open_store, payloads, send, send_pack
 
 if TYPE_CHECKING:

@@ -140,7 +140,7 @@ def test_a_recovery_that_ends_anywhere_loses_nothing(operation: Operation, *, po
         failed = True
         try:
             store = open_store(disk, SETTINGS)
-            failed = store._failure is not None
+            failed = store._condition.failure is not None
         except Exception:
             pass
         disk.heal()

@@ -18,7 +18,8 @@ from pytubemq.storage.format.header import HEADER_BYTES, VERSION
 from pytubemq.storage.format.record import FenceReason
 from pytubemq.storage.journal import checkpoints
 from pytubemq.storage.journal.journal import journal_path
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, commit, commit_singles, messages, open_store, payloads, send
 
@@ -444,7 +445,7 @@ def test_a_clean_restart_replays_nothing() -> None:
 
 
 def test_a_large_journal_is_replayed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.storage.store.store._REPLAY_BYTES", 500)
+    monkeypatch.setattr("pytubemq.storage.store.store_recovery._REPLAY_BYTES", 500)
     disk = FaultyDisk()
     store = open_store(disk)
     for number in range(20):

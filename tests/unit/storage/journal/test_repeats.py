@@ -125,11 +125,11 @@ def test_repeats_are_known_over_a_restart(end: str, settled: str) -> None:
         if settled == "applied" or (settled == "checkpoint" and number == 12):
             store.apply() if settled == "applied" else store.checkpoint()
     send_pack(store, b"p", b"q", producer=ProducerMark(77, 0, 5))
-    known = store._windows.snapshot()
+    known = store._state.windows.snapshot()
     getattr(store if end == "close" else disk, end)()
     store = open_store(disk, SMALL)
-    assert store._windows.snapshot() == known
-    assert list(store._windows.snapshot()) == list(known), "the longest silent first"
+    assert store._state.windows.snapshot() == known
+    assert list(store._state.windows.snapshot()) == list(known), "the longest silent first"
     again = [send(store, b"x", producer=FIRST._replace(sequence=number))[0] for number in range(20)]
     assert [(item.offset, item.message_id, item.repeated) for item in again] == [
         (item.offset, item.message_id, True) for item in sent
@@ -146,7 +146,7 @@ def test_a_dropped_topic_takes_its_windows_along() -> None:
     store.drop("demo")
     for _ in range(2):
         store.ensure_partition("demo", 0)
-        assert not store._windows.snapshot()
+        assert not store._state.windows.snapshot()
         store.close()
         store = open_store(disk)
     assert not send(store, b"a", producer=FIRST)[0].repeated

@@ -25,7 +25,7 @@ from pytubemq.storage.log.retention import (
     roll_at,
     surplus,
 )
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
 
@@ -359,7 +359,7 @@ def test_a_reader_inside_a_segment_that_goes_reads_on_or_is_told_that_it_moved(
     fill(store, NOW_MS)
     log = store._partitions["demo", 0]
     stale = log._snapshot(0, 0)
-    with store._files.borrow(log.segments[0].log_path) as held:
+    with store._state.files.borrow(log.segments[0].log_path) as held:
         retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
         assert held.pread(10, 64), "an open file can be read on"
     # As a reader still sees it who has not opened the files yet.
@@ -491,7 +491,7 @@ def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
             assert go_on.wait(30)
             return keep(3600)
 
-    store._retention = Asked()
+    store._state.retention = Asked()
     with ThreadPoolExecutor() as pool:
         passing = pool.submit(store.retain, NOW_MS + 1000 * HOUR_MS)
         assert inside.wait(30)

@@ -13,7 +13,7 @@ import pytest
 from pytubemq.errors import CorruptError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.record import FenceReason
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, ROOT, open_store, send, send_pack, split
 
@@ -105,7 +105,7 @@ def test_any_bit_of_an_index_may_flip_and_nothing_is_lost(check: bool) -> None:
         position = rng.randrange(64, len(whole))
         disk.put(index_path(), whole)
         disk.flip_bit(index_path(), position, rng.randrange(8))
-        store._files.forget(index_path())
+        store._state.files.forget(index_path())
         store._reader._repaired.clear()
         for codes in (None, frozenset({5, 0, 1, 2, -1})):
             assert read_codes(store, codes) == dict(enumerate(sent)), position
@@ -127,7 +127,7 @@ def test_an_index_that_is_cut_short_is_read_from_the_log() -> None:
     disk = FaultyDisk()
     store, sent = filled(disk)
     disk.put(index_path(), disk.content(index_path())[: 64 + 3 * 48 + 7])
-    store._files.forget(index_path())
+    store._state.files.forget(index_path())
     assert read_all(store) == (dict(enumerate(sent)), 0)
     assert store.stats.repaired_entries == 9
 
@@ -138,7 +138,7 @@ def test_a_log_that_is_cut_short_loses_what_is_missing(check: bool) -> None:
     store, sent = filled(disk, StoreSettings(reserve_bytes=0, check_on_read=check))
     at = disk.content(log_path()).index(sent[9])
     disk.put(log_path(), disk.content(log_path())[:at])
-    store._files.forget(log_path())
+    store._state.files.forget(log_path())
     found, lost = read_all(store)
     assert found == {
         number: payload for number, payload in enumerate(sent) if number < min(set(range(20)) - set(found))
@@ -197,7 +197,7 @@ def test_a_file_that_somebody_took_away_is_named() -> None:
     disk = FaultyDisk()
     store, _ = filled(disk)
     disk.unlink(log_path())
-    store._files.forget(log_path())
+    store._state.files.forget(log_path())
     with pytest.raises(CorruptError, match=r"\.log is missing"):
         store.read("demo", 0, 0, max_bytes=100, max_messages=10)
     problem = store.partition_problem("demo", 0)
@@ -210,7 +210,7 @@ def test_a_file_that_is_put_back_ends_the_trouble_with_the_next_read() -> None:
     store, sent = filled(disk)
     content = disk.content(log_path())
     disk.unlink(log_path())
-    store._files.forget(log_path())
+    store._state.files.forget(log_path())
     with pytest.raises(CorruptError, match=r"\.log is missing"):
         store.read("demo", 0, 0, max_bytes=100, max_messages=10)
     disk.put(log_path(), content)

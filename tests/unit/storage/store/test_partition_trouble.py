@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.errors import CorruptError, OutOfResourcesError, StorageError
 from pytubemq.model.durability import Durability
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, ROOT, open_store, payloads, send
 

@@ -35,7 +35,8 @@ from pytubemq.storage.journal import checkpoints
 from pytubemq.storage.journal.journal import Journal
 from pytubemq.storage.journal.staging import Appended
 from pytubemq.storage.store import applier
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.batch.stored import decode_stored
 from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, commit_singles, messages, open_store, payloads, send
@@ -71,14 +72,14 @@ def test_an_appended_message_tells_where_and_when() -> None:
 
 def test_the_bytes_of_the_journal_are_counted_as_the_file_grows_also_by_a_position_alone() -> None:
     store = open_store(FaultyDisk())
-    before = store._journal.end
+    before = store._writer._journal.end
     for _ in range(2):
         staging = store.staging()
         staging.confirm("g", "demo", 0, 0)
         prepared = store.prepare(staging, NOW_MS)
         store.write(prepared)
         store.publish(prepared)
-    assert store.stats.journal_bytes == store._journal.end - before > 0
+    assert store.stats.journal_bytes == store._writer._journal.end - before > 0
 
 
 def test_unknown_partitions_and_bad_names_are_refused() -> None:

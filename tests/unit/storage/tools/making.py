@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.read.records import Skipped, messages_of, raw_records
 from pytubemq.wire.batch.record_batch import encode_columns, read_columns

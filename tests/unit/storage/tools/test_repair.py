@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pytubemq.errors import DirectoryLockedError, StorageError
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.journal.staging import Appended
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.read.read_only_store import open_read_only
 from pytubemq.storage.tools.repair import plan, repair

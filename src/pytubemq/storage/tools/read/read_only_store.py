@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.overlay import OverlayDisk
 from pytubemq.storage.tools.read.store_access import check_store
 
@@ -28,7 +29,8 @@ def open_read_only(root: Path, *, check: bool = False) -> Iterator[BrokerStore]:
         StorageError: no store. CorruptError, NewerVersionError, OlderVersionError: a Broker would not open it either.
     """
     check_store(root)
-    store = BrokerStore.open(root, disk=OverlayDisk(), settings=StoreSettings(reserve_bytes=0, check_on_read=check))
+    settings = StoreSettings(reserve_bytes=0, check_on_read=check, check_packs_on_read=check)
+    store = BrokerStore.open(root, disk=OverlayDisk(), settings=settings)
     try:
         yield store
     finally:

@@ -24,7 +24,7 @@ from pytubemq.storage.journal.windows import Windows
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.log.partition_log import Dirty, PartitionLog
 from pytubemq.storage.log.retention import roll_at
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
 from pytubemq.storage.tools.read.salvage import find_salt, runs_in
 

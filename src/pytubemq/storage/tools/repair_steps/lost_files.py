@@ -16,7 +16,7 @@ from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.log.segment import Segment
-from pytubemq.storage.store.store import StoreSettings
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.blocks import FoundBlock, walk_blocks
 from pytubemq.storage.tools.read.salvage import find_salt
 

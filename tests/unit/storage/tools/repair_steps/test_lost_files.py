@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.store.store import BrokerStore, StoreSettings
+from pytubemq.storage.store.store import BrokerStore
+from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify

@@ -1,0 +1,268 @@
+"""Recovery of a store when it is opened: what lies in its directory becomes what it has in memory.
+
+The invariant: nothing is readable before it is known to be on the device or to be in the journal again, and what was
+lost to damage is fenced off, counted and reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import DiskFailedError, StorageError
+from pytubemq.model.limits import MIB
+from pytubemq.storage.format.record import FenceReason
+from pytubemq.storage.journal import recovery
+from pytubemq.storage.journal.gaps import fit, read_remainder
+from pytubemq.storage.journal.journal import Journal, journal_path
+from pytubemq.storage.journal.log_tails import LogTails
+from pytubemq.storage.journal.quarantine import quarantine_of
+from pytubemq.storage.journal.replay import prove, replay
+from pytubemq.storage.journal.staging import Prepared
+from pytubemq.storage.log.survey import STOP_AND_REPAIR, damage_text
+from pytubemq.storage.store.applier import Applier
+from pytubemq.storage.store.reads import MOST_REPORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.storage.format.record import Fence
+    from pytubemq.storage.journal.quarantine import Quarantine
+    from pytubemq.storage.journal.recovery import Found
+    from pytubemq.storage.journal.replay import Loss, Resume
+    from pytubemq.storage.journal.store_state import StoreState
+    from pytubemq.storage.store.condition import Condition
+    from pytubemq.storage.store_settings import StoreSettings
+
+_log = logging.getLogger(__name__)
+
+_REPLAY_BYTES: Final = 32 * MIB
+"""Replayed messages held in memory at a time while a store opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The parts of a store that go on where the one before ended."""
+
+    journal: Journal
+    applier: Applier
+    last_message_id: int
+    lost_records: str | None
+    """A text on positions of groups and sequences of producers that a damaged journal may have lost."""
+
+
+def recover(state: StoreState, settings: StoreSettings, condition: Condition) -> Recovered:
+    """Fill `state` from its directory, and begin a journal file of its own.
+
+    Raises:
+        NewerVersionError, CorruptError: naming the file. OSError, StorageError: the disk does not let it.
+    """
+    found = recovery.survey(state.disk, state.root)
+    for directory in (state.root / "journal", state.root, *state.root.parents):
+        with suppress(PermissionError):  # not ours to flush: somebody made it for us before
+            state.disk.fsync_dir(directory)
+    proof = prove(state.disk, state.root, found)
+    lost_paths = {loss.path for loss in proof.losses}
+    quarantine = quarantine_of(state.disk, state.root, found, proof.ends, lost_paths)
+    tails = None
+    if quarantine is not None:
+        last_id = found.checkpoint.last_message_id
+        tails = LogTails(state.disk, quarantine.take_tails(found.checkpoint.ends), after_id=last_id)
+    recovery.cut_logs(state.disk, found)
+    under_way = _Recovery(state, settings, condition, found, tails)
+    under_way.restore(found)
+    resume = replay(
+        state.disk,
+        state.root,
+        found,
+        under_way.replay_block,
+        proven_before=proof.next_sequence if proof.is_sound else 0,
+        tails=tails,
+    )
+    if tails is not None:
+        under_way.take_behind(tails, resume)
+    return under_way.resume(resume, quarantine, is_new=found.is_new)
+
+
+class _Recovery:
+    """One recovery that is under way."""
+
+    def __init__(
+        self,
+        state: StoreState,
+        settings: StoreSettings,
+        condition: Condition,
+        found: Found,
+        tails: LogTails | None,
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._condition = condition
+        self._tails = tails
+        self._applier = Applier(
+            state,
+            settings,
+            checkpoint=found.checkpoint,
+            damaged={(log.topic, log.partition_id): log.end for log in found.logs if log.problem is not None},
+        )
+        self._lost_places = 0
+        """The times that messages were found lost by a damaged journal."""
+        self._lost_messages = 0
+        """The number of these messages."""
+
+    def restore(self, found: Found) -> None:
+        """Take over the logs and the checkpoint."""
+        state = self._state
+        for log in found.logs:
+            partition = state.add_partition(log.topic, log.partition_id)
+            partition.restore(log.segments, log.end)
+            for damage in log.damage:
+                _log.error("%s:%d: %s", log.topic, log.partition_id, damage)
+            partition.damage = damage_text(log)
+            if log.problem is not None:
+                _log.error("%s:%d cannot be used: %s; %s", log.topic, log.partition_id, log.problem, STOP_AND_REPAIR)
+                partition.problem, partition.closing = log.problem, True
+        state.confirmed.update(found.checkpoint.confirmed)
+        state.windows.restore(found.checkpoint.windows)
+        for fence in found.checkpoint.fences:
+            state.stats.fenced_messages += state.fences.add(fence)
+            fenced = state.partitions.get((fence.topic, fence.partition_id))
+            if fenced is not None and fence.reason is not FenceReason.JOURNAL:
+                fenced.mark_damaged(fence.from_ordinal)
+        state.fences.is_saved = True
+
+    def replay_block(self, block: Prepared, losses: Sequence[Loss]) -> None:
+        """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
+        with a hole for what they held."""
+        state = self._state
+        for fence in fit(block, state.add_partition, losses, state.root, self._tails):
+            self._fence(fence)
+        self._publish(block)
+        state.windows.replay(block.sequences)
+        state.stats.replayed_messages += sum(run.count for run in block.runs)
+        if self._applier.unapplied_bytes > _REPLAY_BYTES:
+            self._apply()
+
+    def take_behind(self, tails: LogTails, resume: Resume) -> None:
+        """Publish the content of the logs behind the journal's end."""
+        state = self._state
+        behind = read_remainder(tails, state.partitions)
+        for fence in behind.fences:
+            self._fence(fence)
+        for run in behind.runs:
+            state.add_partition(run.topic, run.partition_id)
+        resume.last_message_id = max(resume.last_message_id, tails.last_message_id)
+        state.stats.recovered_messages = tails.messages
+        if behind.runs:
+            resume.lose_records(journal_path(state.root / "journal", max(1, resume.number - 1)), resume.end)
+            self._publish(behind.block(resume))
+            state.windows.replay(behind.sequences)
+
+    def resume(self, resume: Resume, quarantine: Quarantine | None, *, is_new: bool) -> Recovered:
+        """Go on behind what was found in the journal, in a file of its own."""
+        journal = Journal(
+            self._state.disk,
+            self._state.root / "journal",
+            segment_bytes=self._settings.journal_segment_bytes,
+            padding_bytes=self._settings.journal_padding_bytes,
+            number=resume.number,
+            sequence=resume.next_sequence,
+        )
+        try:
+            for fence in resume.fences:
+                self._fence(fence)
+            self._report(resume, quarantine)
+            if quarantine is not None or not resume.is_clean:
+                self._leave_journal(journal, resume, quarantine)
+            if is_new:
+                self._begin(journal, resume)
+                self._apply()
+                self._condition.run(self._applier.checkpoint)
+        except BaseException:
+            journal.close()
+            raise
+        return Recovered(journal, self._applier, resume.last_message_id, resume.lost_records)
+
+    def _leave_journal(self, journal: Journal, resume: Resume, quarantine: Quarantine | None) -> None:
+        """See that what was found goes into the logs with the next `apply`, and the old journal goes: what of that
+        would be on the device, had a flush of it failed before, nobody knows. Damage is reported once if that is now.
+        """
+        try:
+            self._begin(journal, resume)
+            self._applier.make_urgent()
+            before = self._applier.checkpoints
+            if resume.losses or quarantine is not None:
+                self._apply()
+            if quarantine is not None and self._applier.checkpoints > before:
+                quarantine.finish()
+        except DiskFailedError as error:
+            self._condition.failure = error
+        except StorageError as error:
+            _log.warning("%s: the journal is not taken into the logs yet: %s", self._state.root, error.message)
+
+    def _begin(self, journal: Journal, resume: Resume) -> None:
+        """Make the next journal file, from which the next checkpoint lets a start go on."""
+        journal.begin()
+        begun = Prepared([], {}, [], resume.last_message_id, 0, flushed=True, journal=journal.number)
+        begun.journal_end, begun.next_sequence = journal.end, journal.sequence
+        with self._state.lock:
+            self._applier.add(begun)
+
+    def _publish(self, block: Prepared) -> None:
+        with self._state.lock:
+            self._state.publish(block)
+            self._applier.add(block)
+
+    def _apply(self) -> None:
+        self._condition.check()
+        self._condition.run(self._applier.apply)
+
+    # --- what was lost -----------------------------------------------------------------------------------------------
+
+    def _fence(self, fence: Fence) -> None:
+        """Record messages that a damaged journal lost."""
+        if new := self._state.fences.add(fence):
+            self._state.stats.fenced_messages += new
+            self._lost_places += 1
+            self._lost_messages += new
+            if self._lost_places > MOST_REPORTED:  # they are counted, and listed by `fences`
+                return
+            _log.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
+                new,
+                fence.topic,
+                fence.partition_id,
+                fence.from_offset,
+                fence.to_offset,
+            )
+
+    def _report(self, resume: Resume, quarantine: Quarantine | None) -> None:
+        """Log what recovery found, and count it."""
+        stats, root = self._state.stats, self._state.root
+        stats.cut_bytes = resume.cut_bytes
+        if stats.replayed_messages or resume.cut_bytes:
+            _log.info("%s: replayed %d messages", root, stats.replayed_messages)
+        if resume.lost_records is not None:
+            _log.error("%s", resume.lost_records)
+        stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
+        for loss in resume.losses[:MOST_REPORTED]:
+            _log.error("%s", loss.text(resume.synced))
+        if resume.losses:
+            _log.error("%s: the damaged journal lost %d messages that are in no log", root, self._lost_messages)
+        if len(resume.losses) > MOST_REPORTED or self._lost_places > MOST_REPORTED:
+            _log.error(
+                "%s: in all the journal is damaged in %d places, and %d messages are lost",
+                root,
+                len(resume.losses),
+                stats.fenced_messages,
+            )
+        if quarantine is not None:
+            _log.error(
+                "%s: the journal is damaged or ends too early; %d messages that it lacks were taken from the logs, and "
+                "what was there is kept in %s",
+                root,
+                stats.recovered_messages,
+                quarantine.directory,
+            )
