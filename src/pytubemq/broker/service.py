@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.broker.append.append_path import AppendPath
@@ -32,7 +31,7 @@ from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import TopicTable
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
 from pytubemq.broker.upkeep.housekeeping import Housekeeping
-from pytubemq.broker.upkeep.master_session import MasterSession
+from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
 from pytubemq.broker.upkeep.orders import Orders
 from pytubemq.broker.upkeep.reports import Condition
 from pytubemq.broker.upkeep.stored_topics import StoredTopics
@@ -57,12 +56,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from pytubemq.broker.topics import MasterConfig
-    from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.client.connection import Route
     from pytubemq.net.server.connection import ServerConnection
     from pytubemq.storage.disk.disk import Disk
-    from pytubemq.storage.store_settings import StoreSettings
 
 __all__ = ["BrokerService", "BrokerSettings"]
 
@@ -133,9 +130,8 @@ class BrokerService:
     async def _start(self) -> None:
         settings = self.settings
         loop = asyncio.get_running_loop()
-        store_settings = _with_durability(settings.store, settings.durability)
         self._store = await loop.run_in_executor(
-            None, lambda: BrokerStore.open(self.directory, disk=self._disk, settings=store_settings)
+            None, lambda: BrokerStore.open(self.directory, disk=self._disk, settings=settings.store)
         )
         resets = await loop.run_in_executor(None, ResetHistory.open, self._disk, self.directory)
         state = self._state = self._make_state(self._store, resets)
@@ -217,15 +213,17 @@ class BrokerService:
         settings = self.settings
         self._pool = ConnectionPool(routes=self._routes)
         self._session = MasterSession(
-            broker_id=settings.broker_id,
-            advertised=settings.advertised or self.address,
-            masters=MasterClient(settings.masters, self._pool),
-            config=config,
-            orders=orders,
+            BrokerIdentity(
+                broker_id=settings.broker_id,
+                advertised=settings.advertised or self.address,
+                tls_port=settings.tls_port,
+                web_port=self.web_port,
+                durability=settings.store.durability,
+            ),
+            MasterClient(settings.masters, self._pool),
+            config,
+            orders,
             heartbeat_period_s=settings.heartbeat_period_s,
-            tls_port=settings.tls_port,
-            web_port=self.web_port,
-            durability=settings.durability,
             leases=self._leases,
         )
         self._session.report(self._condition())
@@ -423,7 +421,3 @@ class BrokerService:
             housekeeping=self.housekeeping,
             shortage=self._sweep.shortage if self._sweep is not None else None,
         )
-
-
-def _with_durability(store: StoreSettings, durability: Durability) -> StoreSettings:
-    return replace(store, durability=durability)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.model.durability import Durability
 from pytubemq.model.limits import (
+    BROKER_HEARTBEAT_PERIOD_S,
     FOREIGN_CONNECTION_GRACE_S,
     LEASE_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
@@ -14,6 +14,7 @@ from pytubemq.model.limits import (
     MAX_POSITIONS,
     MAX_STAGED_BYTES,
     MAX_UNAPPLIED_BYTES,
+    RETENTION_CHECK_S,
 )
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.storage.store_settings import StoreSettings
@@ -39,13 +40,12 @@ class BrokerSettings:
     advertised: Address | None = None
     masters: tuple[Address, ...] = ()
     topics: tuple[TopicConfig, ...] = ()
-    durability: Durability = Durability.DISK
     insecure: bool = False
     """Shown in the Broker's health, metrics and pages."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT
     """Reported to the Master, which may have it in its records of this Broker; nothing listens there."""
-    heartbeat_period_s: float = 8.0
-    """The time between heartbeats to a Master that does not hold them (the original's 8 s)."""
+    heartbeat_period_s: float = BROKER_HEARTBEAT_PERIOD_S
+    """The time between heartbeats to a Master that does not hold them."""
     lease_timeout_s: float = LEASE_TIMEOUT_S
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     foreign_connection_grace_s: float = FOREIGN_CONNECTION_GRACE_S
@@ -55,9 +55,9 @@ class BrokerSettings:
     max_positions: int = MAX_POSITIONS
     """The most confirmed offsets, one for each group and partition."""
     max_connections: int = MAX_CONNECTIONS
-    retention_check_s: float = 60.0
+    retention_check_s: float = RETENTION_CHECK_S
     """The time between two passes of retention."""
     stop_timeout_s: float = 2.0
     """The time that a stop waits for unfinished writes."""
     store: StoreSettings = field(default_factory=StoreSettings)
-    """Sizes of files; its durability is the one above."""
+    """Files, and the durability of topics for which nobody says it."""

@@ -61,18 +61,7 @@ def make_components(
     admission = ClientAdmission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
     groups = Groups(catalogue, brokers, settings, clock, poke, admission)
     brokers.on_registered = groups.broker_registered
-    producers = Producers(
-        catalogue,
-        brokers,
-        clock,
-        token,
-        client_timeout_s=settings.client_timeout_s,
-        lost_grace_s=settings.lost_connection_grace_s,
-        longest_wait_s=settings.heartbeat_wait_s,
-        max_held=settings.max_held_heartbeats,
-        max_per_connection=settings.max_clients_per_connection,
-        admission=admission,
-    )
+    producers = Producers(catalogue, brokers, settings, clock, token, admission)
 
     def make_room(key: Hashable) -> None:
         kind, *names = cast("tuple[str, ...]", key)

@@ -17,13 +17,6 @@ from pytubemq.master import responses
 from pytubemq.master.client_connections import ClientConnections, Connection, origin_of
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
 from pytubemq.master.registration_checks import check_other_text, check_produced
-from pytubemq.model.limits import (
-    CLIENT_TIMEOUT_S,
-    LOST_CONNECTION_GRACE_S,
-    MAX_CLIENTS_PER_CONNECTION,
-    MAX_HEARTBEAT_WAIT_S,
-    MAX_HELD_HEARTBEATS,
-)
 from pytubemq.wire.protocol.messages.master import (
     CloseRequestP2M,
     CloseResponseM2P,
@@ -42,6 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.client_admission import ClientAdmission
+    from pytubemq.master.settings import MasterSettings
     from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
     from pytubemq.wire.text.strings import TopicBroker
@@ -67,26 +61,18 @@ class Producers:
         self,
         catalogue: Catalogue,
         brokers: Brokers,
+        settings: MasterSettings,
         clock: Clock,
         token: MasterAuthorizedInfo,
-        *,
-        client_timeout_s: float = CLIENT_TIMEOUT_S,
-        lost_grace_s: float = LOST_CONNECTION_GRACE_S,
-        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
-        max_held: int = MAX_HELD_HEARTBEATS,
-        max_per_connection: int = MAX_CLIENTS_PER_CONNECTION,
         admission: ClientAdmission,
     ) -> None:
         self.by_id: dict[str, Producer] = {}
-        self.held = HeldHeartbeats(limit=max_held)
+        self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
         self._catalogue = catalogue
         self._brokers = brokers
+        self._settings = settings
         self._clock = clock
         self._token = token
-        self._client_timeout_s = client_timeout_s
-        self._lost_grace_s = lost_grace_s
-        self._longest_wait_s = longest_wait_s
-        self._max_per_connection = max_per_connection
         self._admission = admission
         self._connections = ClientConnections(self._lost)
 
@@ -96,7 +82,7 @@ class Producers:
         host = check_host_name(request.host_name)
         topics = check_produced(request.topic_list, client=client_id)
         check_other_text(call.size_bytes, request.topic_list, client=client_id)
-        self._connections.check_room(client_id, call.connection, most=self._max_per_connection)
+        self._connections.check_room(client_id, call.connection, most=self._settings.max_clients_per_connection)
         origin = origin_of(call.peer, call.connection)
         self._admission.check(producer_key(client_id), call.size_bytes, origin)
         self._admission.enter(producer_key(client_id), call.size_bytes, origin)
@@ -130,7 +116,7 @@ class Producers:
             self.held.release(client_id)
             producer.last_answer = None
         wait_s = allowed_wait_s(
-            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
+            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._settings.heartbeat_wait_s
         )
         self.held.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
 
@@ -216,14 +202,14 @@ class Producers:
         return tuple(records[topic].topic if topic in records else topic for topic in topics)
 
     def _deadline_s(self) -> float:
-        return self._clock.now_s() + self._client_timeout_s
+        return self._clock.now_s() + self._settings.client_timeout_s
 
     def _lost(self, key: Hashable) -> None:
         producer = self.by_id.get(str(key))
         self.held.drop(key)
         if producer is not None:
             producer.last_answer = None
-            producer.deadline_s = min(producer.deadline_s, self._clock.now_s() + self._lost_grace_s)
+            producer.deadline_s = min(producer.deadline_s, self._clock.now_s() + self._settings.lost_connection_grace_s)
 
     def _release(self, client_id: str) -> None:
         self.by_id.pop(client_id, None)

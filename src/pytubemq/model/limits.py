@@ -117,9 +117,11 @@ SILENT_UNTIL_CLOSED_S: Final = 30.0
 """A connection that is silent for this long makes room for a new one when all places are taken: a registered peer would
 have sent a heartbeat meanwhile."""
 
-# --- long waits -------------------------------------------------------------------------------------------------
+# --- long polls: requests that a server holds until there is news ------------------------------------------------
 MAX_HEARTBEAT_WAIT_S: Final = 10.0
+"""A heartbeat at the Master."""
 MAX_FETCH_WAIT_S: Final = 30.0
+"""A fetch at a Broker."""
 
 # --- the Master -------------------------------------------------------------------------------------------------
 CLIENT_TIMEOUT_S: Final = 30.0
@@ -257,6 +259,10 @@ MAX_HTTP_UNSENT_BYTES: Final = 128 * MIB
 connection that has been reading longest is closed."""
 
 # --- the Broker -------------------------------------------------------------------------------------------------
+BROKER_HEARTBEAT_PERIOD_S: Final = 8.0
+"""Between a Broker's heartbeats to a Master that does not hold them (the original's 8 s)."""
+RETENTION_CHECK_S: Final = 60.0
+"""Between two looks for messages that their topics keep no longer."""
 LEASE_TIMEOUT_S: Final = 30.0
 """A consumer's hold on a partition without heartbeat or fetch (the original's consumerRegTimeoutMs)."""
 MAX_FETCH_BYTES: Final = 1 * MIB

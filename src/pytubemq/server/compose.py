@@ -225,7 +225,6 @@ class Node:
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
-        from pytubemq.model.durability import Durability
         from pytubemq.storage.store_settings import StoreSettings
 
         section = self.settings.broker
@@ -236,7 +235,6 @@ class Node:
                 advertised=_optional("broker.advertised", section.advertised, DEFAULT_BROKER_PORT),
                 masters=self._masters(),
                 data_dir=make_directory(self.settings.data_dir),
-                durability=Durability[section.durability.upper()],
                 insecure=self.settings.insecure,
                 tls_port=section.tls_port,
                 heartbeat_period_s=section.heartbeat_period_s,
@@ -244,6 +242,7 @@ class Node:
                 retention_check_s=section.retention_check_s,
                 max_connections=self._shares().connections,
                 store=StoreSettings(
+                    durability=section.durability,
                     segment_bytes=section.segment_bytes,
                     journal_segment_bytes=section.journal_segment_bytes,
                     reserve_bytes=section.reserve_bytes,

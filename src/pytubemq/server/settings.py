@@ -13,13 +13,19 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from pytubemq.errors import ConfigError, FormatError
+from pytubemq.master.settings import MasterSettings
 from pytubemq.model import limits
+from pytubemq.model.durability import Durability  # noqa: TC001 - the type of a setting, read when it is used
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.observe.story import Asked
+from pytubemq.storage.store_settings import StoreSettings
 
 DEFAULT_HTTP_PORT = 8080
 DEFAULT_BROKER_HTTP_PORT = 8081
+_MASTER = MasterSettings()
+_STORE = StoreSettings()
+"""A setting that is handed on has the default of the room that uses it."""
 DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
 
 
@@ -36,7 +42,7 @@ class MasterSection(Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=3_600, description="a pytubemq client whose connection broke may come back within this time"),
     ] = limits.LOST_CONNECTION_GRACE_S
     auto_register_brokers: Annotated[bool, Meta(description="whether an unknown Broker may register automatically")] = (
-        True
+        _MASTER.auto_register_brokers
     )
 
 
@@ -68,39 +74,41 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         ),
     ] = DEFAULT_BROKER_TLS_PORT
     durability: Annotated[
-        Literal["disk", "process", "memory"],
+        Durability,
         Meta(
             description="what an acknowledged message survives, in topics of which neither they nor the cluster say "
             "it: a power cut (`disk`), a killed Broker (`process`), neither (`memory`)"
         ),
-    ] = "disk"
-    retention_check_s: Annotated[float, Meta(gt=0, le=86_400, description="time between two retention passes")] = 60.0
+    ] = _STORE.durability
+    retention_check_s: Annotated[float, Meta(gt=0, le=86_400, description="time between two retention passes")] = (
+        limits.RETENTION_CHECK_S
+    )
     check_on_read: Annotated[
         bool,
         Meta(
             description="check each record again when it is read from the disk, so that damage is not handed on; costs "
             "time for each single message, and clients check each message themselves"
         ),
-    ] = False
+    ] = _STORE.check_on_read
     check_packs_on_read: Annotated[
         bool,
         Meta(
             description="the same where packs are read, at a small cost for each message, so that this Broker notices "
             "and reports damage on its disk"
         ),
-    ] = True
+    ] = _STORE.check_packs_on_read
     heartbeat_period_s: Annotated[
         float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
-    ] = 8.0
+    ] = limits.BROKER_HEARTBEAT_PERIOD_S
     lease_timeout_s: Annotated[
         float, Meta(gt=0, le=3_600, description="a consumer's hold on a partition without any sign of life")
     ] = limits.LEASE_TIMEOUT_S
     segment_bytes: Annotated[
         int, Meta(ge=limits.MIB, le=2**40, description="a partition's log file is followed by another beyond this size")
-    ] = 128 * limits.MIB
+    ] = _STORE.segment_bytes
     journal_segment_bytes: Annotated[
         int, Meta(ge=limits.MIB, le=2**40, description="the same for the journal's files")
-    ] = 64 * limits.MIB
+    ] = _STORE.journal_segment_bytes
     reserve_bytes: Annotated[
         int,
         Meta(
@@ -109,7 +117,7 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
             description="free space on the disk that sends may not use, so that what was accepted "
             "always fits into its log",
         ),
-    ] = limits.MAX_UNAPPLIED_BYTES + 64 * limits.MIB
+    ] = _STORE.reserve_bytes
 
 
 class HttpSection(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from enum import Enum
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
@@ -175,7 +176,7 @@ def shown(value: object) -> str:
 
 def _forms(key: str, kind: msgspec.inspect.Type) -> str:
     """What a setting may be, behind the value that it may not be; blank where the reason says it better."""
-    if isinstance(kind, msgspec.inspect.LiteralType):
+    if isinstance(kind, msgspec.inspect.LiteralType | msgspec.inspect.EnumType):
         return f"not one of {', '.join(_declared(key))}"
     if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
         name = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
@@ -192,6 +193,8 @@ def _declared(key: str) -> tuple[str, ...]:
     kind: Any = Settings
     for name in key.split("."):
         kind = get_type_hints(kind)[name]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return tuple(one.value for one in kind)
     return get_args(kind)
 
 
@@ -231,7 +234,7 @@ def setting_rows() -> list[dict[str, object]]:
     """Every setting: key, default, environment variable, meaning."""
     rows: list[dict[str, object]] = []
     for key, entry in _KEYS.items():
-        default = entry.default if entry.default is not msgspec.NODEFAULT else []
+        default = msgspec.to_builtins(entry.default) if entry.default is not msgspec.NODEFAULT else []
         environment = ENV_PREFIX + key.upper().replace(".", "__")
         rows.append({"key": key, "default": default, "environment": environment, "meaning": describe(entry)})
     return rows

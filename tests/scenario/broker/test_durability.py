@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.anyio
+
+FROM_MEMORY = StoreSettings(durability=Durability.MEMORY, reserve_bytes=0, journal_padding_bytes=0)
 
 
 async def test_nothing_is_readable_or_acknowledged_before_it_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,13 +114,13 @@ async def test_entries_of_a_batch_are_accepted_or_refused_one_by_one() -> None:
 @pytest.mark.parametrize("durability", list(Durability))
 async def test_a_restart_goes_on_where_it_stopped(durability: Durability) -> None:
     disk = FaultyDisk()
-    async with running(disk, durability=durability) as broker, connected(broker) as peer:
+    async with running(disk, store=replace(FROM_MEMORY, durability=durability)) as broker, connected(broker) as peer:
         await peer.send_each([item(b"%d" % n, n % 3) for n in range(30)])
         await peer.register()
         await peer.get(max_messages=4)
         await peer.commit()
         await peer.get()  # fetched and not confirmed: a clean stop must not confirm it
-    async with running(disk, durability=durability) as broker, connected(broker) as peer:
+    async with running(disk, store=replace(FROM_MEMORY, durability=durability)) as broker, connected(broker) as peer:
         assert (await peer.get())[0].err_code == Code.HB_NO_NODE
         assert (await peer.register()).curr_offset == 112
         _, messages = await peer.get()
@@ -447,7 +450,10 @@ async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refuse
 
 async def test_what_was_promised_from_memory_before_the_disk_was_full_is_written_when_there_is_space() -> None:
     disk = FaultyDisk()
-    async with running(disk, durability=Durability.MEMORY) as broker, connected(broker) as peer:
+    async with (
+        running(disk, store=FROM_MEMORY) as broker,
+        connected(broker) as peer,
+    ):
         await peer.send(b"0")
         await until(lambda: broker.health()["writes"] == 1)
         disk.capacity_bytes = 0
@@ -460,7 +466,10 @@ async def test_what_was_promised_from_memory_before_the_disk_was_full_is_written
         disk.capacity_bytes = None
         await until(lambda: broker.health()["writes"] > writes)
         disk.kill()  # nobody sent anything, and yet it lies in the journal
-    async with running(disk, durability=Durability.MEMORY) as again, connected(again) as peer:
+    async with (
+        running(disk, store=FROM_MEMORY) as again,
+        connected(again) as peer,
+    ):
         assert [message.payload for message in (await peer.read_range(0))[1]] == [b"0", b"1"]
         assert (await peer.send(b"3")).append_offset == 56
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytubemq.errors import ConfigError, ExitCode
+from pytubemq.model.durability import Durability
 from pytubemq.server.settings import Settings
 from pytubemq.server.sources import known_keys, load_settings, setting_rows, to_toml
 
@@ -24,7 +25,7 @@ def test_defaults_listen_on_this_machine_only() -> None:
         "127.0.0.1:8123",
         "127.0.0.1:8080",
     )
-    assert settings.broker.durability == "disk"
+    assert settings.broker.durability is Durability.DISK
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from pytubemq.broker.upkeep.reports import Condition
 from pytubemq.core.flow import format_rules, parse_rules
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, FormatError, RequestTimeoutError, StorageError, TubeError, refused
-from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S, MAX_REGISTRATION_BYTES
 from pytubemq.wire.protocol.extensions import Capability
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.topics import MasterConfig
     from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.client.masters import MasterClient
 
@@ -71,33 +71,41 @@ class SessionHealth:
     failures: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """This Broker as it registers at the Master."""
+
+    broker_id: int
+    advertised: Address
+    tls_port: int
+    web_port: int | None
+    durability: Durability
+
+    @property
+    def client_id(self) -> str:
+        """Its client id."""
+        return f"{self.broker_id}:{self.advertised}:{__version__}"
+
+
 class MasterSession:
     """The Broker's session with the Master. `run` is a task of the service; `join` may be called once before it."""
 
     def __init__(
         self,
-        *,
-        broker_id: int,
-        advertised: Address,
+        identity: BrokerIdentity,
         masters: MasterClient,
         config: MasterConfig,
         orders: Orders,
+        *,
         heartbeat_period_s: float,
-        tls_port: int,
-        web_port: int | None = None,
-        durability: Durability = Durability.DISK,
-        leases: Callable[[int], tuple[str, ...]] = lambda room_bytes: (),
+        leases: Callable[[int], tuple[str, ...]],
         rng: Callable[[], float] = random.random,
     ) -> None:
         self.health = SessionHealth()
-        self._broker_id = broker_id
-        self._client_id = f"{broker_id}:{advertised}:{__version__}"
+        self._identity = identity
         self._masters = masters
         self._config = config
         self._orders = orders
-        self._tls_port = tls_port
-        self._web_port = web_port
-        self._durability = durability
         self._leases = leases
         self._period_s = heartbeat_period_s
         self._rng = rng
@@ -152,7 +160,7 @@ class MasterSession:
         with contextlib.suppress(TubeError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_TIMEOUT_S):
                 await self._masters.request(
-                    CloseRequestB2M(broker_id=str(self._broker_id)),
+                    CloseRequestB2M(broker_id=str(self._identity.broker_id)),
                     CloseResponseM2B,
                     Method.BROKER_CLOSE_B2M,
                     timeout_s=_FAREWELL_TIMEOUT_S,
@@ -163,14 +171,14 @@ class MasterSession:
     async def _register(self) -> None:
         request = replace(
             reports.registration(
-                self._client_id,
+                self._identity.client_id,
                 self._config,
                 self._condition,
-                tls_port=self._tls_port,
+                tls_port=self._identity.tls_port,
                 stored_topics=self._orders.stored_topics,
             ),
-            own_durability=self._durability.value,
-            own_web_port=self._web_port,
+            own_durability=self._identity.durability.value,
+            own_web_port=self._identity.web_port,
         )
         room_bytes = MAX_REGISTRATION_BYTES - len(encode(request))
         answer = await self._masters.request(
@@ -180,7 +188,7 @@ class MasterSession:
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,
         )
         if not answer.success:
-            self.health.refusal = f"the Master refuses Broker {self._broker_id}: {answer.err_msg}"
+            self.health.refusal = f"the Master refuses Broker {self._identity.broker_id}: {answer.err_msg}"
             raise refused(answer.err_code, self.health.refusal)
         self._orders.record_registration(answer.enable_broker_info)
         stored = self._orders.stored
@@ -188,7 +196,7 @@ class MasterSession:
         self._orders.compare(stored)
         self._report = True
         if not self.health.registered:
-            logger.info("Broker %d is registered at Master %s", self._broker_id, self._masters.current)
+            logger.info("Broker %d is registered at Master %s", self._identity.broker_id, self._masters.current)
         self.health.registered = True
         self.health.problem = self.health.refusal = None
 
@@ -215,7 +223,9 @@ class MasterSession:
         """Send one heartbeat; True if the next one is to follow at once."""
         self._news.clear()
         answer = await self._ask(
-            reports.heartbeat(self._broker_id, self._config, self._condition, report=self._report, wait_s=wait_s),
+            reports.heartbeat(
+                self._identity.broker_id, self._config, self._condition, report=self._report, wait_s=wait_s
+            ),
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S + wait_s,
         )
         self._may_have_missed = answer is None
@@ -225,7 +235,7 @@ class MasterSession:
             self.health.registered = False
             if answer.err_code == Code.HB_NO_NODE:
                 self.health.forgotten += 1
-                logger.info("the Master does not know Broker %d any more, registering again", self._broker_id)
+                logger.info("the Master does not know Broker %d any more, registering again", self._identity.broker_id)
                 return True
             raise refused(answer.err_code, f"the Master refuses the heartbeat: {answer.err_msg}")
         self.health.heartbeats += 1
@@ -337,7 +347,7 @@ class MasterSession:
         if self.health.problem != problem:  # once per cause, not once per try
             logger.warning(
                 "Broker %d and the Master: %s; still serving, retrying",
-                self._broker_id,
+                self._identity.broker_id,
                 problem,
                 exc_info=None if expected else error,
             )

@@ -6,7 +6,7 @@ import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetMovedError, OutOfResourcesError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
+from pytubemq.storage.log.expired_segments import Surplus, choose
 from pytubemq.storage.log.partition_log import PartitionLog
 from pytubemq.storage.log.retention import (
     NOTHING_RETAINED,
@@ -25,6 +26,7 @@ from pytubemq.storage.log.retention import (
     roll_at,
     surplus,
 )
+from pytubemq.storage.store import message_removal
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
@@ -479,19 +481,19 @@ def test_a_segment_of_which_only_the_log_was_made_is_no_trouble_when_a_pass_is_m
     assert [message.offset for message in messages(store)][-1] == 100 * OFFSET_UNIT
 
 
-def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
+def test_a_pass_that_is_under_way_ends_before_the_store_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)
     fill(store, NOW_MS)
+    store.set_retention("demo", keep(3600))
     inside, go_on = threading.Event(), threading.Event()
 
-    class Asked(dict[str, RetentionPolicy]):
-        def get(self, topic: str, default: object = None) -> RetentionPolicy:
-            inside.set()
-            assert go_on.wait(30)
-            return keep(3600)
+    def choose_slowly(*args: Any, **options: Any) -> Surplus:
+        inside.set()
+        assert go_on.wait(30)
+        return choose(*args, **options)
 
-    store._state.retention = Asked()
+    monkeypatch.setattr(message_removal, "choose", choose_slowly)
     with ThreadPoolExecutor() as pool:
         passing = pool.submit(store.retain, NOW_MS + 1000 * HOUR_MS)
         assert inside.wait(30)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.store.store import BrokerStore
 
 CHECKED = StoreSettings(reserve_bytes=0, check_on_read=True)
+UNCHECKED = StoreSettings(reserve_bytes=0, check_packs_on_read=False)
 PARTITION = ROOT / "logs" / "demo" / "0"
 
 
@@ -89,7 +90,7 @@ def test_a_record_that_fails_its_check_is_passed_over_counted_and_told_once(capl
 
 def test_without_checks_on_read_the_record_is_left_to_its_receiver() -> None:
     disk = FaultyDisk()
-    store, sent = filled(disk, StoreSettings(reserve_bytes=0))
+    store, sent = filled(disk, UNCHECKED)
     disk.flip_bit(log_path(), disk.content(log_path()).index(sent[0]))
     piece = store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=1000)
     assert (piece.count, piece.skipped, store.fences()) == (len(sent), 0, [])
@@ -98,7 +99,7 @@ def test_without_checks_on_read_the_record_is_left_to_its_receiver() -> None:
 @pytest.mark.parametrize("check", [False, True])
 def test_any_bit_of_an_index_may_flip_and_nothing_is_lost(check: bool) -> None:
     disk = FaultyDisk()
-    store, sent = filled(disk, StoreSettings(reserve_bytes=0, check_on_read=check))
+    store, sent = filled(disk, CHECKED if check else UNCHECKED)
     whole = disk.content(index_path())
     rng = Random(11)
     for _ in range(60):
@@ -135,7 +136,7 @@ def test_an_index_that_is_cut_short_is_read_from_the_log() -> None:
 @pytest.mark.parametrize("check", [False, True])
 def test_a_log_that_is_cut_short_loses_what_is_missing(check: bool) -> None:
     disk = FaultyDisk()
-    store, sent = filled(disk, StoreSettings(reserve_bytes=0, check_on_read=check))
+    store, sent = filled(disk, CHECKED if check else UNCHECKED)
     at = disk.content(log_path()).index(sent[9])
     disk.put(log_path(), disk.content(log_path())[:at])
     store._state.files.forget(log_path())
@@ -156,7 +157,7 @@ def test_damage_met_before_a_restart_is_passed_over_behind_it_too() -> None:
     found, lost = read_all(store)
     send(store, b"so that there is something to write down")
     store.close()
-    again = open_store(disk, StoreSettings(reserve_bytes=0))  # without checks of its own
+    again = open_store(disk, UNCHECKED)  # without checks of its own
     assert [fence.messages for fence in again.fences()] == [lost]
     assert again.stats.fenced_messages == lost
     found[len(sent)] = b"so that there is something to write down"
