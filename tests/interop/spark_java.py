@@ -114,7 +114,7 @@ class JavaCluster:
 
     def _partitions(self, topic: str) -> int:
         async def count() -> int:
-            return sum(place.partitions * place.stores for place in self._service.broker_room.publishing(topic))
+            return sum(place.partitions * place.stores for place in self._service.broker_room.topics.publishing(topic))
 
         return self._io.run(count())
 

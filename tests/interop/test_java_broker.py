@@ -88,6 +88,6 @@ async def test_a_java_broker_is_looked_after(master: tuple[MasterService, WebApi
 
 def _partitions(master: MasterService, topic: str) -> int:
     """What producers are told of a topic; as many as consumers may have."""
-    told = sum(place.partitions * place.stores for place in master.broker_room.publishing(topic))
-    assert told == len(master.broker_room.consumable((topic,))[0])
+    told = sum(place.partitions * place.stores for place in master.broker_room.topics.publishing(topic))
+    assert told == len(master.broker_room.topics.consumable((topic,))[0])
     return told

@@ -142,4 +142,4 @@ async def test_a_broker_of_ours_goes_on_where_the_java_broker_stopped(
 
 def _count(master: MasterService, topic: str) -> int:
     """Partitions that producers are told of."""
-    return sum(place.partitions * place.stores for place in master.broker_room.publishing(topic))
+    return sum(place.partitions * place.stores for place in master.broker_room.topics.publishing(topic))

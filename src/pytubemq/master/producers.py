@@ -152,7 +152,7 @@ class Producers:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, text)))
             return True
         catalogue = self._catalogue
-        where = self._brokers.deployed if request.want_deployed else self._brokers.publishing
+        where = self._brokers.topics.deployed if request.want_deployed else self._brokers.topics.publishing
         infos = tuple(info for topic in topics if (info := self._topic_info(topic, where)) is not None)
         say = (topics, infos, catalogue.broker_checksum, catalogue.cluster.stamp.serial_id)
         if not must and self._nothing_new(producer, request, say):
@@ -181,7 +181,7 @@ class Producers:
         if (
             producer.last_answer is None
             and not request.want_deployed
-            and any(map(self._brokers.awaited, producer.topics))
+            and any(map(self._brokers.topics.awaited, producer.topics))
         ):
             return True
         return say == producer.last_answer and request.broker_check_sum == self._catalogue.broker_checksum

@@ -63,7 +63,7 @@ async def test_a_broker_whose_disk_fails_is_named_and_producers_are_kept_off(tmp
         assert broker["why"].startswith(reasons[0]["why"].removeprefix("online: "))
         assert cluster._master is not None
         assert cluster._master.master is not None
-        assert cluster._master.master._brokers.publishing(TOPIC) == ()
+        assert cluster._master.master._brokers.topics.publishing(TOPIC) == ()
         async with pytubemq.connect(cluster.master) as client:
             with pytest.raises(UnavailableError, match="no Broker takes messages of topic 'demo' now"):
                 async with client.producer(TOPIC):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.master.brokers import configuration, leases, unknown_topics
+from pytubemq.master.brokers import configuration, leases, reported_topics
+from pytubemq.master.brokers.registration import unknown_topics
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION, MAX_STRAY_PARTITIONS
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, Record, TopicRecord
@@ -54,7 +55,7 @@ async def test_a_heartbeat_over_another_connection_changes_nothing_and_gets_411(
             answer = await stranger.heartbeat(**faults)
             assert (answer.err_code, answer.need_report_data) == (411, True)
         assert t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLINE
-        assert t.master.broker_room.publishing("demo")
+        assert t.master.broker_room.topics.publishing("demo")
 
 
 async def test_a_farewell_over_another_connection_changes_nothing_and_gets_411() -> None:
@@ -63,7 +64,7 @@ async def test_a_farewell_over_another_connection_changes_nothing_and_gets_411()
         stranger = await t.peer(FakeBroker)
         close = CloseRequestB2M(broker_id="1")
         assert (await stranger.ask(close, CloseResponseM2B, Method.BROKER_CLOSE_B2M)).err_code == 411
-        assert t.master.broker_room.publishing("demo")
+        assert t.master.broker_room.topics.publishing("demo")
         assert (await broker.heartbeat()).success
 
 
@@ -76,7 +77,7 @@ async def test_one_whose_connection_broke_gets_411_over_the_next_and_registers_a
         assert (await again.heartbeat()).err_code == 411
         assert (await again.register()).success
         assert (await again.heartbeat()).success
-        assert t.master.broker_room.publishing("demo")
+        assert t.master.broker_room.topics.publishing("demo")
 
 
 async def test_who_took_the_place_of_a_live_one_does_not_change_its_status_at_once() -> None:
@@ -329,7 +330,7 @@ async def test_a_heartbeat_reports_no_more_topics_than_the_records_explain() -> 
 
 
 async def test_topics_that_no_record_has_are_bounded_over_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.brokers.unknown_topics.MAX_UNKNOWN_TOPICS", 5)
+    monkeypatch.setattr("pytubemq.master.brokers.registration.unknown_topics.MAX_UNKNOWN_TOPICS", 5)
     async with town() as t:
 
         async def holder(broker_id: int) -> RegisterResponseM2B:
@@ -360,7 +361,7 @@ async def test_topics_that_cannot_be_read_are_logged_in_one_line(caplog: pytest.
 async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 10)
     work = {
-        configuration: ["parse_broker_topic_conf", "within_record"],
+        reported_topics: ["parse_broker_topic_conf", "within_record"],
         unknown_topics: ["parse_broker_topic_conf"],
         leases: ["parse_subscribe_info"],
         configuration.TopicFormatter: ["strings"],
@@ -448,8 +449,8 @@ async def test_no_topic_is_placed_on_a_stranger_that_left() -> None:
     async with town() as t:
         await with_topic(t)
         stranger = await t.broker(2)
-        assert t.master.broker_room.can_take_topics(2)
+        assert t.master.broker_room.topics.can_take_topics(2)
         await stranger.close()
         await until(lambda: t.master.broker_room.runs[2].lost)
-        assert not t.master.broker_room.can_take_topics(2)
-        assert t.master.broker_room.can_take_topics(1)
+        assert not t.master.broker_room.topics.can_take_topics(2)
+        assert t.master.broker_room.topics.can_take_topics(1)

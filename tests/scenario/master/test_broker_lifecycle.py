@@ -116,8 +116,8 @@ async def test_a_status_opens_and_closes_a_broker_for_producers_and_consumers_at
             ManageStatus.ONLINE,
         ):
             await set_status(t, status)
-            assert bool(room.publishing("demo")) == status.publishes
-            assert bool(room.consumable(("demo",))[0]) == status.subscribes
+            assert bool(room.topics.publishing("demo")) == status.publishes
+            assert bool(room.topics.consumable(("demo",))[0]) == status.subscribes
 
 
 async def test_a_producer_that_waits_learns_of_more_partitions_as_soon_as_the_broker_has_them() -> None:
@@ -147,10 +147,10 @@ async def test_what_is_no_longer_accepted_is_closed_before_the_broker_has_heard_
         broker = await t.peer(FakeBroker, capabilities=FOREIGN)
         await broker.register()
         await broker.heartbeat()
-        assert t.master.broker_room.publishing("demo")
+        assert t.master.broker_room.topics.publishing("demo")
         await change(t, "demo", CLOSED)
-        assert not t.master.broker_room.publishing("demo")
-        assert t.master.broker_room.consumable(("demo",)) == (frozenset(), frozenset())
+        assert not t.master.broker_room.topics.publishing("demo")
+        assert t.master.broker_room.topics.consumable(("demo",)) == (frozenset(), frozenset())
 
 
 async def test_a_topic_is_told_as_removed_until_the_broker_says_that_it_is() -> None:
@@ -208,9 +208,9 @@ async def test_a_broker_of_ours_is_spared_only_as_long_as_it_reports_a_fault() -
         await broker.register()
         await broker.heartbeat()
         assert not (await broker.heartbeat(write_status_rpt=-1)).stop_write
-        assert not t.master.broker_room.publishing("demo")
+        assert not t.master.broker_room.topics.publishing("demo")
         await broker.heartbeat()
-        assert t.master.broker_room.publishing("demo")
+        assert t.master.broker_room.topics.publishing("demo")
         assert t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLINE
 
 

@@ -112,7 +112,7 @@ async def test_a_broker_that_stays_away_remains_the_reason() -> None:
         await consumer.register("demo")
         await broker.close()
         await until(lambda: 1 not in t.master.broker_room.runs)
-        await until(lambda: t.master.broker_room.consumable(["demo"]) == (frozenset(), frozenset()))
+        await until(lambda: t.master.broker_room.topics.consumable(["demo"]) == (frozenset(), frozenset()))
         assert "broker 1 is away, and its partitions wait for it" in await why(t, "g")
 
 

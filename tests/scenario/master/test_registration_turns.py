@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytubemq.master.brokers.registration import Registration
+from pytubemq.master.brokers.registration.registration_request import Registration
 from pytubemq.model.limits import MAX_LONG_HEARTBEATS, MAX_LONG_REGISTRATIONS, SHORT_REGISTRATION_BYTES
 from pytubemq.net.server.long_work import LongWork
 from tests.scenario.master.town import FakeBroker, town

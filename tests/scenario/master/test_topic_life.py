@@ -230,7 +230,7 @@ async def test_many_are_created_in_one_step_and_all_can_be_used_when_it_returns(
         before = t.master.broker_room.runs[1].conf.sync_id.conf_id
         made = await t.master.create_topics(wanted)
         assert (made.created, made.existing) == (list(wanted), [])
-        assert len(t.master.broker_room.publishing("t19")) == 2
+        assert len(t.master.broker_room.topics.publishing("t19")) == 2
         assert t.master.catalogue.config(t.master.catalogue.deploys["t19", 2]).partitions == 20
         assert t.master.broker_room.runs[1].conf.sync_id.conf_id == before + 1, "the Brokers hear of it once"
         again = await t.master.create_topics({**wanted, "new": topic_change()}, exist_ok=True)

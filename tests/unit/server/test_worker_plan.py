@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_WORKERS
 from pytubemq.server.sources import load_settings
 from pytubemq.server.worker_plan import check_directories, plan_workers
@@ -36,7 +37,7 @@ def test_workers_differ_in_id_ports_and_directory_and_in_nothing_else() -> None:
     assert [broker.listen for broker in brokers] == ["127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:9002"]
     assert [broker.http_listen for broker in brokers] == ["127.0.0.1:9100", "127.0.0.1:9101", "127.0.0.1:9102"]
     assert [broker.tls_port for broker in brokers] == [8124, 8125, 8126]
-    assert {broker.durability for broker in brokers} == {"process"}
+    assert {broker.durability for broker in brokers} == {Durability.PROCESS}
     assert {plan.settings.master for plan in plans} == {base.master}
 
 

@@ -109,7 +109,7 @@ class TextQueries:
         """The topics of which not as many partitions are held as there are to be read."""
         held = Counter(partition.topic for member in group.members for partition in group.holds(member))
         for topic in sorted(group.terms.topics):
-            available, _ = self._master.broker_room.consumable((topic,))
+            available, _ = self._master.broker_room.topics.consumable((topic,))
             if held[topic] != len(available):
                 yield topic
 

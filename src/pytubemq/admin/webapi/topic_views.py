@@ -65,7 +65,7 @@ def place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
 
 def running_place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
     """A topic on a Broker, and what the Broker serves of it."""
-    served = master.broker_room.serving(deploy.topic, deploy.broker_id)
+    served = master.broker_room.topics.serving(deploy.topic, deploy.broker_id)
     if served is None:
         names = ("acceptPublish", "acceptSubscribe", "numPartitions", "brokerManageStatus")
         run: dict[str, Any] = dict.fromkeys(names, NOTHING)
@@ -130,7 +130,7 @@ class Totals:
         self.places += 1
         self.stores += config.stores
         self.partitions += config.partitions * config.stores
-        served = master.broker_room.serving(deploy.topic, deploy.broker_id)
+        served = master.broker_room.topics.serving(deploy.topic, deploy.broker_id)
         if served is None:
             return
         stores, partitions = served.config.stores, served.config.partitions * served.config.stores

@@ -1,8 +1,7 @@
-"""The Brokers: who is online with which topics, and who still has to learn a change.
+"""The Brokers: who is online, and who still has to learn a change.
 
-The invariants: a partition counts only while its Broker is online and has reported it; a Broker that went away keeps
-its partitions "absent" for a while, so that a restart moves nothing; a change of the metadata reaches a waiting
-Broker at once.
+The invariants: a Broker that went away keeps its partitions "absent" for a while, so that a restart moves nothing; a
+change of the metadata reaches a waiting Broker at once.
 """
 
 from __future__ import annotations
@@ -10,46 +9,36 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytubemq.core.refusal import Refused
 from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import Code
 from pytubemq.master import responses
-from pytubemq.master.brokers.absent_brokers import AbsentBrokers, is_unused
-from pytubemq.master.brokers.admission import BrokerAdmission
+from pytubemq.master.brokers.absent_brokers import AbsentBrokers
 from pytubemq.master.brokers.broker_faults import BrokerFaults
 from pytubemq.master.brokers.broker_responses import BrokerResponses, refused_heartbeat
-from pytubemq.master.brokers.broker_run import BrokerRun, Serving
-from pytubemq.master.brokers.claims import BrokerIdentity
-from pytubemq.master.brokers.configuration import (
-    SyncId,
-    changed_conf,
-    check_surplus,
-    reported_removals,
-    reported_surplus,
-    reported_topics,
-    surplus_on,
-    within_record,
-)
+from pytubemq.master.brokers.broker_run import BrokerRun
+from pytubemq.master.brokers.broker_topics import BrokerTopics, Presence
+from pytubemq.master.brokers.configuration import SyncId, changed_conf
 from pytubemq.master.brokers.configuration_builds import ConfBuilds
+from pytubemq.master.brokers.heartbeat_reports import HeartbeatReports
 from pytubemq.master.brokers.leases import Leases
-from pytubemq.master.brokers.registration import Registration
-from pytubemq.master.brokers.registration_turns import RegistrationTurns
+from pytubemq.master.brokers.registration.admission import BrokerAdmission
+from pytubemq.master.brokers.registration.claims import BrokerIdentity, parse_broker_id
+from pytubemq.master.brokers.registration.registration_request import Registration
+from pytubemq.master.brokers.registration.turns import RegistrationTurns
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
-from pytubemq.model.ids import Partition
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
     MAX_BROKERS_PER_CONNECTION,
     MAX_PROBLEM_CHARS,
-    MAX_REPORTED_PROBLEMS,
-    MAX_STRAY_PARTITIONS,
     REPORT_SLICE,
 )
-from pytubemq.model.names import escaped, shown
-from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, ManageStatus, TopicRecord, TopicStatus
+from pytubemq.model.names import escaped
+from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, TopicRecord
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import (
     CloseRequestB2M,
@@ -60,16 +49,14 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2B,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.strings import TopicBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable
 
     from pytubemq.master.brokers.configuration_builds import ConfBuild
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.records import Record
-    from pytubemq.model.topic import TopicConfig
     from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
     from pytubemq.wire.text.strings import SubscribeInfo
@@ -91,7 +78,9 @@ class Brokers:
         token: MasterAuthorizedInfo,
         on_change: Callable[[], None],
     ) -> None:
-        self.runs: dict[int, BrokerRun] = {}
+        self._presence = Presence()
+        self.runs = self._presence.runs
+        self.topics = BrokerTopics(catalogue, self._presence)
         self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
         self._catalogue = catalogue
         self._settings = settings
@@ -102,13 +91,10 @@ class Brokers:
         self._absent_brokers = AbsentBrokers(catalogue, self.runs)
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
         self.upkeep = BrokerUpkeep(catalogue, clock)
+        self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
         self._responses = BrokerResponses(catalogue, self.faults, token)
-        self._expected_until: dict[int, float] = {}
-        self._unheard: set[int] = set()
-        self._synced: set[int] = set()
-        """Ids of the Brokers that have taken a configuration since this Master started."""
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and the consumers that read from it."""
@@ -116,117 +102,8 @@ class Brokers:
     def expect_all(self) -> None:
         """Expect every Broker of the catalogue to come back, after a start of the Master."""
         until_s = self._clock.now_s() + self._settings.restart_grace_s
-        self._expected_until = dict.fromkeys(self._catalogue.brokers, until_s)
-        self._unheard = set(self._catalogue.brokers)
-
-    # --- queries -----------------------------------------------------------------------------------------------
-
-    def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
-        """Return where a topic can be written to now: the record allows it, and the Broker has reported it."""
-        found = []
-        for broker_id in sorted(self._catalogue.deployed(topic)):
-            served = self.serving(topic, broker_id)
-            if served is not None and served.publish:
-                found.append(TopicBroker(broker_id, served.config.partitions, served.config.stores))
-        return tuple(found)
-
-    def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
-        """Return the Brokers that have a topic by the records, whether they run or not."""
-        found = []
-        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
-            if not deploy.topic_status.removed:
-                config = self._catalogue.config(deploy)
-                found.append(TopicBroker(broker_id, config.partitions, config.stores))
-        return tuple(found)
-
-    def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
-        """Return the partitions of some topics that can be read now, and those whose Broker may come back."""
-        available: set[Partition] = set()
-        absent: set[Partition] = set()
-        for topic in topics:
-            for broker_id, deploy in self._catalogue.deployed(topic).items():
-                run = self.runs.get(broker_id)
-                if run is not None and run.online:
-                    served = self.serving(topic, broker_id)
-                    if served is not None and served.subscribe:
-                        available.update(_partitions(broker_id, served.config))
-                elif broker_id in self._expected_until and self._readable(deploy):
-                    absent.update(_partitions(broker_id, self._catalogue.config(deploy)))
-        return frozenset(available), frozenset(absent)
-
-    def away(self, topics: Iterable[str]) -> list[int]:
-        """Return the Brokers that are not online and have partitions of these topics that could be read, by id.
-
-        Unlike those in `consumable`, they stay in this list however long they are away.
-        """
-        found = set()
-        for topic in topics:
-            for broker_id, deploy in self._catalogue.deployed(topic).items():
-                run = self.runs.get(broker_id)
-                if (run is None or not run.online) and self._readable(deploy):
-                    found.add(broker_id)
-        return sorted(found)
-
-    def awaited(self, topic: str) -> bool:
-        """True if this Master has only just started, and a Broker of the topic has not come back to it yet."""
-        return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
-
-    def carries(self, broker_id: int, config: TopicConfig) -> bool:
-        """Return True if a Broker has reported a topic with all partitions of its record, or with more."""
-        run = self.runs.get(broker_id)
-        reported = run.topics.get(config.name) if run is not None and run.online else None
-        return reported is not None and within_record(config, reported) == config
-
-    def beyond_record(self, broker_id: int, config: TopicConfig) -> int:
-        """Return how many partitions of a topic a Broker has reported beyond those of the record."""
-        run = self.runs.get(broker_id)
-        reported = None if run is None else run.topics.get(config.name)
-        return 0 if reported is None else reported_surplus([reported], lambda _: config)
-
-    def can_take_topics(self, broker_id: int) -> bool:
-        """True if new topics are placed on a Broker.
-
-        An operator entered it, it holds topics, or it has taken a configuration and is connected.
-        """
-        record = self._catalogue.brokers.get(broker_id)
-        if record is None or not is_unused(self._catalogue, record):
-            return record is not None
-        run = self.runs.get(broker_id)
-        return broker_id in self._synced and run is not None and not run.lost
-
-    def serving(self, topic: str, broker_id: int) -> Serving | None:
-        """Return a topic as an online Broker has reported it, with what may be done with it; None if it is not there.
-
-        Partitions beyond the record are left out, however many the Broker reports, because clients learn of all.
-        """
-        deploy = self._catalogue.deployed(topic).get(broker_id)
-        run = self.runs.get(broker_id)
-        if deploy is None or run is None or not run.online or (config := run.topics.get(topic)) is None:
-            return None
-        wanted = self._catalogue.config(deploy)
-        sound = run.read_status == 0
-        return Serving(
-            within_record(config, wanted),
-            publish=sound
-            and run.write_status == 0
-            and deploy.topic_status is TopicStatus.NORMAL
-            and wanted.accept_publish
-            and config.accept_publish
-            and self._status(broker_id).publishes,
-            subscribe=sound and config.accept_subscribe and self._readable(deploy),
-        )
-
-    def _readable(self, deploy: DeployRecord) -> bool:
-        """True if the records allow a topic to be read on a Broker."""
-        return (
-            not deploy.topic_status.removed
-            and self._catalogue.config(deploy).accept_subscribe
-            and self._status(deploy.broker_id).subscribes
-        )
-
-    def _status(self, broker_id: int) -> ManageStatus:
-        record = self._catalogue.brokers.get(broker_id)
-        return ManageStatus.OFFLINE if record is None else record.manage_status
+        self._presence.expected_until.update(dict.fromkeys(self._catalogue.brokers, until_s))
+        self._presence.unheard.update(self._catalogue.brokers)
 
     # --- what operators do --------------------------------------------------------------------------------------
 
@@ -250,8 +127,8 @@ class Brokers:
         self._forget(broker_id)
 
     def _forget(self, broker_id: int) -> None:
-        self._expected_until.pop(broker_id, None)
-        self._synced.discard(broker_id)
+        self._presence.expected_until.pop(broker_id, None)
+        self._presence.synced.discard(broker_id)
         self.admission.forget(broker_id)
 
     def reload(self, broker_id: int) -> None:
@@ -316,11 +193,11 @@ class Brokers:
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )
-        if broker_id in self._unheard:
+        if broker_id in self._presence.unheard:
             self.leases.record(said.readers, until_s=now_s + self._settings.restart_grace_s)
         self.runs[broker_id] = run
         # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
-        self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
+        self._presence.expected_until[broker_id] = now_s + self._settings.broker_absence_s
         self.held.release(broker_id)
         self._connections.record_use(broker_id, call.connection)
         logger.info("broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown")
@@ -330,13 +207,14 @@ class Brokers:
 
     def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
         """Serve method 8: record the heartbeat at once; respond at once if there is a change to push, else hold it."""
-        broker_id = _broker_id(request.broker_id)
+        broker_id = parse_broker_id(request.broker_id)
         run = self._speaking(broker_id, call)
         now_s = self._clock.now_s()
         run.deadline_s = now_s + self._settings.client_timeout_s
         run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
-        self._book(run, request)
-        self._keep_up(run, call, request)
+        if self._reports.record(run, request):
+            self._on_change()
+        self._reports.change_records(run, call, request)
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.heartbeat_wait_s
         )
@@ -346,7 +224,7 @@ class Brokers:
 
     def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
         """Serve method 9: a Broker leaves; it may come back after a restart."""
-        broker_id = _broker_id(request.broker_id)
+        broker_id = parse_broker_id(request.broker_id)
         self._speaking(broker_id, call)
         self._release(broker_id, "closed")
         return CloseResponseM2B(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
@@ -401,17 +279,17 @@ class Brokers:
         self._absent_brokers.update(now_s)
         if expired := self._absent_brokers.expired(now_s):
             self.upkeep.delete_unused(expired, self.runs, self._forget)
-        overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
+        overdue = [broker_id for broker_id, until_s in self._presence.expected_until.items() if until_s <= now_s]
         for broker_id in overdue:
-            del self._expected_until[broker_id]
-            self._unheard.discard(broker_id)
+            del self._presence.expected_until[broker_id]
+            self._presence.unheard.discard(broker_id)
         if overdue:
             self._on_change()
 
     def due_s(self) -> float | None:
         """Return when `tick` has something to do next; None if nothing is due."""
         dues = [run.deadline_s for run in self.runs.values()]
-        return min((*dues, *self._expected_until.values()), default=None)
+        return min((*dues, *self._presence.expected_until.values()), default=None)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -421,59 +299,6 @@ class Brokers:
         if run is None or not self._connections.carries(broker_id, call.connection):
             raise Refused(Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first")
         return run
-
-    def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
-        """Record what the heartbeat reports about the Broker."""
-        before = (run.online, run.topics, run.read_status, run.write_status)
-        defaults, report, surplus = run.reported_defaults, run.reported_topics, run.surplus
-        if request.take_conf_info:
-            defaults = request.broker_default_conf_info or ""
-            known = report if defaults == run.reported_defaults else {}
-            texts = request.broker_topic_set_conf_info
-            # before they are read: each topic has a partition
-            expected = len(self._catalogue.topics_on(run.broker_id)) + len(known)
-            check_surplus(len(texts) - expected)
-            report = reported_topics(defaults, texts, known)
-            new = [topic for text, topic in report.items() if text not in known]
-            surplus = surplus_on(self._catalogue, run.broker_id, new, held=run.unknown) + (surplus if known else 0)
-            if surplus > MAX_STRAY_PARTITIONS:  # the sum counts what was reported before and is no longer
-                surplus = surplus_on(self._catalogue, run.broker_id, report.values(), held=run.unknown)
-            check_surplus(surplus)
-        self._unheard.discard(run.broker_id)
-        run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
-        run.manage_status = self._status(run.broker_id)
-        run.online = request.broker_online
-        run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
-        run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
-        if run.in_sync:
-            self._synced.add(run.broker_id)
-            run.overdue = False
-        if request.take_conf_info:
-            run.reported_topics, run.surplus = report, surplus
-            run.topics, run.reported_defaults = _by_name(report), defaults
-        if before != (run.online, run.topics, run.read_status, run.write_status):
-            self._on_change()
-
-    def _keep_up(self, run: BrokerRun, call: Call, request: HeartRequestB2M) -> None:
-        """Schedule the changes of records that follow from a heartbeat."""
-        if self._clock.now_s() < run.settled_s:
-            return
-        if request.take_removed_topic_info:
-            self.upkeep.forget_places(run.broker_id, reported_removals(request.removed_topics_info))
-        record = self._catalogue.brokers.get(run.broker_id)
-        if record is not None and run.web_port not in (None, record.web_port):
-            self.upkeep.give_web_port(run.broker_id, run.web_port)
-        if record is None or Capability.HEARTBEAT_WAIT in call.connection.capabilities:
-            return
-        status = self.faults.report(
-            run.broker_id,
-            record.manage_status,
-            read=run.read_status,
-            write=run.write_status,
-            now_ms=self._clock.wall_ms(),
-        )
-        if status is not None:
-            self.upkeep.give_status(run.broker_id, status)
 
     def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
         if self.runs.get(run.broker_id) is not run:
@@ -521,24 +346,5 @@ class Brokers:
         self.faults.release(broker_id)
         self._connections.forget(broker_id)
         self.held.release(broker_id)
-        self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
+        self._presence.expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
         self._on_change()
-
-
-def _by_name(topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
-    return {topic.name: topic for topic in topics.values()}
-
-
-def _broker_id(text: str) -> int:
-    text = text.strip()
-    if not text.isascii() or not text.isdigit() or len(text) > _MAX_ID_DIGITS:
-        raise Refused(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
-    return int(text)
-
-
-_MAX_ID_DIGITS: Final = 10
-"""The longest Broker id in digits, since Python refuses to read a number of thousands of digits."""
-
-
-def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:
-    return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]

@@ -33,7 +33,7 @@ class AvailablePartitions:
     def facts(self, group: Group) -> Iterator[Fact]:
         """Yield the facts for the plan of a server-balanced group; mark the group as begun once it may begin."""
         open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
-        available, absent = self._brokers.consumable(open_topics)
+        available, absent = self._brokers.topics.consumable(open_topics)
         if not group.begun and available:
             needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
             group.begun = len(group.members) >= needs

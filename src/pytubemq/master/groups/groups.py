@@ -174,7 +174,7 @@ class Groups:
 
     def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
         """Check that this number of consumers may read so many Brokers. Raises Refused."""
-        needs = members_for_rate(self.brokers.consumable(topics)[0], self._catalogue.groups.get(name))
+        needs = members_for_rate(self.brokers.topics.consumable(topics)[0], self._catalogue.groups.get(name))
         if count < needs:
             raise Refused(
                 Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"

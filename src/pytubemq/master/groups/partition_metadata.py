@@ -58,11 +58,11 @@ def _readable(brokers: Brokers, topic: str) -> frozenset[int]:
     """Return the Brokers where a topic can be read now; after a start also those on their way back to this Master."""
     found = {
         place.broker_id
-        for place in brokers.deployed(topic)
-        if (served := brokers.serving(topic, place.broker_id)) is not None and served.subscribe
+        for place in brokers.topics.deployed(topic)
+        if (served := brokers.topics.serving(topic, place.broker_id)) is not None and served.subscribe
     }
-    if brokers.awaited(topic):
-        found.update(partition.broker_id for partition in brokers.consumable((topic,))[1])
+    if brokers.topics.awaited(topic):
+        found.update(partition.broker_id for partition in brokers.topics.consumable((topic,))[1])
     return frozenset(found)
 
 
@@ -72,6 +72,6 @@ def _info(brokers: Brokers, topic: str, *, disabled: bool) -> TopicMetaInfo:
         topic,
         tuple(
             TopicMetaBroker(place.broker_id, place.stores, place.partitions, place.broker_id in readable)
-            for place in brokers.deployed(topic)
+            for place in brokers.topics.deployed(topic)
         ),
     )

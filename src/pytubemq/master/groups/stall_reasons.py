@@ -41,8 +41,8 @@ def _of_members(group: Group, brokers: Brokers, topics: Sequence[str]) -> Iterab
     if group.needs:
         yield f"{len(group.members)} of {group.needs} consumers have joined; it gets nothing before all have"
         return
-    available, _ = brokers.consumable(topics)
-    away = brokers.away(topics)
+    available, _ = brokers.topics.consumable(topics)
+    away = brokers.topics.away(topics)
     if away:
         yield f"broker {', '.join(map(str, away))} is away, and its partitions wait for it"
     idle = [name for name in sorted(group.members) if not group.holds(name)]

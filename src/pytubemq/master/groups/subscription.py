@@ -36,7 +36,7 @@ def check_subscription(
     topics = check_topics(topic_list, client=client_id)
     if not topics:
         raise Refused(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
-    missing = [topic for topic in topics if not brokers.deployed(topic)]
+    missing = [topic for topic in topics if not brokers.topics.deployed(topic)]
     if missing:
         raise Refused(Code.TOPIC_NOT_DEPLOYED, missing_text(missing))
     said = [parse_topic_condition(text) for text in topic_condition]
@@ -54,7 +54,7 @@ def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], co
     """
     if count <= MAX_STRAY_PARTITIONS:
         return
-    there = sum(place.partitions * place.stores for topic in topics for place in brokers.deployed(topic))
+    there = sum(place.partitions * place.stores for topic in topics for place in brokers.topics.deployed(topic))
     if count > there + MAX_STRAY_PARTITIONS:
         raise Refused(
             Code.BAD_REQUEST,

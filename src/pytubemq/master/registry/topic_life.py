@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
-from pytubemq.master.brokers.claims import is_heard
+from pytubemq.master.brokers.registration.claims import is_heard
 from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_PARTITIONS_PER_TOPIC
@@ -99,7 +99,7 @@ class TopicLife:
                 return []
             # Brokers that are away now get it as well, when they come back.
             in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
-            on = [broker_id for broker_id in in_use if self._brokers.can_take_topics(broker_id)]
+            on = [broker_id for broker_id in in_use if self._brokers.topics.can_take_topics(broker_id)]
             online = [broker_id for broker_id in on if self._online(broker_id)]
             if not online:  # unproven Brokers are better than no Brokers
                 online = [broker_id for broker_id in in_use if self._online(broker_id)]
@@ -315,7 +315,7 @@ class TopicLife:
         """Return those of these Brokers that have not reported the topic with all its partitions."""
         places = self._catalogue.deployed(topic)
         configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
-        return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
+        return [broker for broker, config in configs.items() if not self._brokers.topics.carries(broker, config)]
 
     def _behind(self, online: Iterable[int]) -> list[int]:
         """Return those of these Brokers that have not reported the configuration that they were given last."""

@@ -147,7 +147,7 @@ class ClusterHealth:
                 for broker_id, config in self._layout.configs(topic.topic).items()
                 if (run := self._brokers.runs.get(broker_id)) is not None
                 and run.online
-                and not self._brokers.carries(broker_id, config)
+                and not self._brokers.topics.carries(broker_id, config)
             ]
             if late:
                 yield Reason(

@@ -194,6 +194,6 @@ def _why(catalogue: Catalogue, brokers: Brokers, group: str, topic: str) -> str 
         return "only groups that are named may consume it, and this one is not: who registers now is refused"
     if not catalogue.deployed(topic):
         return "it is on no Broker any more"
-    if not any(brokers.consumable((topic,))) and not brokers.away((topic,)):
+    if not any(brokers.topics.consumable((topic,))) and not brokers.topics.away((topic,)):
         return "no Broker that has it lets consumers read now"
     return None

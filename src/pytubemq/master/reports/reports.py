@@ -118,9 +118,12 @@ class Reports:
         return "removing" if self._catalogue.deployed(topic) else "undeployed"
 
     def _place(self, topic: str, broker_id: int, config: TopicConfig) -> TopicPlace:
-        served = self._brokers.serving(topic, broker_id)
+        served = self._brokers.topics.serving(topic, broker_id)
         publish, subscribe = served is not None and served.publish, served is not None and served.subscribe
-        ready, beyond = self._brokers.carries(broker_id, config), self._brokers.beyond_record(broker_id, config)
+        ready, beyond = (
+            self._brokers.topics.carries(broker_id, config),
+            self._brokers.topics.beyond_record(broker_id, config),
+        )
         return TopicPlace(
             broker=broker_id,
             partitions=config.partitions * config.stores,
@@ -149,9 +152,9 @@ class Reports:
             yield "its acceptPublish is false there"
         if not config.accept_subscribe:
             yield "its acceptSubscribe is false there"
-        if not self._brokers.carries(broker_id, config):
+        if not self._brokers.topics.carries(broker_id, config):
             yield f"broker {broker_id} has not reported it yet"
-        if beyond := self._brokers.beyond_record(broker_id, config):
+        if beyond := self._brokers.topics.beyond_record(broker_id, config):
             yield (
                 f"broker {broker_id} has {beyond} partitions more than the record: they are not written or read until "
                 "the record has them"

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
 from pytubemq.master.brokers import configuration
-from pytubemq.master.brokers.configuration import (
-    BrokerConf,
-    broker_conf,
-    changed_conf,
-    reported_removals,
-    reported_topics,
-)
+from pytubemq.master.brokers import reported_topics as reports
+from pytubemq.master.brokers.configuration import BrokerConf, broker_conf, changed_conf
+from pytubemq.master.brokers.reported_topics import reported_removals, reported_topics
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.model.durability import Durability
 from pytubemq.model.ids import Address
@@ -184,7 +180,7 @@ def test_one_more_topic_makes_and_reads_its_own_strings_only(monkeypatch: pytest
         return parse_broker_topic_conf(text)
 
     monkeypatch.setattr(configuration, "format_broker_topic_conf", formatting)
-    monkeypatch.setattr(configuration, "parse_broker_topic_conf", parsing)
+    monkeypatch.setattr(reports, "parse_broker_topic_conf", parsing)
     many = [place(f"t{number:03d}", num_partitions=2, durability=Durability.MEMORY) for number in range(50)]
     first = conf(*many)
     known = reported_topics(first.defaults, first.topics)

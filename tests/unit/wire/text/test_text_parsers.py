@@ -15,8 +15,8 @@ from pytubemq.core.flow import parse_rules
 from pytubemq.core.refusal import Refused
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import BadRequestError, FormatError, MessageError, TubeError
-from pytubemq.master.brokers.claims import BrokerIdentity
 from pytubemq.master.brokers.leases import read_leases
+from pytubemq.master.brokers.registration.claims import BrokerIdentity
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.policy import parse_delete_policy, understood_policy

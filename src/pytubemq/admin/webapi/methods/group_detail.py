@@ -93,7 +93,7 @@ def _rate(master: MasterService, group: Group) -> dict[str, Any]:
     record = master.catalogue.groups.get(group.name)
     configured = UNDEFINED if record is None else record.alwd_broker_client_rate
     allowed = configured if configured > 0 else MAX_BROKERS_PER_CLIENT
-    available, _ = master.broker_room.consumable(group.terms.topics)
+    available, _ = master.broker_room.topics.consumable(group.terms.topics)
     brokers = _brokers(available)
     rate = brokers // max(1, len(group.members))
     fields: dict[str, Any] = {

@@ -7,14 +7,14 @@ there. Without authentication a newcomer can lie about its topics; only the mach
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import Address, BrokerInfo
 from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S, MAX_VERSION_CHARS
-from pytubemq.model.names import check_broker_host, check_port
+from pytubemq.model.names import check_broker_host, check_port, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pytubemq.master.brokers.broker_run import BrokerRun
 
 _FORM = "brokerId:host:port[:version]"
+
+
+_MAX_ID_DIGITS: Final = 10
+"""The longest Broker id in digits, since Python refuses to read a number of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,11 @@ def check_source(run: BrokerRun, source: str) -> None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 10
+
+
+def parse_broker_id(text: str) -> int:
+    """Return the id that a request names. Raises Refused: 400, it is none."""
+    text = text.strip()
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_ID_DIGITS:
+        raise Refused(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
+    return int(text)

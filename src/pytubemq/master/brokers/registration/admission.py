@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.brokers.absent_brokers import AUTO_REGISTER_USER, is_auto_registered
-from pytubemq.master.brokers.claims import Claim, check_source, is_heard
+from pytubemq.master.brokers.registration.claims import Claim, check_source, is_heard
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.brokers.absent_brokers import AbsentBrokers
     from pytubemq.master.brokers.broker_run import BrokerRun
-    from pytubemq.master.brokers.claims import BrokerIdentity
+    from pytubemq.master.brokers.registration.claims import BrokerIdentity
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
     from pytubemq.net.clock import Clock

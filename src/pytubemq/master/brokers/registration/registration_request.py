@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.master.brokers.changed_settings import log_changes
-from pytubemq.master.brokers.configuration import check_surplus, read_report, surplus_on
 from pytubemq.master.brokers.leases import read_leases
-from pytubemq.master.brokers.unknown_topics import unknown_topics
+from pytubemq.master.brokers.registration.changed_settings import log_changes
+from pytubemq.master.brokers.registration.unknown_topics import unknown_topics
+from pytubemq.master.brokers.reported_topics import check_surplus, read_report, surplus_on
 from pytubemq.master.slices import slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.master.brokers.broker_run import BrokerRun, HeldTopic
-    from pytubemq.master.brokers.claims import BrokerIdentity
+    from pytubemq.master.brokers.registration.claims import BrokerIdentity
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.topic import TopicConfig
     from pytubemq.wire.protocol.messages.master import RegisterRequestB2M

@@ -9,8 +9,8 @@ import pytest
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.master.brokers.broker_run import BrokerRun
-from pytubemq.master.brokers.claims import BrokerIdentity, Claim, check_source, is_heard
 from pytubemq.master.brokers.configuration import BrokerConf, SyncId, TopicFormatter
+from pytubemq.master.brokers.registration.claims import BrokerIdentity, Claim, check_source, is_heard
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S
 from pytubemq.model.records import BUILT_IN_PROPS

@@ -1,0 +1,159 @@
+"""Topics as the Brokers carry them: where each can be written and read now, and who is expected back with it.
+
+The invariant: a partition counts only while its Broker is online and has reported it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.master.brokers.absent_brokers import is_unused
+from pytubemq.master.brokers.broker_run import Serving
+from pytubemq.master.brokers.reported_topics import reported_surplus, within_record
+from pytubemq.model.ids import Partition
+from pytubemq.model.records import ManageStatus, TopicStatus
+from pytubemq.wire.text.strings import TopicBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.master.brokers.broker_run import BrokerRun
+    from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.model.records import DeployRecord
+    from pytubemq.model.topic import TopicConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Presence:
+    """Which Brokers are here, and which are expected."""
+
+    runs: dict[int, BrokerRun] = field(default_factory=dict)
+    """Those that are registered now."""
+    expected_until: dict[int, float] = field(default_factory=dict)
+    """Those that may come back, and the time until which their partitions count as absent."""
+    unheard: set[int] = field(default_factory=set)
+    """Those that this Master has not heard of since it started."""
+    synced: set[int] = field(default_factory=set)
+    """Those that have taken a configuration since this Master started."""
+
+
+class BrokerTopics:
+    """The topics of all Brokers."""
+
+    def __init__(self, catalogue: Catalogue, presence: Presence) -> None:
+        self._catalogue = catalogue
+        self._presence = presence
+        self._runs = presence.runs
+
+    def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Return where a topic can be written to now: the record allows it, and the Broker has reported it."""
+        found = []
+        for broker_id in sorted(self._catalogue.deployed(topic)):
+            served = self.serving(topic, broker_id)
+            if served is not None and served.publish:
+                found.append(TopicBroker(broker_id, served.config.partitions, served.config.stores))
+        return tuple(found)
+
+    def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Return the Brokers that have a topic by the records, whether they run or not."""
+        found = []
+        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
+            if not deploy.topic_status.removed:
+                config = self._catalogue.config(deploy)
+                found.append(TopicBroker(broker_id, config.partitions, config.stores))
+        return tuple(found)
+
+    def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
+        """Return the partitions of some topics that can be read now, and those whose Broker may come back."""
+        available: set[Partition] = set()
+        absent: set[Partition] = set()
+        for topic in topics:
+            for broker_id, deploy in self._catalogue.deployed(topic).items():
+                run = self._runs.get(broker_id)
+                if run is not None and run.online:
+                    served = self.serving(topic, broker_id)
+                    if served is not None and served.subscribe:
+                        available.update(_partitions(broker_id, served.config))
+                elif broker_id in self._presence.expected_until and self._readable(deploy):
+                    absent.update(_partitions(broker_id, self._catalogue.config(deploy)))
+        return frozenset(available), frozenset(absent)
+
+    def away(self, topics: Iterable[str]) -> list[int]:
+        """Return the Brokers that are not online and have partitions of these topics that could be read, by id.
+
+        Unlike those in `consumable`, they stay in this list however long they are away.
+        """
+        found = set()
+        for topic in topics:
+            for broker_id, deploy in self._catalogue.deployed(topic).items():
+                run = self._runs.get(broker_id)
+                if (run is None or not run.online) and self._readable(deploy):
+                    found.add(broker_id)
+        return sorted(found)
+
+    def awaited(self, topic: str) -> bool:
+        """True if this Master has only just started, and a Broker of the topic has not come back to it yet."""
+        return not self._presence.unheard.isdisjoint(self._catalogue.deployed(topic))
+
+    def carries(self, broker_id: int, config: TopicConfig) -> bool:
+        """Return True if a Broker has reported a topic with all partitions of its record, or with more."""
+        run = self._runs.get(broker_id)
+        reported = run.topics.get(config.name) if run is not None and run.online else None
+        return reported is not None and within_record(config, reported) == config
+
+    def beyond_record(self, broker_id: int, config: TopicConfig) -> int:
+        """Return how many partitions of a topic a Broker has reported beyond those of the record."""
+        run = self._runs.get(broker_id)
+        reported = None if run is None else run.topics.get(config.name)
+        return 0 if reported is None else reported_surplus([reported], lambda _: config)
+
+    def can_take_topics(self, broker_id: int) -> bool:
+        """True if new topics are placed on a Broker.
+
+        An operator entered it, it holds topics, or it has taken a configuration and is connected.
+        """
+        record = self._catalogue.brokers.get(broker_id)
+        if record is None or not is_unused(self._catalogue, record):
+            return record is not None
+        run = self._runs.get(broker_id)
+        return broker_id in self._presence.synced and run is not None and not run.lost
+
+    def serving(self, topic: str, broker_id: int) -> Serving | None:
+        """Return a topic as an online Broker has reported it, with what may be done with it; None if it is not there.
+
+        Partitions beyond the record are left out, however many the Broker reports, because clients learn of all.
+        """
+        deploy = self._catalogue.deployed(topic).get(broker_id)
+        run = self._runs.get(broker_id)
+        if deploy is None or run is None or not run.online or (config := run.topics.get(topic)) is None:
+            return None
+        wanted = self._catalogue.config(deploy)
+        sound = run.read_status == 0
+        return Serving(
+            within_record(config, wanted),
+            publish=sound
+            and run.write_status == 0
+            and deploy.topic_status is TopicStatus.NORMAL
+            and wanted.accept_publish
+            and config.accept_publish
+            and self.status(broker_id).publishes,
+            subscribe=sound and config.accept_subscribe and self._readable(deploy),
+        )
+
+    def _readable(self, deploy: DeployRecord) -> bool:
+        """True if the records allow a topic to be read on a Broker."""
+        return (
+            not deploy.topic_status.removed
+            and self._catalogue.config(deploy).accept_subscribe
+            and self.status(deploy.broker_id).subscribes
+        )
+
+    def status(self, broker_id: int) -> ManageStatus:
+        """Return what the record of a Broker allows it; without a record, nothing."""
+        record = self._catalogue.brokers.get(broker_id)
+        return ManageStatus.OFFLINE if record is None else record.manage_status
+
+
+def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:
+    return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]

@@ -1,0 +1,1 @@
+"""Registrations of Brokers: who may register, and what a registration reports."""
