@@ -1,1 +1,1 @@
-"""The JSON API over HTTP: what the command line and other programs administer a cluster by."""
+"""The JSON API over HTTP, with which the command line and other programs administer a cluster."""

@@ -1,6 +1,6 @@
-"""The requests of the JSON API v1, answered.
+"""The request handlers of the JSON API v1.
 
-The invariant: a request is only translated; what is done is a function of the Master's, so whatever the API can do can
+The invariant: a request is only translated; each change is a function of the Master's, so whatever the API can do can
 be done without it.
 """
 
@@ -40,14 +40,14 @@ PREFIX = "/api/v1"
 
 
 class Api:
-    """The API of one Master; a change needs what `access` says."""
+    """The API of one Master; a change must pass `access`."""
 
     def __init__(self, master: MasterService, access: Access | None) -> None:
         self._master = master
         self._access = access
 
     def routes(self) -> list[Route]:
-        """What is answered here."""
+        """Return the routes of the API."""
         master = self._master
         return [
             Route(f"{PREFIX}/health", self.health),
@@ -70,16 +70,16 @@ class Api:
         ]
 
     async def health(self, _: Request) -> Response:
-        """200 if there is nothing to say, else 503."""
+        """Respond with 200 if the cluster is healthy, else 503."""
         found = await self._master.health()
         return _json(found, HTTPStatus.OK if found.status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def openapi(self, _: Request) -> Response:
-        """What there is."""
+        """Respond with the description of the API."""
         return _json(describe(self._master.version))
 
     async def create_topic(self, request: Request) -> Response:
-        """201 when the topic can be used."""
+        """Create a topic; respond with 201 when it can be used."""
         self._check_token(request)
         new = await read_body(request, NewTopic)
         made = await self._master.create_topic(
@@ -105,7 +105,7 @@ class Api:
         return _json(made, HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
     async def alter_topic(self, request: Request) -> Response:
-        """What the body does not name stays."""
+        """Change a topic; keys that the body does not name stay."""
         self._check_token(request)
         change = await read_body(request, ChangedTopic)
         altered = await self._master.alter_topic(
@@ -118,13 +118,13 @@ class Api:
         return _json(altered)
 
     async def delete_topic(self, request: Request) -> Response:
-        """202 where Brokers are still at it."""
+        """Delete a topic; respond with 202 if Brokers are still removing it."""
         self._check_token(request)
         found = await self._master.delete_topic(request.path_params["name"])
         return _json(found, HTTPStatus.OK if found.removed else HTTPStatus.ACCEPTED)
 
     async def alter_defaults(self, request: Request) -> Response:
-        """What the body does not name stays."""
+        """Change the cluster's defaults; keys that the body does not name stay."""
         self._check_token(request)
         change = await read_body(request, ChangedDefaults)
         altered = await self._master.alter_defaults(
@@ -140,7 +140,7 @@ class Api:
         return _json(await self._master.group(request.path_params["name"], topic=topic))
 
     async def reset_group(self, request: Request) -> Response:
-        """A dry run changes nothing and needs no token."""
+        """Reset a group. A dry run changes nothing and needs no token."""
         wanted = await read_body(request, NewReset)
         if not wanted.dry_run:
             self._check_token(request)

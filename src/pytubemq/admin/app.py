@@ -1,6 +1,6 @@
-"""The Master's HTTP application: the JSON API v1, and what is served beside it.
+"""The Master's HTTP application: the JSON API v1, with other pages beside it.
 
-The invariant: whatever goes wrong, the answer is a problem in words with its status.
+The invariant: every error is answered with a problem object and its status.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def create_app(
     pages: Iterable[BaseRoute] = (),
     access: Access | None = None,
 ) -> Starlette:
-    """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses.
+    """Return the API of `master`; `hosts` are the names under which it may be called beside loopback addresses.
 
-    `pages` are served beside it. A change needs what `access` says.
+    `pages` are served beside it. A change must pass `access`.
     """
     return Starlette(
         routes=[*Api(master, access).routes(), *pages],

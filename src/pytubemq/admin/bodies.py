@@ -1,7 +1,7 @@
-"""What requests to the JSON API may say, key by key.
+"""The bodies of requests to the JSON API, key by key.
 
 A retention may be given in short (`retention`: `72h`, `10GB`, `72h,10GB`, `forever`) or as the policy that it stands
-for (`delete_policy`: `delete,72h,10GB`, `keep`); `default` takes back what was said before.
+for (`delete_policy`: `delete,72h,10GB`, `keep`); `default` removes the own setting.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class ChangedDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedTopic(ChangedDefaults, frozen=True, kw_only=True):
-    """What is to become different about a topic; `partitions` on each Broker, which can only be more."""
+    """Changes to a topic; `partitions` on each Broker, which can only grow."""
 
     partitions: int | None = None
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic to be made, with `partitions` on each Broker; the rest as in `ChangedDefaults`."""
+    """A topic to be created, with `partitions` on each Broker; the rest as in `ChangedDefaults`."""
 
     name: str
     partitions: int = 1
@@ -53,7 +53,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewReset(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group is to go.
+    """The target of a group's reset.
 
     `to` is `earliest`, `latest`, a time (ISO 8601, with its zone), one ago (`-10m`), `offset:N` or `number:N`.
     `partitions` as in `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all of the topic when none is named.
@@ -89,10 +89,10 @@ def changes_of(body: NewTopics) -> dict[str, TopicChange]:
 
 
 def policy_of(body: ChangedDefaults | NewTopic) -> str | None:
-    """The delete policy that a body says; None if it says none.
+    """Return a body's delete policy; None if it has none.
 
     Raises:
-        BadRequestError: it says it in both ways, or what it says is none.
+        BadRequestError: it is given in both ways, or is malformed.
     """
     if body.retention is None:
         return body.delete_policy

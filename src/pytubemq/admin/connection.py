@@ -1,7 +1,7 @@
-"""One HTTP connection, with deadlines for asking and for taking the answer, and a place only while there is room.
+"""One HTTP connection, with deadlines for the request and for reading the response.
 
-The invariants: a peer that connects and does not ask, or asks and does not finish asking, or does not take its answer,
-is closed within a bounded time, and never keeps out one that does; what is held for peers that read slowly is bounded.
+The invariants: a peer that connects and does not send a request, or does not finish one, or does not read its response,
+is closed within a bounded time, and never keeps out another; the memory for slow readers is bounded.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 class HttpConnection(H11Protocol):
     """uvicorn's connection with bounds of ours.
 
-    `request_timeout_s` is for the head and the body of a request together; in each `read_period_s` a peer must take a
-    part of its answer. `max_connections` and `max_unsent_bytes` are of the whole server: beyond the first the one that
-    has been asking longest makes room, else the one that has been reading longest, and if the server has still to
-    answer all of them, the new one goes; beyond the second those go that have been reading longest.
+    `request_timeout_s` is for the head and the body of a request together; in each `read_period_s` a peer must read a
+    part of its response. `max_connections` and `max_unsent_bytes` are of the whole server: beyond the first, the
+    connection closes that has been sending a request longest, else the one that has been reading longest, and if the
+    server has yet to respond to all of them, the new one; beyond the second, those that have been reading longest.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class HttpConnection(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._since_s = self.loop.time()
         self._reading: asyncio.TimerHandle | None = None
-        """Set while the peer has bytes to take."""
+        """Set while the peer has bytes to read."""
         self._reading_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # so that `pause_writing` tells of every byte that is not taken at once
+        transport.set_write_buffer_limits(0)  # so that `pause_writing` is called for every unsent byte
         self._expect()
         if len(self.connections) > self._max_connections:
             self._make_room()
@@ -70,7 +70,7 @@ class HttpConnection(H11Protocol):
             self._expect()
 
     def on_response_complete(self) -> None:
-        """Go on with what came behind the request that is answered now: of a request there may be a part only."""
+        """Continue with the bytes after the finished request: they may be a part of the next."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and self._deadline is None and not self.transport.is_closing():
             self._expect()
@@ -103,7 +103,7 @@ class HttpConnection(H11Protocol):
 
     @property
     def _asking(self) -> bool:
-        """Whether a whole request has still to come."""
+        """True if a whole request has still to come."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def _expect(self) -> None:
@@ -121,7 +121,7 @@ class HttpConnection(H11Protocol):
             logger.info("HTTP: closing %s: no whole request within %g s", self.client, self._request_timeout_s)
             self.transport.close()
 
-    # --- the answer ---------------------------------------------------------------------------------------------
+    # --- the response -------------------------------------------------------------------------------------------
 
     def _expect_reading(self) -> None:
         left = self.transport.get_write_buffer_size()
@@ -131,7 +131,7 @@ class HttpConnection(H11Protocol):
         if before - self.transport.get_write_buffer_size() >= HTTP_READ_LEAST_BYTES:
             self._expect_reading()
             return
-        logger.info("HTTP: closing %s: it does not take its answer", self.client)
+        logger.info("HTTP: closing %s: it does not read its response", self.client)
         self._drop()
 
     def _taken(self) -> None:

@@ -1,7 +1,7 @@
 """`/metrics` and `/health`, the routes for monitoring, on any server's HTTP.
 
-The invariant: state is gathered on the event loop and read off it, so that a scrape of a thousand topics holds up
-nobody; a server that does not run yet answers 503.
+The invariant: state is collected on the event loop and rendered off it, so that a scrape of a thousand topics delays
+nobody; a server that does not run yet responds with 503.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_RUNNING = HTTPStatus.SERVICE_UNAVAILABLE
 
 def metrics_route(facts: Callable[[], Meter]) -> Route:
     """Return the route `/metrics`; `facts` gathers the state that the metrics are read from."""
-    turn = asyncio.Lock()  # one scrape at a time, however many ask
+    turn = asyncio.Lock()  # one scrape at a time, however many clients send one
 
     def read(meter: Meter) -> tuple[bytes, str]:
         # Loading it takes a tenth of a second, which nobody else has to wait for.
@@ -52,7 +52,7 @@ def metrics_route(facts: Callable[[], Meter]) -> Route:
 
 
 def health_route(health: Callable[[], Mapping[str, Any]]) -> Route:
-    """`/health` as JSON: 503 when `status` is `failed`, so that a balancer or an orchestrator can act on it."""
+    """Return the route `/health`: 503 if `status` is `failed`, so that a balancer or an orchestrator can act on it."""
 
     async def answer(_: Request) -> Response:
         found = health()

@@ -1,4 +1,4 @@
-"""What a request must be before anything looks at it.
+"""Checks of a request before it is handled.
 
 The invariants: a web page of another site cannot make a browser administer the cluster (its Host is not ours, and a
 form cannot send JSON); a body is read up to a limit and no further.
@@ -29,9 +29,9 @@ EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class HostGuard:
-    """Lets through what names this machine as its host: a loopback address, or one of `hosts`.
+    """Lets requests pass whose host is this machine: a loopback address, or one of `hosts`.
 
-    Where `hosts` has an address that stands for all (`0.0.0.0`, `::`), any address will do, but no name: a page that
+    If `hosts` has an address that means all (`0.0.0.0`, `::`), any address passes, but no name: a page that
     misuses a browser has a name of its own as Host.
     """
 
@@ -58,7 +58,7 @@ class HostGuard:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -66,7 +66,7 @@ def host_name(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host name means this machine whoever asks."""
+    """True if a host name means this machine on every machine."""
     if host in LOCAL_NAMES:
         return True
     try:
@@ -76,7 +76,7 @@ def is_local(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is given as an address and not as a name."""
+    """True if a host is given as an address and not as a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -85,7 +85,7 @@ def is_address(host: str) -> bool:
 
 
 async def read_body(request: Request, kind: type[T]) -> T:
-    """The JSON body of a request as a `kind`.
+    """Return the JSON body of a request as a `kind`.
 
     Raises:
         ApiError: not JSON by its header or its bytes, too long, an unknown key, a wrong type.
@@ -95,7 +95,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"the body is {content_type or 'of no named type'}",
-            "only JSON is taken, and only when the header says so",
+            "only JSON is accepted, and only with its content type",
             "send Content-Type: application/json",
         )
     body = await read_bounded(request)
@@ -117,7 +117,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
 
 
 async def read_bounded(request: Request) -> bytes:
-    """The body of a request. Raises ApiError: it is too long, or the connection ended."""
+    """Return the body of a request. Raises ApiError: it is too long, or the connection ended."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -128,10 +128,10 @@ async def read_bounded(request: Request) -> bytes:
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                     f"the body is longer than {MAX_HTTP_BODY_BYTES} bytes",
                     "bodies are bounded",
-                    "send less",
+                    "send a shorter body",
                 )
             parts.append(part)
-    except ClientDisconnect as error:  # nobody hears this; it only ends the request without a trace in the log
+    except ClientDisconnect as error:  # nobody receives this; it only ends the request without a trace in the log
         raise _bad("the connection ended before the body did", "send it whole") from error
     return b"".join(parts)
 

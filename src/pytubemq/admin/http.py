@@ -1,8 +1,8 @@
 """Serving HTTP inside the running event loop.
 
 The invariants: the server is a guest: it takes no signals, installs no logging, and binds its socket itself, so that
-a taken port is one clear error before anything runs; connections are bounded in number, in the time they may take to
-ask and to read, and in what waits for them (see `connection`).
+a port in use is one clear error before anything runs; connections are bounded in number, in the time for their
+requests and for reading, and in unsent bytes (see `connection`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IDLE_CONNECTION_S = 5
 
 
 class _Guest(uvicorn.Server):
-    """uvicorn without its hand on the process's signals."""
+    """uvicorn without its signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -48,7 +48,7 @@ class _Guest(uvicorn.Server):
 
 
 class HttpServer:
-    """Serves one application on one address."""
+    """A server of one application on one address."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class HttpServer:
             The address in use.
 
         Raises:
-            ConfigError: the address is taken or not ours.
+            ConfigError: the address is in use or not of this machine.
         """
         self._socket = bind(self._listen, name=_NAME, send_buffer_bytes=HTTP_SEND_BUFFER_BYTES)
         return address_of(self._socket)
@@ -92,7 +92,7 @@ class HttpServer:
             The address in use.
 
         Raises:
-            ConfigError: the address is taken or not ours.
+            ConfigError: the address is in use or not of this machine.
         """
         if self._socket is None:
             self.bind()

@@ -29,7 +29,7 @@ _INSECURE: Final = "<p><strong>insecure = true</strong>: anyone who can reach th
 
 
 class Entry(NamedTuple):
-    """A line of a page; `href` None shows the name alone."""
+    """A line of a page; without `href` it shows the name alone."""
 
     name: str
     about: str
@@ -37,16 +37,16 @@ class Entry(NamedTuple):
 
 
 def link(path: str, about: str) -> Entry:
-    """An address of this server."""
+    """Return an entry that links to an address of this server."""
     return Entry(path, about, path)
 
 
 MASTER_LINKS: Final = {
-    "How it is": (
+    "Health": (
         link("/api/v1/health", "the verdict, with reasons"),
         link("/metrics", "Prometheus metrics"),
     ),
-    "What there is (JSON)": (
+    "Data (JSON)": (
         link("/api/v1/cluster", "Masters, Brokers, versions"),
         link("/api/v1/topics", "topics"),
         link("/api/v1/brokers", "Brokers"),
@@ -57,8 +57,8 @@ MASTER_LINKS: Final = {
     "The original's page": (link("/webapi.htm", "its methods"),),
 }
 BROKER_LINKS: Final = {
-    "How it is": (
-        link("/health", "what serves and what does not, with reasons"),
+    "Health": (
+        link("/health", "the state of each part, with reasons"),
         link("/metrics", "Prometheus metrics"),
     ),
     "The original's page": (link("/broker.htm", "its methods: offsets of groups, stores, messages"),),
@@ -66,7 +66,7 @@ BROKER_LINKS: Final = {
 
 
 def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> Route:
-    """`/` of a server: links to what it answers."""
+    """Return the route `/` of a server: links to its pages."""
     page = render(title, sections, insecure=insecure)
 
     async def answer(_: Request) -> Response:
@@ -76,7 +76,7 @@ def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure
 
 
 def render(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> str:
-    """The page."""
+    """Return the page as HTML."""
     notice = _INSECURE if insecure else ""
     body = "".join(
         f"<h2>{escape(name)}</h2><table>{''.join(map(_row, rows))}</table>" for name, rows in sections.items()
@@ -88,7 +88,7 @@ def render(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: boo
 
 
 def page_of(page: str) -> Response:
-    """The answer that brings a page."""
+    """Return the response with a page."""
     return Response(page, media_type="text/html", headers=_HEADERS)
 
 

@@ -1,4 +1,4 @@
-"""The description of the API, made from the types it answers with."""
+"""The description of the API, generated from the types of its requests and responses."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _TYPES: Final[dict[str, Any]] = {
     "removal": views.TopicRemoval,
     "problem": Problem,
 }
-"""What is sent and answered, by the name that operations use for it."""
+"""The types of requests and responses, by the name that operations use for them."""
 _NAME: Final[_Json] = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 _OF_TOPIC: Final[_Json] = {
     "name": "topic",
     "in": "query",
     "required": False,
     "schema": {"type": "string"},
-    "description": "say what this topic is for the group, also of a group that there is not",
+    "description": "restrict the result to this topic; also for a group that does not exist",
 }
-_MADE: Final = "made, and ready to use"
+_MADE: Final = "created, and ready to use"
 
 
 def describe(version: str) -> _Json:
@@ -60,11 +60,11 @@ def describe(version: str) -> _Json:
 
 
 class _Operations:
-    """Operations of the API, with the schemas of what they take and answer."""
+    """Operations of the API, with the schemas of their requests and responses."""
 
     def __init__(self, schemas: dict[str, _Json]) -> None:
         self._schemas = schemas
-        self._failure = self.response("problem", "what was wrong and what to do")
+        self._failure = self.response("problem", "the error and what to do about it")
 
     def get(self, kind: str, summary: str, **more: Any) -> _Json:
         """Describe an operation that answers with 200 and a `kind`."""
@@ -99,7 +99,7 @@ def _cluster_paths(operations: _Operations) -> _Json:
         "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
         "/api/v1/cluster/defaults": {
             "get": get("defaults", "the cluster's defaults for topics"),
-            "patch": change("defaults", "changed_defaults", "change that"),
+            "patch": change("defaults", "changed_defaults", "change the cluster's defaults for topics"),
         },
         "/api/v1/cluster/adopt": {
             "post": change("adopted", "adoption", "take over topics that Brokers hold and the Master does not know")
@@ -111,11 +111,11 @@ def _cluster_paths(operations: _Operations) -> _Json:
 def _topic_paths(operations: _Operations) -> _Json:
     get, change = operations.get, operations.change
     create = {
-        "summary": "make a topic",
+        "summary": "create a topic",
         "requestBody": operations.body("new_topic"),
         "responses": operations.responses({"201": operations.response("topic", _MADE)}),
     }
-    batch = change("created", "new_topics", "make topics in one step, all or none; 200 when all were there already")
+    batch = change("created", "new_topics", "create topics in one step, all or none; 200 if all existed already")
     batch["responses"]["201"] = operations.response("created", _MADE)
     delete = {
         "summary": "remove a topic with its messages from all Brokers",
@@ -123,7 +123,7 @@ def _topic_paths(operations: _Operations) -> _Json:
         "responses": operations.responses(
             {
                 "200": operations.response("removal", "removed"),
-                "202": operations.response("removal", "under way at the Brokers named"),
+                "202": operations.response("removal", "under way at the named Brokers"),
             }
         ),
     }
@@ -133,7 +133,7 @@ def _topic_paths(operations: _Operations) -> _Json:
         "/api/v1/topics/{name}": {
             "get": get("topic", "one topic with its partitions", parameters=[_NAME]),
             "patch": change(
-                "topic", "changed_topic", "change a topic; in force when this is answered", parameters=[_NAME]
+                "topic", "changed_topic", "change a topic; in force when the response comes", parameters=[_NAME]
             ),
             "delete": delete,
         },
@@ -144,7 +144,7 @@ def _group_paths(operations: _Operations) -> _Json:
     get, change = operations.get, operations.change
     one = get("group", "one group: members, assignment, lag", parameters=[_NAME, _OF_TOPIC])
     resets = get("resets", "who moved the group, when, from where to where", parameters=[_NAME])
-    reset = change("moved", "new_reset", "move the group, or see what would become of it", parameters=[_NAME])
+    reset = change("moved", "new_reset", "move the group, or show what would change", parameters=[_NAME])
     return {
         "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
         "/api/v1/groups/{name}": {"get": one},

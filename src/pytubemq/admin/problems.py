@@ -1,7 +1,7 @@
 """Errors as the API shows them: one object, one shape, the HTTP status that fits.
 
-The invariant: every answer that is not the thing asked for is `{"code", "message", "why", "try", "retriable",
-"exit"}`, and nothing of the inside (no trace, no path) gets out.
+The invariant: every error response is `{"code", "message", "why", "try", "retriable", "exit"}`, and nothing internal
+(no trace, no path) gets out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _STATUS: tuple[tuple[type[TubeError], HTTPStatus], ...] = (
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """The API itself refuses a request."""
+    """A request that the API itself refuses."""
 
     status: HTTPStatus
     message: str
@@ -61,7 +61,7 @@ class ApiError(Exception):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """An error: `code` is the protocol's or the HTTP status, `exit` what a command should end with."""
+    """An error: `code` is the protocol's or the HTTP status, `exit` the exit code for a command."""
 
     code: int
     message: str
@@ -72,7 +72,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def on_api_error(_: Request, error: Exception) -> Response:
-    """What the API refuses."""
+    """Respond to a request that the API refuses."""
     assert isinstance(error, ApiError)
     return _answer(
         error.status,
@@ -88,7 +88,7 @@ async def on_api_error(_: Request, error: Exception) -> Response:
 
 
 async def on_tube_error(_: Request, error: Exception) -> Response:
-    """What the Master refuses, or cannot do."""
+    """Respond to a request that the Master refuses, or cannot serve."""
     assert isinstance(error, TubeError)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     return _answer(
@@ -105,14 +105,14 @@ async def on_tube_error(_: Request, error: Exception) -> Response:
 
 
 async def on_http_error(_: Request, error: Exception) -> Response:
-    """No such page, or not with this method."""
+    """Respond to an unknown path or method."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     problem = Problem(
         code=int(status),
         message=error.detail,
         why=status.phrase,
-        try_="GET /api/v1/openapi.json lists what there is; the original's calls are at /webapi.htm?method=...",
+        try_="GET /api/v1/openapi.json lists the paths; the original's calls are at /webapi.htm?method=...",
         retriable=False,
         exit=int(ExitCode.NOT_FOUND if status is HTTPStatus.NOT_FOUND else ExitCode.USAGE),
     )
@@ -120,7 +120,7 @@ async def on_http_error(_: Request, error: Exception) -> Response:
 
 
 async def on_crash(request: Request, error: Exception) -> Response:
-    """A fault of ours: the log has the trace, the answer does not."""
+    """Respond to a fault of ours: the log has the trace, the response does not."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return _answer(
         HTTPStatus.INTERNAL_SERVER_ERROR,

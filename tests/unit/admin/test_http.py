@@ -183,7 +183,7 @@ async def test_a_peer_that_does_not_take_its_answer_is_closed(caplog: pytest.Log
     server = HttpServer(Starlette(routes=[Route("/", long)]), LISTEN, read_period_s=0.3)
     address = await server.start()
     peers = [await deaf(address) for _ in range(3)]
-    await until(lambda: caplog.text.count("does not take its answer") == 3)
+    await until(lambda: caplog.text.count("does not read its response") == 3)
     for reader, writer in peers:
         assert await taken(reader) < LONG
         writer.close()

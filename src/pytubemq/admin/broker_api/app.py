@@ -1,7 +1,7 @@
 """The HTTP application of a Broker.
 
-The invariant: it answers on every path, as the original's does, and does nothing but the methods of its table; only
-`/metrics` and `/health` are for monitors, and a browser that names no method is shown what there is.
+The invariant: it responds on every path, as the original's does, and does nothing but the methods of its table; only
+`/metrics` and `/health` are for monitors, and a browser that names no method gets a page that lists them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[str] = ()) -> Starlette:
-    """The administration of `broker`; `hosts` are the names under which it may be called beside loopback addresses."""
+    """Return the administration of `broker`; `hosts` are names by which it may be called beside loopback addresses."""
     table = BrokerTable()
     api = WebApi(table, broker, access, wall_ms=lambda: time.time_ns() // 1_000_000)
     title = f"pytubemq Broker {broker.settings.broker_id}"

@@ -1,4 +1,4 @@
-"""Methods that change where groups stand. Each is durable before it is answered."""
+"""Methods that change groups' positions. Each change is durable before the response."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ async def _set_many(broker: BrokerService, args: Args) -> Reply:
             raise CallError("parameter topicName is missing: manualSet=false puts groups to the end of named topics")
         return _changed(await broker.offsets.to_end(args["groupName"], args["topicName"], user=args.audit.user))
     if args["offsetJsonInfo"] is None:
-        raise CallError("parameter offsetJsonInfo is missing: manualSet=true puts groups where it says")
+        raise CallError("parameter offsetJsonInfo is missing: manualSet=true sets the offsets that it lists")
     return _changed(
         await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"]), user=args.audit.user)
     )
 
 
 def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str, int], int]:
-    """What is about this Broker: the same object may be sent to each."""
+    """Return the items for this Broker: the same object may be sent to each."""
     ours = broker.settings.broker_id
     return {(item.topic, item.partition_id): item.offset for item in items if item.broker_id == ours}
 
@@ -55,7 +55,7 @@ async def _remove(broker: BrokerService, args: Args) -> Reply:
 
 
 def _changed(count: int) -> Reply:
-    """How many positions were changed: 0 tells of a name that is not here, or of keys that are all another Broker's."""
+    """Return the response with the number of changes: 0 means an unknown name, or only keys of another Broker."""
     return {**done(), "changed": count}
 
 
@@ -95,9 +95,9 @@ METHODS: tuple[Method[BrokerService], ...] = (
     ),
     Method(
         "admin_rmv_offset",
-        "Forgets offsets of groups, in all topics if none is named. `onlyMemory` is taken and makes no difference: "
+        "Forgets offsets of groups, in all topics if none is named. `onlyMemory` is accepted and makes no difference: "
         "offsets are kept in one place. A group that is "
-        "reading begins again at once, at the first message that is kept.",
+        "reading begins again at once, at the first stored message.",
         True,
         (_GROUPS, TOPICS, Param("onlyMemory", Bool(), default=False), *OPS_UPD),
         _remove,

@@ -1,4 +1,4 @@
-"""Methods about statistics, for the original's tools; `/metrics` is what monitors should ask."""
+"""Methods about statistics, for the original's tools; monitors should use `/metrics`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _BY: Final = Param("modifyUser", USER)
 
 
 def wall_ms() -> int:
-    """Now, in ms since 1970."""
+    """Return the current time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
-    """The methods that tell these statistics, and open and close them."""
+    """Return the methods that show these statistics, and enable and disable them."""
 
     async def info(broker: BrokerService, args: Args) -> Reply:
         metrics = statistics.metrics(broker.facts(), refresh=args["needRefresh"])
@@ -70,7 +70,7 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
         ),
         Method(
             "admin_get_msgstore_stats",
-            "What each store took in, between the last two snapshots and since; `needRefresh` takes one.",
+            "What each store received, between the last two snapshots and since; `needRefresh` takes one.",
             False,
             (TOPICS, _REFRESH),
             stores,
@@ -94,7 +94,7 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
 
 
 def counted(method: Method[BrokerService], statistics: Statistics) -> Method[BrokerService]:
-    """The same method, and how often and how long it was called."""
+    """Return the same method, with a count and the duration of its calls."""
 
     async def run(broker: BrokerService, args: Args) -> Reply:
         began_s = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Kinds of values that only a Broker's methods take.
+"""Kinds of values that only a Broker's methods accept.
 
-The invariant: as in `webapi.kinds`: what got through is bounded and of its kind.
+The invariant: as in `webapi.kinds`, an accepted value is bounded and of its kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEY: Final = re.compile(r"([0-9]{1,10}):([^:]{1,64}):([0-9]{1,10})", re.ASCII)
 
 
 class OffsetItem(NamedTuple):
-    """Where one partition of one Broker is to be read from."""
+    """The offset from which one partition of one Broker is to be read."""
 
     broker_id: int
     topic: str

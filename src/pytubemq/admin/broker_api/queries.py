@@ -1,4 +1,4 @@
-"""Methods that look: topics, positions, consumers, messages. None of them changes anything."""
+"""Methods that query topics, positions, consumers and messages. None of them changes anything."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _group_offset(broker: BrokerService, args: Args) -> Reply:
     key = HoldKey(args["groupName"], args["topicName"], args["partitionId"])
     facts = await broker.inspect.position(key)
     partition = facts.partition
-    assert partition is not None  # else the question was refused
+    assert partition is not None  # else the call was refused
     reply = {
         **GOOD,
         "errMsg": "OK!",
@@ -102,7 +102,7 @@ async def _messages(broker: BrokerService, args: Args) -> Reply:
     found = await broker.inspect.newest(args["topicName"], partition_id, count=count, filters=args["filterConds"])
     if not found:
         what = "no message that passes the filter is among the newest of" if args["filterConds"] else "no message is in"
-        raise CallError(f"{what} the partition: try another one, or again later", code=Code.UNAUTHORIZED)
+        raise CallError(f"{what} the partition: try another one, or retry later", code=Code.UNAUTHORIZED)
     return data_set(
         {
             "index": index,
@@ -135,7 +135,7 @@ METHODS: tuple[Method[BrokerService], ...] = (
     Method("admin_query_pubinfo", "First and last offset of each partition.", False, (TOPICS,), _published),
     Method(
         "admin_get_partition_reginfo",
-        "Which consumer holds which partition.",
+        "The consumers with the partitions that they read.",
         False,
         (GROUPS,),
         _registrations,
@@ -151,7 +151,7 @@ METHODS: tuple[Method[BrokerService], ...] = (
     ),
     Method(
         "admin_query_broker_all_store_info",
-        "What each topic's stores and partitions hold, in bytes.",
+        "The size of each topic's stores and partitions in bytes.",
         False,
         (TOPICS,),
         _stores,

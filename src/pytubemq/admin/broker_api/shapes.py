@@ -1,4 +1,4 @@
-"""What a Broker's answers look like: the envelope is the Master's, but the rows go by other names (the original's)."""
+"""The form of a Broker's responses: the envelope is the Master's, but the rows have other names (the original's)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ NO_DATA_LIMIT: Final = (2**63 - 1) // MIB
 
 
 def data_set(rows: Iterable[Mapping[str, Any]], *, count: str = "totalCnt") -> Reply:
-    """What a query found."""
+    """Return the response with a query's rows."""
     found = list(rows)
     return {**GOOD, "errMsg": "Success!", "dataSet": found, count: len(found)}
 
 
 def by(items: Iterable[T], key: Callable[[T], str]) -> Iterable[tuple[str, list[T]]]:
-    """Items that are sorted already, in groups."""
+    """Return sorted items in groups."""
     return ((name, list(found)) for name, found in groupby(items, key))
 
 
 def known(value: int | None) -> int:
-    """A number, or the original's word for one that is not known."""
+    """Return a number, or the original's value for an unknown one."""
     return UNDEFINED if value is None else value
 
 
 def published(partition: PartitionFacts) -> dict[str, Any]:
-    """A partition as `admin_query_pubinfo` shows it."""
+    """Return a partition as `admin_query_pubinfo` shows it."""
     return {
         "partitionId": partition.partition_id,
         "offsetMin": partition.min_offset,
@@ -49,7 +49,7 @@ def published(partition: PartitionFacts) -> dict[str, Any]:
 
 
 def store(store_id: int, partitions: Sequence[PartitionFacts]) -> dict[str, Any]:
-    """A store: here it is no more than the sum of its partitions, each of which has a log of its own."""
+    """Return a store: here it is no more than the sum of its partitions, each of which has a log of its own."""
     return {
         "storeId": store_id,
         "numPartition": len(partitions),
@@ -69,7 +69,7 @@ def store(store_id: int, partitions: Sequence[PartitionFacts]) -> dict[str, Any]
 
 
 def stores(partitions: Iterable[PartitionFacts]) -> list[dict[str, Any]]:
-    """A topic's partitions by their stores."""
+    """Return a topic's partitions by their stores."""
     found: dict[int, list[PartitionFacts]] = {}
     for partition in partitions:
         found.setdefault(partition.partition_id // STORE_BASE, []).append(partition)
@@ -77,7 +77,7 @@ def stores(partitions: Iterable[PartitionFacts]) -> list[dict[str, Any]]:
 
 
 def position(facts: GroupFacts) -> dict[str, Any]:
-    """Where a group stands, as `admin_query_offset` shows it."""
+    """Return a group's position as `admin_query_offset` shows it."""
     partition, confirmed, at = facts.partition, facts.confirmed, facts.confirmed_position
     end = None if partition is None else partition.max_offset
     end_position = None if partition is None else partition.max_position
@@ -94,7 +94,7 @@ def position(facts: GroupFacts) -> dict[str, Any]:
 
 
 def group(name: str, positions: Sequence[GroupFacts]) -> dict[str, Any]:
-    """A group with all its positions."""
+    """Return a group with all its positions."""
     topics = [
         {"topicName": topic, "offsets": [position(facts) for facts in members], "partCount": len(members)}
         for topic, members in by(positions, lambda facts: facts.key.topic)
@@ -107,7 +107,7 @@ def _lag(at: int | None, end: int | None) -> int | None:
 
 
 def flow(meter: Meter | None) -> dict[str, Any]:
-    """What a consumer may read and has read under the cluster's rules, as the original shows it."""
+    """Return a consumer's limit and recent reads under the cluster's rules, as the original shows them."""
     limit = None if meter is None else meter.limit
     in_window, in_minute = (0, 0) if meter is None else meter.given_bytes
     window_limit = None if meter is None else meter.window_limit_bytes
@@ -123,7 +123,7 @@ def flow(meter: Meter | None) -> dict[str, Any]:
 
 
 def consumer(index: int, facts: ConsumerFacts) -> dict[str, Any]:
-    """A consumer's hold, as `admin_query_broker_all_consumer_info` shows it."""
+    """Return a consumer's registration as `admin_query_broker_all_consumer_info` shows it."""
     partition = facts.partition
     row: dict[str, Any] = {
         "index": index,

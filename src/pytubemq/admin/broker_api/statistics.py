@@ -1,7 +1,7 @@
 """The original's statistics: its names and its habit of counting from one snapshot to the next, over our counters.
 
-The invariants: our counters are never reset, since Prometheus reads them, too: a snapshot remembers where they stood; a
-snapshot is taken at most every SNAPSHOT_S; a part that is closed stands still and begins anew when it is opened.
+The invariants: our counters are never reset, since Prometheus reads them, too: a snapshot remembers their values; a
+snapshot is taken at most every SNAPSHOT_S; a disabled part keeps its values and starts again when it is enabled.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ StoreKey = tuple[str, int]
 """A topic and the number of a store in it."""
 NO_LEAST: Final = 2**63 - 1
 NO_MOST: Final = -(2**63)
-"""What the original shows as least and most of nothing."""
+"""The least and the most that the original shows without any call."""
 _MS_CELLS: Final = 18
 _FIRST_MS_CELL: Final = 11
-"""Our cell whose bound is 2 ms, the first of the original's."""
+"""The cell whose bound is 2 ms, the first of the original's."""
 
 
 @unique
 class Part(Enum):
-    """What can be opened and closed."""
+    """A part of the statistics that can be enabled and disabled."""
 
     SERVICE = "serviceStatus"
     WEB = "webAPI"
@@ -49,12 +49,12 @@ class Since:
     before: list[int] = field(default_factory=lambda: [0] * CELLS)
 
     def snapshot(self) -> None:
-        """Count from here."""
+        """Count from now on."""
         self.before = list(self.histogram.cells)
         self.histogram.forget_extremes()
 
     def row(self) -> dict[str, Any]:
-        """In milliseconds, as the original shows it; a percentile is the bound that so many were below."""
+        """Return the times in ms, as the original shows them; a percentile is the upper bound of its cell."""
         ours = [now - before for now, before in zip(self.histogram.cells, self.before, strict=True)]
         last = _FIRST_MS_CELL + _MS_CELLS - 1
         cells = [sum(ours[: _FIRST_MS_CELL + 1]), *ours[_FIRST_MS_CELL + 1 : last], sum(ours[last:])]
@@ -95,7 +95,7 @@ def _percentile(cells: Sequence[int], share: int, most: int) -> int:
 
 @dataclass(slots=True)
 class _Web:
-    """Calls of one method."""
+    """The calls of one method."""
 
     count: int = 0
     least_ms: int = NO_LEAST
@@ -104,7 +104,7 @@ class _Web:
 
 @dataclass(slots=True)
 class _Store:
-    """A store since the last snapshot, or since it was first looked at, and what it was between the two before."""
+    """A store since the last snapshot, or since its first query, and its values between the two snapshots before."""
 
     since_ms: int
     messages: int
@@ -120,19 +120,19 @@ class Statistics:
         now_ms = wall_ms()
         self._reset_ms = dict.fromkeys(Part, now_ms)
         self._closed: dict[Part, dict[str, Any]] = {}
-        """What a part that is closed shows."""
+        """The values that a disabled part shows."""
         self._counted: dict[str, int] = {}
         self._times: dict[str, Since] = {}
         self._calls = Since(Histogram())
         self._methods: dict[str, _Web] = {}
         self._stores: dict[StoreKey, _Store] = {}
         self._stopped: tuple[int, dict[StoreKey, tuple[int, int]]] = 0, {}
-        """When the stores were closed, and what was in them."""
+        """The time when the stores were disabled, and their contents then."""
 
-    # --- what is counted here -------------------------------------------------------------------------------
+    # --- counting --------------------------------------------------------------------------------------------
 
     def called(self, method: str, taken_s: float) -> None:
-        """A method was called over HTTP."""
+        """Count a call of a method over HTTP."""
         if Part.WEB in self._closed:
             return
         self._calls.histogram.add(taken_s)
@@ -140,10 +140,10 @@ class Statistics:
         web.count += 1
         web.least_ms, web.most_ms = min(web.least_ms, taken_ms), max(web.most_ms, taken_ms)
 
-    # --- what is asked --------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------
 
     def metrics(self, facts: BrokerFacts, *, refresh: bool) -> dict[str, Any]:
-        """`serviceStatus` and `webAPI`; with `refresh` they count anew from here on."""
+        """Return `serviceStatus` and `webAPI`; with `refresh` they start again from now."""
         found = {"serviceStatus": self._service(facts), "webAPI": self._web()}
         if refresh:
             self._snapshot_service(facts)
@@ -151,7 +151,7 @@ class Statistics:
         return found
 
     def stores(self, partitions: Iterable[PartitionFacts], *, refresh: bool) -> dict[str, list[dict[str, Any]]]:
-        """By topic its stores, each with what it was between the last two snapshots, and what it is since the last."""
+        """Return the stores of each topic, with their values between the last two snapshots, and since the last."""
         sums = _sums((p.topic, p.partition_id, p.max_offset, p.max_position) for p in partitions)
         now_ms = self._wall_ms()
         if Part.STORES in self._closed:
@@ -172,11 +172,11 @@ class Statistics:
         return found
 
     def forget_all_but(self, topics: Collection[str]) -> None:
-        """Topics that are not served any more have no statistics."""
+        """Drop the statistics of topics that are no longer served."""
         self._stores = {key: store for key, store in self._stores.items() if key[0] in topics}
 
     def close(self, part: Part, facts: BrokerFacts) -> None:
-        """Let a part stand still."""
+        """Disable a part."""
         if part not in self._closed:
             shown = {Part.SERVICE: lambda: self._details(facts), Part.WEB: self._web, Part.STORES: dict[str, Any]}
             self._closed[part] = shown[part]()
@@ -186,7 +186,7 @@ class Statistics:
                     self._store(key, in_it, self._stopped[0])
 
     def open(self, part: Part, facts: BrokerFacts) -> None:
-        """Let a part that stood still count anew from here on."""
+        """Enable a part, which starts again from now."""
         if self._closed.pop(part, None) is None:
             return
         if part is Part.SERVICE:
@@ -253,7 +253,7 @@ class Statistics:
             self._methods.clear()
 
     def _store(self, key: StoreKey, in_it: tuple[int, int], now_ms: int) -> _Store:
-        """A store; one that was never looked at counts from now on."""
+        """Return a store's statistics; a new one counts from now on."""
         if key not in self._stores:
             self._stores[key] = _Store(now_ms, *in_it, _store_row(0, 0, now_ms, now_ms))
         return self._stores[key]
@@ -307,7 +307,7 @@ _NO_TIMES: Final = Histogram()
 
 
 def _sums(parts: Iterable[tuple[str, int, int, int]]) -> dict[StoreKey, tuple[int, int]]:
-    """Messages and bytes that ever came into each store, by topic, partition id, end offset and end position."""
+    """Return messages and bytes ever stored in each store, by topic, partition id, end offset and end position."""
     sums: dict[StoreKey, tuple[int, int]] = {}
     for topic, partition_id, max_offset, max_position in parts:
         key = (topic, partition_id // STORE_BASE)

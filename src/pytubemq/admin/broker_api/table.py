@@ -29,7 +29,7 @@ NOT_OFFERED = {
 
 
 class BrokerTable(Table["BrokerService"]):
-    """The Broker's methods; it lists them under the names its other answers use."""
+    """The Broker's methods, listed under the names that its other responses use."""
 
     def __init__(self) -> None:
         statistics = Statistics(wall_ms=wall_ms)

@@ -1,7 +1,7 @@
-"""Who may change something.
+"""The permission to change something.
 
-The invariants: the token is compared in constant time and is in no log and no answer; without a token, changes are
-taken only where nobody but this machine can ask; what a browser says to come from another site changes nothing.
+The invariants: the token is compared in constant time and is in no log and no response; without a token, changes are
+accepted only where nobody but this machine can connect; a request from another site's page changes nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a server asks of those who want to change something.
+    """The conditions under which a server accepts changes.
 
-    `token` is blank where there is none; `in_url` tells whether it may stand in the address of a request; `local`
-    whether only this machine can reach the server; `insecure` is shown on its pages.
+    `token` is blank where there is none; `in_url` allows it in the address of a request; `local` is true if only this
+    machine can reach the server; `insecure` is shown on its pages.
     """
 
     token: str = field(default="", repr=False)
@@ -37,13 +37,13 @@ class Access:
     def check(
         self, *, modify: bool, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]
     ) -> None:
-        """Whether a call may be made. A query needs no token, but a wrong one is refused. Raises CallError."""
+        """Check that a call may be made. A query needs no token, but a wrong one is refused. Raises CallError."""
         if modify and is_cross_site(headers):
             raise CallError("a page of another site asked for this change: call from a program, or from this server")
         given = self._given(headers, query, form)
         if modify and not self.token and not self.local:
             raise CallError(
-                "no change is taken, as this server is open to other machines and has no token: set `token` in "
+                "changes are refused, since this server is open to other machines and has no token: set `token` in "
                 "[http] of its settings"
             )
         if self.token and modify and not given:
@@ -52,7 +52,7 @@ class Access:
             raise CallError("the token is wrong: it must be `token` in [http] of this server's settings")
 
     def _given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> list[str]:
-        """The tokens of a request, wherever they stand: every one of them must be right."""
+        """Return all tokens of a request, wherever they are: every one of them must be right."""
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         found = [bearer] if scheme.lower() == "bearer" else []
         found += [form[name] for name in TOKEN_NAMES if name in form]
@@ -67,7 +67,7 @@ class Access:
 
 
 def is_cross_site(headers: Mapping[str, str]) -> bool:
-    """Whether a browser says that a page of another site makes the request; programs say nothing."""
+    """True if a page of another site makes the request, by the browser's headers; programs send none."""
     site = headers.get("sec-fetch-site", "").strip().lower()
     if site and site not in _OWN_SITE:
         return True

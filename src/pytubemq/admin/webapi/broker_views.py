@@ -1,7 +1,7 @@
-"""Brokers as the API shows them: their records and what state they are in.
+"""Brokers as the API shows them: their records and their states.
 
-The names and texts are the original's. Its state machine waits between its steps; here a change is told at once, so of
-its steps only those are seen that wait for the Broker.
+The names and texts are the original's. Its state machine waits between its steps; here a change is sent at once, so
+only the steps that wait for the Broker are seen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING = "-"
 
 
 class StepOp(IntEnum):
-    """What a Broker is at; the original's numbers."""
+    """The step that a Broker is at; the original's numbers."""
 
     IDLE = -2
     WAIT_ONLINE = 2
@@ -45,7 +45,7 @@ def is_changed(record: BrokerRecord, run: BrokerRun) -> bool:
 
 
 def record_shown(master: MasterService, record: BrokerRecord) -> dict[str, Any]:
-    """A Broker's record; a property that it leaves to the cluster is shown as the cluster has it."""
+    """Return a Broker's record; a property that it leaves to the cluster is shown as the cluster has it."""
     run = master.broker_room.runs.get(record.broker_id)
     return {
         "brokerId": record.broker_id,
@@ -64,7 +64,7 @@ def record_shown(master: MasterService, record: BrokerRecord) -> dict[str, Any]:
 
 
 def run_shown(master: MasterService, record: BrokerRecord, *, detail: bool) -> dict[str, Any]:
-    """What state a Broker is in. Where there is nothing to say of a field it is `-`."""
+    """Return a Broker's state. A field without a value is `-`."""
     room = master.broker_room
     run = room.runs.get(record.broker_id)
     abnormal = room.faults.abnormal.get(record.broker_id)

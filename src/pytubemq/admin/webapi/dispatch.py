@@ -1,9 +1,9 @@
-"""From a request to a method and back.
+"""Dispatch of requests to methods, and the responses.
 
 The invariants: a request is read within its bounds before anything looks at it; the checks come in the original's order
-(method given, method known, token, parameters); whatever goes wrong is answered in the envelope, and nothing of the
-inside gets out. The log names each change as it was called, what it was about, who asked and how it ended, and no other
-value of a parameter.
+(method given, method known, token, parameters); every error is answered in the envelope, and nothing internal gets
+out. The log names each change as it was called, its targets, its caller and its result, and no other value of a
+parameter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INTERNAL = 500
 
 
 class WebApi(Generic[A]):
-    """The methods of a table, asked of one server."""
+    """The methods of a table, served by one server."""
 
     def __init__(self, table: Table[A], server: A, access: Access, *, wall_ms: Callable[[], int]) -> None:
         self._table = table
@@ -47,7 +47,7 @@ class WebApi(Generic[A]):
         self._long = LongAnswers()
 
     async def answer(self, request: Request) -> Response:
-        """The endpoint of a route."""
+        """Serve a request; the endpoint of a route."""
         callback: str | None = None
         try:
             query = fields(request.scope["query_string"])
@@ -85,7 +85,7 @@ class WebApi(Generic[A]):
 
     async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
-            # A change that was asked for is made, whoever has gone meanwhile.
+            # A requested change is made, even if the caller is gone meanwhile.
             async with self._long.answer(_stays if method.modify else request.is_disconnected):
                 reply = await method.run(self._server, args)
         except CallError as error:
@@ -109,7 +109,7 @@ async def _stays() -> bool:
 
 
 def fields(encoded: bytes) -> dict[str, str]:
-    """The parameters of a query or a form. Raises CallError: too many, not UTF-8, one of them twice."""
+    """Return the parameters of a query or a form. Raises CallError: too many, not UTF-8, one of them twice."""
     try:
         pairs = parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_WEBAPI_PARAMS)
     except UnicodeDecodeError:
@@ -143,7 +143,7 @@ def _script_name(name: str, headers: Mapping[str, str]) -> str:
 
 
 async def all_fields(request: Request) -> dict[str, str]:
-    """The parameters of a request, in its address and in its form. Raises CallError."""
+    """Return the parameters of a request, in its address and in its form. Raises CallError."""
     return _joined(fields(request.scope["query_string"]), await _form(request))
 
 

@@ -1,8 +1,8 @@
-"""What answers look like.
+"""The form of responses.
 
-The invariant: every answer is one JSON object with `result`, `errCode` and `errMsg`, properly escaped. The HTTP status
-is 200 whenever there is such an answer, and the envelope of a change is good even when all its items failed: an item's
-success is 200, the envelope's 0 (all of this the original's).
+The invariant: every response is one JSON object with `result`, `errCode` and `errMsg`, properly escaped. The HTTP
+status is 200 whenever there is such a response, and the envelope of a change is good even when all its items failed: an
+item's success is 200, the envelope's 0 (all of this the original's).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Stamp, TopicProps
 
 Reply = Mapping[str, Any]
-"""The object that is answered."""
+"""The object of a response."""
 
 GOOD: Reply = {"result": True, "errCode": 0, "errMsg": "OK"}
 
@@ -37,28 +37,28 @@ _SCRIPT_ESCAPES = str.maketrans({"<": "\\u003c", "\u2028": "\\u2028", "\u2029": 
 
 
 def rows(data: Iterable[Mapping[str, Any]]) -> Reply:
-    """What a query found, or a change made."""
+    """Return a response with the rows of a query, or of a change."""
     found = list(data)
     return {**GOOD, "data": found, "count": len(found)}
 
 
 async def many_rows(data: Iterable[Mapping[str, Any]]) -> Reply:
-    """The same of what may be very many: others have their turn meanwhile, so `data` must not change by that."""
+    """Return `rows` of a long list: other tasks run meanwhile, so `data` must not depend on what they change."""
     return rows(await Turns().all(data))
 
 
 def done() -> Reply:
-    """It is done, and there is nothing to show."""
+    """Return a success without data."""
     return {**GOOD, "data": []}
 
 
 def failure(text: str, code: int) -> Reply:
-    """It was not done."""
+    """Return a failure."""
     return {"result": False, "errCode": code, "errMsg": text}
 
 
 def outcomes(found: Iterable[Outcome], keys: Sequence[str]) -> Reply:
-    """What became of each target; `keys` name the parts of an outcome's key."""
+    """Return the outcome of each target; `keys` name the parts of an outcome's key."""
     return rows(
         {
             **dict(zip(keys, outcome.key, strict=True)),
@@ -71,14 +71,14 @@ def outcomes(found: Iterable[Outcome], keys: Sequence[str]) -> Reply:
 
 
 def check_callback(name: str) -> str:
-    """The name of the function that a JSONP answer calls. Raises CallError."""
+    """Return the name of the function that a JSONP response calls. Raises CallError."""
     if not _CALLBACK.fullmatch(name):
         raise CallError("parameter callback must be a name of at most 64 letters, digits or _")
     return name
 
 
 def respond(reply: Reply, callback: str | None = None) -> Response:
-    """The answer as HTTP, as a script where a callback is named."""
+    """Return the HTTP response, as a script where a callback is named."""
     body = msgspec.json.encode(reply)
     headers = {"cache-control": "no-store"}
     if callback is None:
@@ -89,7 +89,7 @@ def respond(reply: Reply, callback: str | None = None) -> Response:
 
 
 def date(wall_ms: int) -> str:
-    """A time as 14 digits in the server's zone; blank when it is not known."""
+    """Return a time as 14 digits in the server's zone; blank when it is not known."""
     return _date(wall_ms // 1000) if wall_ms > 0 else ""
 
 
@@ -99,7 +99,7 @@ def _date(wall_s: int) -> str:
 
 
 def who(stamp: Stamp) -> dict[str, Any]:
-    """Who made and changed a record, as the older queries show it."""
+    """Return the authors and times of a record, as the older queries show them."""
     return {
         "createUser": stamp.create_user,
         "createDate": date(stamp.create_ms),
@@ -109,19 +109,19 @@ def who(stamp: Stamp) -> dict[str, Any]:
 
 
 def base(stamp: Stamp) -> dict[str, Any]:
-    """The same with the version and the serial id."""
+    """Return the fields of `who` with the version and the serial id."""
     return {"dataVersionId": stamp.data_version_id, "serialId": stamp.serial_id, **who(stamp)}
 
 
 def old_base(stamp: Stamp) -> dict[str, Any]:
-    """The same with the version only."""
+    """Return the fields of `who` with the version."""
     return {"dataVersionId": stamp.data_version_id, **who(stamp)}
 
 
 def props(values: TopicProps) -> dict[str, Any]:
-    """The properties of a topic in the original's order; one that nobody set is -2 or blank.
+    """Return the properties of a topic in the original's order; one that nobody set is -2 or blank.
 
-    The durability, which is ours, is the last, and is there only where somebody said it.
+    The durability, which is ours, is the last, and is present only where it was set.
     """
     found = {name: getattr(values, field) for name, field in PROP_FIELDS.items() if name != "durability"}
     shown = {name: value if value is not None else _unset(name) for name, value in found.items()}

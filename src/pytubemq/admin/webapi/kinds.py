@@ -1,7 +1,7 @@
-"""What the text of a parameter may be, and what becomes of it.
+"""Kinds of parameter values: their texts, and the values that these become.
 
-The invariant: a value that got through is bounded and of its kind; one that did not is refused with a reason that says
-what would have been right. The patterns, lengths and ranges are the original's.
+The invariant: an accepted value is bounded and of its kind; another is refused with a reason that says what would be
+right. The patterns, lengths and ranges are the original's.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ _DATE = re.compile(r"[0-9]{14}", re.ASCII)
 
 
 class BadValueError(Exception):
-    """A value that is not of its kind; the text goes on after `parameter x `."""
+    """A value that is not of its kind; the text continues `parameter x `."""
 
 
 class Kind(Protocol):
-    """What a value may be; `shape` says it in the reference."""
+    """A kind of values; `shape` describes it in the reference."""
 
     @property
     def shape(self) -> str: ...
 
     def parse(self, text: str) -> Any:
-        """The value of a text that is trimmed and not blank. Raises BadValueError."""
+        """Return the value of a text that is trimmed and not blank. Raises BadValueError."""
         ...
 
 
 def shown(text: str) -> str:
-    """A value in an error: escaped and short."""
+    """Return a value for an error text: escaped and short."""
     return repr(text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "...")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of at most `longest` characters that matches a pattern; `rule` says the pattern in words."""
+    """Text of at most `longest` characters that matches a pattern; `rule` describes the pattern."""
 
     longest: int
     pattern: re.Pattern[str] | None = None
@@ -84,7 +84,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A whole number within bounds. With `or_undefined`, -2 says that it is not given, as answers write it."""
+    """A whole number within bounds. With `or_undefined`, -2 means that it is not given, as responses write it."""
 
     least: int = 0
     most: int = INT32_MAX
@@ -110,7 +110,7 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class NameId:
-    """The number of a topic; -2 is one's that has none, as the original writes it."""
+    """The number of a topic; -2 means none, as the original writes it."""
 
     shape: str = f"a whole number, 0 to {INT32_MAX} ({UNDEFINED}: none)"
 
@@ -134,9 +134,9 @@ class QryPriority:
 
 @dataclass(frozen=True, slots=True)
 class Bool:
-    """True or false, in letters or as a number.
+    """True or false, as a word or a number.
 
-    The original takes anything else for the default in silence; here it is refused.
+    The original silently takes anything else for the default; here it is refused.
     """
 
     shape: str = "true or false (or a number, 0 for false)"
@@ -150,7 +150,7 @@ class Bool:
 
 
 class Listed(tuple[Any, ...]):
-    """Values in their order, of which one is found without a search."""
+    """Values in their order, with fast membership tests."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._values = frozenset(values)
@@ -161,7 +161,7 @@ class Listed(tuple[Any, ...]):
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Values between commas; blank ones are dropped, the others come once each, sorted."""
+    """Values between commas; blank and duplicate ones are dropped, the others are sorted."""
 
     item: Kind
     most: int = MAX_WEBAPI_ITEMS
@@ -179,7 +179,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class IPv4:
-    """A machine's IPv4 address in dots."""
+    """A machine's IPv4 address in dotted form."""
 
     shape: str = "an IPv4 address such as 10.0.0.7"
 
@@ -207,7 +207,7 @@ class Date:
 
 @dataclass(frozen=True, slots=True)
 class DeletePolicy:
-    """How long messages are kept."""
+    """A retention policy."""
 
     shape: str = (
         "`delete,<n>` with s, m or h behind it (without: hours), more than 0 and at most 168 h; ours also take a "
@@ -223,7 +223,7 @@ class DeletePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words; becomes what the word stands for."""
+    """One of a few words; becomes the value that the word means."""
 
     options: Mapping[str, Any]
 
@@ -240,7 +240,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FlowRules:
-    """Rules of flow control; become their one written form."""
+    """Flow-control rules; become their normal form."""
 
     shape: str = "flow-control rules as JSON"
 
@@ -255,7 +255,7 @@ class FlowRules:
 class JsonSet:
     """A JSON array of flat objects whose keys are parameters; percent-decoded once more, as the original does.
 
-    A nested value is taken as the JSON text that it is, which only rules of flow control are.
+    A nested value is kept as its JSON text; only flow-control rules have one.
     """
 
     most: int = MAX_WEBAPI_ITEMS
@@ -275,7 +275,7 @@ class JsonSet:
 
 
 def read_json(text: str, shape: str, *, parse_int: Callable[[str], object] | None = None) -> Any:
-    """What a JSON text says, percent-decoded once more, as the original does. Raises BadValueError.
+    """Return the value of a JSON text, percent-decoded once more, as the original does. Raises BadValueError.
 
     An object has each key once. Numbers are bounded in length, unless `parse_int` reads them.
     """
@@ -306,7 +306,7 @@ def _bounded_int(text: str) -> int:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no value")
+    raise ValueError(f"{name} is not a value")
 
 
 def _reason(error: ValueError | RecursionError) -> str:
@@ -323,7 +323,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilterItems:
-    """Filter items between commas."""
+    """Filter items separated by commas."""
 
     item: Text = field(
         default_factory=lambda: Text(

@@ -1,4 +1,4 @@
-"""A method of the API: what it is called, what it takes, what it does; and all of them in a table."""
+"""A method of the API: its names, its parameters and its function; and the table of all methods."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 A = TypeVar("A")
-"""The server that a method asks."""
+"""The server that a method uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[A]):
-    """`modify` says that it changes something and needs the token; `about` is its line in the reference.
+    """A method; `modify` means that it changes something and needs the token; `about` is its line in the reference.
 
     `run` may raise CallError or TubeError, which become a failure in the envelope.
     """
@@ -36,8 +36,8 @@ class Table(Generic[A]):
     """The methods of one server by all their names.
 
     Args:
-        methods: what there is; `admin_get_methods` is added.
-        not_offered: names of the original's that are not served here, each with the reason and what to use instead.
+        methods: the methods that are offered; `admin_get_methods` is added.
+        not_offered: names of the original's that are not served here, each with the reason and an alternative.
     """
 
     def __init__(self, methods: Iterable[Method[A]], not_offered: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ class Table(Generic[A]):
                 self._by_name[name] = method
 
     def find(self, name: str) -> Method[A]:
-        """The method of a name. Raises CallError: there is none, or it is not offered here."""
+        """Return the method of a name. Raises CallError: there is none, or it is not offered here."""
         method = self._by_name.get(name)
         if method is None:
             reason = self.not_offered.get(name)

@@ -23,7 +23,7 @@ _CHANGES: Final = "a change; needs the token if one is set"
 
 
 def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint, *, insecure: bool = False) -> Endpoint:
-    """`endpoint`, but a browser that names no method is shown those there are; `path` is where they are called."""
+    """Return `endpoint` with a page of methods for a browser that names none; `path` is where they are called."""
     page = render(title, {f"Methods of {path}": list(method_entries(path, table))}, insecure=insecure)
 
     async def answer(request: Request) -> Response:
@@ -39,7 +39,7 @@ def is_visit(request: Request) -> bool:
 
 
 def method_entries(path: str, table: Table[Any]) -> Iterable[Entry]:
-    """A line for each method; one that changes nothing and needs no parameter is a link."""
+    """Yield a line for each method; one that changes nothing and needs no parameter is a link."""
     for method in sorted(table.methods, key=lambda method: method.name):
         needed = [param.name for param in method.params if param.required]
         about = method.about

@@ -27,4 +27,4 @@ isEnable consumeGroup enableBind durability
 """
 
 KNOWN_NAMES = frozenset(SHORT_NAMES) | frozenset(SHORT_NAMES.values()) | frozenset(_ONE_NAME.split())
-"""Every name that some method takes. One that a method does not take is skipped, as the original does."""
+"""Every name that some method accepts. A method skips those that are not its own, as the original does."""

@@ -1,8 +1,8 @@
-"""Parameters, declared: what a method takes, and how the texts of a request become its arguments.
+"""Declared parameters: the names and kinds that a method accepts, and their values in a request.
 
-The invariants: a method runs only with arguments that are all of their kind; whatever was wrong is one `CallError` that
-names the parameter and says what to change. A long name goes before its short one; a name that resembles one of the
-method's and is known nowhere is taken for a misspelt one and refused.
+The invariants: a method runs only with arguments that are all of their kind; every fault is one `CallError` that
+names the parameter and says what to change. A long name has precedence over its short one; an unknown name that
+resembles one of the method's is treated as misspelt and refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RESEMBLES = 0.8
 
 
 class CallError(Exception):
-    """A call is answered with `result: false`, this code and this text."""
+    """A refused call: the response has `result: false`, this code and this text."""
 
     def __init__(self, text: str, *, code: int = BAD_REQUEST) -> None:
         super().__init__(text)
@@ -68,12 +68,12 @@ class Param:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names it goes by, the first one first looked up."""
+        """All its names, in the order of precedence."""
         short = SHORT_NAMES.get(self.name)
         return (self.name, *(() if short is None else (short,)), *self.old)
 
     def read(self, texts: Mapping[str, str], where: str = "") -> Any:
-        """Its value among the texts of a request. Raises CallError."""
+        """Return its value among the texts of a request. Raises CallError."""
         found = [(name, text) for name in self.names if name in texts and (text := clean(texts[name]))]
         if not found:
             if self.required:
@@ -91,7 +91,7 @@ class Param:
 
 
 def clean(text: str) -> str:
-    """A value as it counts: trimmed, without one pair of double quotes around it."""
+    """Return a value trimmed, and without one pair of double quotes around it."""
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] == '"':
         text = text[1:-1].strip()
@@ -110,21 +110,21 @@ class Args:
         return self.values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An argument, or `default` when the parameter is absent or the method has none of this name."""
+        """Return an argument, or `default` when the parameter is absent or the method has none of this name."""
         value = self.values.get(name)
         return default if value is None else value
 
     def given(self, name: str) -> bool:
-        """Whether the parameter was there or has a default."""
+        """True if the parameter is present or has a default."""
         return self.values.get(name) is not None
 
     def items(self, name: str) -> tuple[Args, ...]:
-        """The objects of a JSON set, each as arguments of its own; empty when absent."""
+        """Return the objects of a JSON set, each as arguments of its own; empty when absent."""
         found: tuple[Args, ...] = self.values.get(name) or ()
         return found
 
     def pairs(self, first: str, second: str) -> Iterator[tuple[Any, Any]]:
-        """Every pair of two lists. Raises CallError: they are too many for one call."""
+        """Yield every pair of two lists. Raises CallError: they are too many for one call."""
         ones, others = self.values[first] or (), self.values[second] or ()
         if len(ones) * len(others) > MAX_WEBAPI_TARGETS:
             raise CallError(
@@ -135,7 +135,7 @@ class Args:
 
     @property
     def audit(self) -> Audit:
-        """Who changes something and when, from `OPS_ADD` or `OPS_UPD`; a JSON set's object goes before the request."""
+        """The author and time of a change, from `OPS_ADD` or `OPS_UPD`; a JSON set's object goes before the request."""
         values = {**self.inherited, **{name: value for name, value in self.values.items() if value is not None}}
         version = values.get("dataVersionId", UNDEFINED)
         if "createUser" not in values:
@@ -161,7 +161,7 @@ def read_args(
     where: str = "",
     inherited: Mapping[str, Any] | None = None,
 ) -> Args:
-    """The arguments of a call. Raises CallError."""
+    """Return the arguments of a call. Raises CallError."""
     _check_names(params, texts, where)
     values = {param.name: param.read(texts, where) for param in params}
     audit = {name: values[name] for name in _AUDIT_NAMES if values.get(name) is not None}
@@ -192,17 +192,17 @@ def _check_names(params: Sequence[Param], texts: Mapping[str, str], where: str) 
 
 @lru_cache(MAX_NAMES_KEPT)  # the objects of a set have the same keys, and a comparison takes long
 def _near(name: str, ours: tuple[str, ...]) -> str:
-    """The name that this one resembles; blank = none."""
+    """Return the name that this one resembles; blank = none."""
     return next(iter(difflib.get_close_matches(name, ours, 1, _RESEMBLES)), "")
 
 
 def filters(*params: Param) -> tuple[Param, ...]:
-    """The parameters of a query, with those that every query of records takes."""
+    """Return the parameters of a query, with those that every query of records has."""
     return (*params, *OPS_QUERY)
 
 
 def has_stamp(stamp: Stamp, args: Args) -> bool:
-    """Whether a record was made and changed by whom, and has the version that, a query asks for."""
+    """True if a record has the authors and the version that a query names."""
     wanted = (
         (args.get("createUser"), stamp.create_user),
         (args.get("modifyUser"), stamp.modify_user),
@@ -217,11 +217,11 @@ _VERSION = Param("dataVersionId", Int(0, INT64_MAX, or_undefined=True))
 _DATES = (Param("createDate", Date()), Param("modifyDate", Date()))
 
 OPS_ADD = (Param("createUser", USER, required=True), _DATES[0], _EDITOR, _DATES[1], _VERSION)
-"""Who adds, and when."""
+"""The author and time of an addition."""
 OPS_UPD = (Param("modifyUser", USER, required=True), _DATES[1], _VERSION)
-"""Who changes or deletes, and when."""
+"""The author and time of a change or deletion."""
 OPS_QUERY = (_USER, _EDITOR, _VERSION)
-"""Queries show only what has exactly these."""
+"""Filters of queries: only records with exactly these values are shown."""
 _ITEM_OPS = (_USER, _EDITOR, *_DATES, _VERSION)
 _AUDIT_NAMES = tuple(param.name for param in _ITEM_OPS)
 
@@ -246,5 +246,5 @@ PROP_FIELDS = dict(zip((param.name for param in PROPS), TopicProps.__dataclass_f
 
 
 def json_set(name: str, *items: Param) -> Param:
-    """A required JSON set of objects with these keys; each may also say who asks, else the request does."""
+    """Return a required JSON set of objects with these keys; each may also name its author, else the request does."""
     return Param(name, JsonSet(), required=True, items=items)

@@ -21,7 +21,7 @@ TITLE = "pytubemq Master"
 
 
 def master_routes(master: MasterService, access: Access) -> list[Route]:
-    """`/webapi.htm` and `/master.htm` of a Master, and `/`, which leads there and to the JSON API."""
+    """Return the routes `/webapi.htm` and `/master.htm`, and `/`, which links to them and to the JSON API."""
     table = master_table()
     api = WebApi(table, master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
     answer = or_methods(TITLE, "/webapi.htm", table, api.answer, insecure=access.insecure)

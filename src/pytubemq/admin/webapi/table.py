@@ -32,7 +32,7 @@ NOT_OFFERED = {
 
 
 def master_table() -> Table[MasterService]:
-    """The Master's methods."""
+    """Return the Master's methods."""
     return Table(
         (
             *cluster.METHODS,

@@ -1,6 +1,6 @@
-"""What a call was about, in a few words for the log.
+"""The targets of a call, in short form for the log.
 
-The invariant: only names of things are told, of which each was read as what it must be, and never more than a few.
+The invariant: only names of things are logged, each of them checked, and never more than a few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST = 64
 
 
 def targets(args: Args) -> str:
-    """As in `topicName orders, demo; brokerId 1`; blank where the call names nothing."""
+    """Return the targets, as in `topicName orders, demo; brokerId 1`; blank where the call names nothing."""
     found: dict[str, dict[str, None]] = {}
     for one in _all(args):
         for name in NAMES:
@@ -28,7 +28,7 @@ def targets(args: Args) -> str:
 
 
 def _all(args: Args) -> Iterator[Args]:
-    """The arguments, and those of the objects of its sets."""
+    """Yield the arguments, and those of the objects of its sets."""
     yield args
     for value in args.values.values():
         if isinstance(value, tuple):

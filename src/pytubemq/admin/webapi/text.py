@@ -1,7 +1,7 @@
-"""The older questions at `/master.htm?type=...`, answered in lines of plain text; they change nothing.
+"""The older queries at `/master.htm?type=...`, answered in lines of plain text; they change nothing.
 
 The texts are the original's to the character, headings and blank lines included, since scripts take them apart; the
-order of names in a list is ours (sorted). What cannot be answered is refused with HTTP 400 and a text of our own.
+order of names in a list is ours (sorted). A query without a result is refused with HTTP 400 and a text of our own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IDS = Param("ids", ListOf(Int()))
 
 
 class TextQueries:
-    """Questions to one Master."""
+    """The text queries of one Master."""
 
     def __init__(self, master: MasterService) -> None:
         self._master = master
@@ -49,7 +49,7 @@ class TextQueries:
         }
 
     async def answer(self, request: Request) -> Response:
-        """The endpoint of a route."""
+        """Serve a request; the endpoint of a route."""
         status = HTTPStatus.OK
         try:
             texts = await all_fields(request)
@@ -106,7 +106,7 @@ class TextQueries:
                 yield from (f"{name}:{topic}\n" for topic in self._lacking(group))
 
     def _lacking(self, group: Group) -> Iterator[str]:
-        """The topics of which not as many partitions are held as there are to be read."""
+        """Yield the topics of which not all readable partitions are assigned."""
         held = Counter(partition.topic for member in group.members for partition in group.holds(member))
         for topic in sorted(group.terms.topics):
             available, _ = self._master.broker_room.topics.consumable((topic,))

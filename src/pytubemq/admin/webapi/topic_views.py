@@ -1,4 +1,4 @@
-"""Topics as the API shows them: a place on a Broker, what runs there, and sums over Brokers and topics."""
+"""Topics as the API shows them: a deployment on a Broker, its state there, and sums over Brokers and topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = "-"
 
 
 def topics_of(master: MasterService, args: Args) -> list[str]:
-    """The topics that a query names, else all that have a record or a place; by name."""
+    """Return the topics that a query names, else all that have a record or a deployment; by name."""
     named = args.get("topicName", ())
     if named:
         return sorted(named)
@@ -28,12 +28,12 @@ def topics_of(master: MasterService, args: Args) -> list[str]:
 
 
 def has_props(found: TopicProps, args: Args) -> bool:
-    """Whether properties are those that a query asks for."""
+    """True if properties are those that a query names."""
     return all(args.get(name) is None or args[name] == getattr(found, field) for name, field in PROP_FIELDS.items())
 
 
 def places(master: MasterService, args: Args, topic: str) -> Iterator[DeployRecord]:
-    """The places of a topic that a query asks for, by Broker."""
+    """Yield the deployments of a topic that a query names, by Broker."""
     catalogue = master.catalogue
     brokers: Collection[int] = args.get("brokerId", ())
     for broker_id, deploy in sorted(catalogue.deployed(topic).items()):
@@ -48,7 +48,7 @@ def places(master: MasterService, args: Args, topic: str) -> Iterator[DeployReco
 
 
 def place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
-    """A topic on a Broker."""
+    """Return a topic on a Broker."""
     catalogue = master.catalogue
     broker = catalogue.brokers[deploy.broker_id]
     return {
@@ -64,7 +64,7 @@ def place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
 
 
 def running_place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
-    """A topic on a Broker, and what the Broker serves of it."""
+    """Return a topic on a Broker, with the state that the Broker has reported."""
     served = master.broker_room.topics.serving(deploy.topic, deploy.broker_id)
     if served is None:
         names = ("acceptPublish", "acceptSubscribe", "numPartitions", "brokerManageStatus")
@@ -81,7 +81,7 @@ def running_place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]
 
 
 def running_places(master: MasterService, deploys: Iterable[DeployRecord], name: str) -> dict[str, Any]:
-    """Places of one topic, under `name`, with their sums."""
+    """Return the deployments of one topic, under `name`, with their sums."""
     listed = list(deploys)
     totals = Totals.of(master, listed)
     return {
@@ -96,7 +96,7 @@ def running_places(master: MasterService, deploys: Iterable[DeployRecord], name:
 
 @dataclass(slots=True)
 class Share:
-    """How many places, stores and partitions may be used in one way."""
+    """The deployments, stores and partitions that may be used in one way."""
 
     places: int = 0
     stores: int = 0
@@ -105,7 +105,7 @@ class Share:
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over places: as configured, as running, as producers and consumers may use them."""
+    """Sums over deployments: as configured, as running, as producers and consumers may use them."""
 
     places: int = 0
     stores: int = 0
@@ -118,14 +118,14 @@ class Totals:
 
     @classmethod
     def of(cls, master: MasterService, deploys: Iterable[DeployRecord]) -> Totals:
-        """The sums over some places."""
+        """Return the sums over some deployments."""
         totals = cls()
         for deploy in deploys:
             totals.add(master, deploy)
         return totals
 
     def add(self, master: MasterService, deploy: DeployRecord) -> None:
-        """Count a place."""
+        """Count a deployment."""
         config = master.catalogue.config(deploy)
         self.places += 1
         self.stores += config.stores

@@ -1,7 +1,7 @@
-"""Long answers: others have their turn while one is made, and they are made one after the other.
+"""Long responses: other tasks run while one is built, and they are built one after the other.
 
-The invariants: nobody waits for more than so many rows of a long answer, however many are asked for; the rows of only
-one are held while they become more; so many may wait for that, and none is made for a peer that has gone.
+The invariants: nobody waits for more than a bounded number of rows of a long response, however many are requested; only
+one grows in memory at a time; the number of waiting ones is bounded, and none is built for a peer that is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Place:
-    """The place of one answer among the long ones of its server; taken when it has turned out to be long."""
+    """One response's place among the long ones of its server; used once it has turned out to be long."""
 
     def __init__(self, line: LongAnswers, gone: Callable[[], Awaitable[bool]]) -> None:
         self._line = line
@@ -32,14 +32,14 @@ class _Place:
         self._taken = False
 
     async def take(self) -> None:
-        """Wait for the place, or go on in it. Raises CallError: too many wait, or nobody waits for this answer."""
+        """Wait for the place, or continue in it. Raises CallError: too many wait, or nobody waits for this response."""
         if not self._taken:
             await self._line.enter()
             self._taken = True
         await self.check()
 
     async def check(self) -> None:
-        """Raises CallError: nobody waits for this answer."""
+        """Raise CallError if nobody waits for this response."""
         if await self._gone():
             raise CallError("the caller no longer waits for this response")
 
@@ -52,7 +52,7 @@ _place: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
 class LongAnswers:
-    """The long answers of one server: one is made, some may wait."""
+    """The long responses of one server: one is built, some may wait."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -60,7 +60,7 @@ class LongAnswers:
 
     @asynccontextmanager
     async def answer(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        """One answer, which may become long; `gone` tells whether its peer has left."""
+        """Serve one response, which may become long; `gone` returns True if its peer has left."""
         place = _Place(self, gone)
         await place.check()
         before = _place.set(place)
@@ -71,7 +71,7 @@ class LongAnswers:
             place.leave()
 
     async def enter(self) -> None:
-        """Wait for the ones before. Raises CallError: too many wait."""
+        """Wait for the earlier ones. Raises CallError: too many wait."""
         if self._waiting >= MAX_LONG_ANSWERS:
             raise CallError(
                 f"{MAX_LONG_ANSWERS} long responses are already queued: retry later, or ask for fewer names",
@@ -89,13 +89,13 @@ class LongAnswers:
 
 
 class Turns:
-    """Lets others have their turn after every so many rows of one long answer."""
+    """Lets other tasks run after a number of rows of one long response."""
 
     def __init__(self) -> None:
         self._made = 0
 
     async def took(self, made: int) -> None:
-        """So many rows have been made, or looked at."""
+        """Count rows that were built or checked, and let others run if there were many."""
         self._made += made
         if self._made >= ROWS_A_TURN:
             self._made = 0
@@ -104,7 +104,7 @@ class Turns:
             await asyncio.sleep(0)
 
     async def all(self, data: Iterable[T]) -> list[T]:
-        """A list of `data`, which must not change by what others do meanwhile."""
+        """Return a list of `data`, which must not depend on what others change meanwhile."""
         found = []
         for row in data:
             found.append(row)

@@ -1,1 +1,1 @@
-"""The methods, one file for each thing that they are about; each file exports `METHODS`."""
+"""The methods, one file for each subject; each file exports `METHODS`."""

@@ -1,4 +1,4 @@
-"""Methods about Brokers: their records, what state they are in, and bringing them in and out."""
+"""Methods about Brokers: their records and states, and bringing them online and offline."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _asked_for(master: MasterService, record: BrokerRecord, args: Args) -> bool:
 
 
 def _asked_places(master: MasterService, record: BrokerRecord, args: Args) -> list[DeployRecord]:
-    """The topics of a Broker that a query asks for; all where it leaves out Brokers that have some."""
+    """Return the topics of a Broker that a query names; all where it leaves out Brokers that have some."""
     deploys = master.catalogue.deployed_on(record.broker_id)
     topics = args.get("topicName", ()) if args["isInclude"] else ()
     status = args.get("topicStatusId", UNDEFINED)
@@ -200,7 +200,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_query_broker_run_status",
-        "What state Brokers are in.",
+        "The states of Brokers.",
         False,
         (
             _BROKERS,
@@ -275,7 +275,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_release_broker_autoforbidden_status",
-        "Let Brokers go that lost rights for the faults they reported; their status stays as it is.",
+        "Lift the restrictions that Brokers got for the faults they reported; their status stays.",
         *OPS_UPD,
         _BROKERS_NEEDED,
         Param("relReason", REASON),

@@ -1,4 +1,4 @@
-"""Methods about the cluster as a whole: the defaults of Brokers and topics, and where each topic is."""
+"""Methods about the cluster as a whole: the defaults of Brokers and topics, and the Brokers of each topic."""
 
 from __future__ import annotations
 

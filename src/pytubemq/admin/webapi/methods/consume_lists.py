@@ -72,7 +72,7 @@ async def _query_filters(master: MasterService, args: Args) -> Reply:
 
 
 def cond_status(record: ConsumeRecord) -> int:
-    """Whether a filter is on, as the older methods number it."""
+    """Return the state of a filter as the older methods number it."""
     return FILTER_ON if record.filter_enable else FILTER_OFF
 
 
@@ -85,7 +85,7 @@ def _filter_values(args: Args) -> dict[str, Any]:
 
 
 def _put(**values: Any) -> Any:
-    """For every pair of the lists: make the record, or change it."""
+    """Return a method that makes or changes the record of every pair of the lists."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         return outcomes(await master.registry.consumes.put(for_pairs(args, **values)), KEYS)
@@ -94,7 +94,7 @@ def _put(**values: Any) -> Any:
 
 
 def _put_many(**values: Any) -> Any:
-    """For every object of the set: make the record, or change it."""
+    """Return a method that makes or changes the record of every object of the set."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         changes = for_objects(args, "groupNameJsonSet", lambda _: values)
@@ -104,7 +104,7 @@ def _put_many(**values: Any) -> Any:
 
 
 def _flip(**values: Any) -> Any:
-    """For every record of the lists that there is: change it."""
+    """Return a method that changes every existing record of the lists."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         return outcomes(await master.registry.consumes.flip(for_existing(master, args, **values)), KEYS)
@@ -113,7 +113,7 @@ def _flip(**values: Any) -> Any:
 
 
 def _flip_many(**values: Any) -> Any:
-    """For every record of the set that there is: change it."""
+    """Return a method that changes every existing record of the set."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         changes = for_objects(args, "groupNameJsonSet", lambda _: values)
@@ -144,7 +144,7 @@ async def _mod_filters(master: MasterService, args: Args) -> Reply:
 
 
 def _of_object_or_request(one: Args, request: Args) -> dict[str, Any]:
-    """What an object says goes before what the request does, which the original takes for all of them."""
+    """Return the values of an object, with the request's for those that it leaves out."""
     said = {name: value for name, value in _filter_values(request).items() if value is not None}
     return {**said, **{name: value for name, value in _filter_values(one).items() if value is not None}}
 
@@ -233,7 +233,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_bath_add_group_filtercond_info",
-        "Sets filters; what an object leaves out is as the request says.",
+        "Sets filters; values that an object leaves out are taken from the request.",
         True,
         (*OPS_ADD, *_FILTER, _FILTER_SET),
         _add_filters,
@@ -242,7 +242,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     Method("admin_mod_group_filtercond_info", "Changes filters.", True, (*UPD_LISTS, *_FILTER), _mod_filter),
     Method(
         "admin_bath_mod_group_filtercond_info",
-        "Changes filters; what an object leaves out is as the request says.",
+        "Changes filters; values that an object leaves out are taken from the request.",
         True,
         (*OPS_UPD, *_FILTER, _FILTER_SET),
         _mod_filters,

@@ -1,4 +1,4 @@
-"""What groups may do with topics: the records. The older lists, which are views of them, are in `consume_lists`."""
+"""Rules of which groups may consume which topics. The older lists of the same records are in `consume_lists`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def found_records(master: MasterService, args: Args) -> Iterable[ConsumeRecord]:
 
 
 def conditions(items: Iterable[str]) -> str:
-    """Filter items as the original writes them: `,a,b,`, or nothing."""
+    """Return filter items as the original writes them: `,a,b,`, or nothing."""
     found = sorted(items)
     return f",{','.join(found)}," if found else ""
 
@@ -88,7 +88,7 @@ def _values(args: Args) -> dict[str, Any]:
 
 
 def for_pairs(args: Args, **values: Any) -> list[ConsumeChange]:
-    """A change for every pair of the two lists."""
+    """Return a change for every pair of the two lists."""
     return [
         ConsumeChange(group=group, topic=topic, by=args.audit, **values)
         for group, topic in args.pairs("groupName", "topicName")
@@ -96,7 +96,7 @@ def for_pairs(args: Args, **values: Any) -> list[ConsumeChange]:
 
 
 def for_objects(args: Args, name: str, values: Callable[[Args], dict[str, Any]]) -> list[ConsumeChange]:
-    """A change for every object of a set."""
+    """Return a change for every object of a set."""
     return [
         ConsumeChange(group=one["groupName"], topic=one["topicName"], by=one.audit, **values(one))
         for one in args.items(name)
@@ -104,9 +104,9 @@ def for_objects(args: Args, name: str, values: Callable[[Args], dict[str, Any]])
 
 
 def for_existing(master: MasterService, args: Args, **values: Any) -> list[ConsumeChange]:
-    """A change for every record of the groups and topics; of either list, none named = all.
+    """Return a change for every record of the groups and topics; of either list, none named = all.
 
-    With both lists named there is one for every pair, so that each is answered.
+    With both lists named there is one for every pair, so that each gets an outcome.
     """
     if args.get("groupName") and args.get("topicName"):
         return for_pairs(args, **values)
@@ -151,7 +151,7 @@ _CSM_SET = json_set("groupCsmJsonSet", *PAIR, *_VALUES)
 METHODS: tuple[Method[MasterService], ...] = (
     Method(
         "admin_query_group_csmctrl_info",
-        "The records of what groups may do with topics; of `filterConds`, those that have all of them.",
+        "The rules of which groups may consume which topics; with `filterConds`, those that have all of these.",
         False,
         (*_FIND, Param("filterConds", FilterItems())),
         _query,

@@ -1,4 +1,4 @@
-"""The cluster's rules of flow control under their older names: a view of the cluster's defaults."""
+"""The cluster's flow-control rules under their older names: a view of the cluster's defaults."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _GIVING_UP, _OUT = 1, 2
 
 
 def describe(master: MasterService, name: str) -> Reply:
-    """A group with its members; one that has none is shown empty."""
+    """Return a group with its members; one that has none is shown empty."""
     group = master.group_room.groups.get(name)
     if group is None:
         return {
@@ -58,7 +58,7 @@ def describe(master: MasterService, name: str) -> Reply:
 
 
 def _out_members(group: Group) -> dict[str, Any]:
-    """The members that an operator wants to give up what they have."""
+    """Return the members that an operator wants to give up their partitions."""
     return {
         name: {"clientId": name, "status": _GIVING_UP if member.holds else _OUT, "reqType": 1}
         for name, member in sorted(group.view.members.items())
@@ -87,7 +87,7 @@ def _kind_fields(group: Group) -> dict[str, Any]:
 
 
 def _rate(master: MasterService, group: Group) -> dict[str, Any]:
-    """Whether partitions were given out, and how many Brokers there are for each consumer."""
+    """Return fields that tell if partitions were assigned, and the number of Brokers for each consumer."""
     if group.kind is GroupKind.CLIENT_BALANCE or group.not_allocated:
         return {"isRebalanced": False}
     record = master.catalogue.groups.get(group.name)
@@ -109,7 +109,7 @@ def _rate(master: MasterService, group: Group) -> dict[str, Any]:
 
 
 def _brokers(partitions: frozenset[Partition]) -> int:
-    """On how many Brokers that topic lies that lies on most."""
+    """Return the number of Brokers of the topic that is on most."""
     places = {(partition.topic, partition.broker_id) for partition in partitions}
     return max(Counter(topic for topic, _ in places).values(), default=0)
 
@@ -154,6 +154,6 @@ def host_of(peer: str) -> str:
 
 
 def broker_text(master: MasterService, broker_id: int) -> str:
-    """`id:ip:port` of a Broker; only the id of one that there is no record of."""
+    """Return `id:ip:port` of a Broker; only the id if it has no record."""
     record = master.catalogue.brokers.get(broker_id)
     return str(broker_id) if record is None else f"{broker_id}:{record.address}"

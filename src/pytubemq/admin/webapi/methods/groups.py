@@ -36,7 +36,7 @@ _FIND = filters(_GROUPS, _CHECK, _PRIORITY, Param("flowCtrlEnable", Bool()))
 
 
 def flow_shown(rules: str) -> dict[str, Any]:
-    """Rules as an array, and how many types there are."""
+    """Return rules as an array, with the number of types."""
     return {"ruleCnt": parse_rules(rules).count, "flowCtrlInfo": json.loads(rules)}
 
 
@@ -122,7 +122,7 @@ def _values(args: Args) -> dict[str, Any]:
 
 
 def _setting(args: Args) -> dict[str, Any]:
-    """The same of the older setting."""
+    """Return a group's settings by the names of the older setting."""
     return {
         "res_check_enable": args.get("resCheckEnable"),
         "alwd_broker_client_rate": args.get("allowedBClientRate"),
@@ -130,7 +130,7 @@ def _setting(args: Args) -> dict[str, Any]:
 
 
 def _rules(args: Args) -> dict[str, Any]:
-    """The same of the older rules."""
+    """Return a group's settings by the names of the older rules."""
     status = args.get("statusId")
     return {
         "qry_priority_id": args.get("qryPriorityId"),
@@ -148,7 +148,7 @@ def _no_check(_: Args) -> dict[str, Any]:
 
 
 def _each(operation: _Operation, values: Callable[[Args], dict[str, Any]]) -> Any:
-    """An operation of the registry on every group that is named."""
+    """Return a method that applies an operation of the registry to every named group."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         changes = [GroupChange(group=group, by=args.audit, **values(args)) for group in args["groupName"]]
@@ -158,7 +158,7 @@ def _each(operation: _Operation, values: Callable[[Args], dict[str, Any]]) -> An
 
 
 def _set(operation: _Operation, name: str, values: Callable[[Args], dict[str, Any]]) -> Any:
-    """An operation of the registry on every object of a set; what it leaves out is as the request says."""
+    """Return a method that applies an operation to every object of a set; the request fills in missing values."""
 
     async def run(master: MasterService, args: Args) -> Reply:
         said = {key: value for key, value in values(args).items() if value is not None}
@@ -235,7 +235,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_bath_add_consume_group_setting",
-        "The same for many groups; what an object leaves out is as the request says.",
+        "The same for many groups; values that an object leaves out are taken from the request.",
         True,
         (*OPS_ADD, *_SETTING, json_set("groupNameJsonSet", _GROUP, *_SETTING)),
         _set(GroupRegistry.put, "groupNameJsonSet", _setting),
@@ -257,7 +257,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_query_group_flow_control_rule",
-        "The rules of flow control of groups.",
+        "The flow-control rules of groups.",
         False,
         filters(_GROUPS, _PRIORITY, _STATUS),
         _query_rules,

@@ -1,4 +1,4 @@
-"""Methods about what runs now: this Master, and the groups that have members."""
+"""Methods about the current state: this Master, and the groups that have members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytubemq.master.service import MasterService
 
 MAX_SAT_OUT = 1_000_000
-"""Balance rounds that members may be told to sit out; nearly a year of them."""
+"""The most balance rounds that members may sit out; nearly a year of them."""
 
 _GROUP_LIST = Param("groupName", ListOf(GROUP), old=("consumeGroup",))
 _TOPIC_LIST = Param("topicName", ListOf(TOPIC))
@@ -52,7 +52,7 @@ async def _masters(master: MasterService, _: Args) -> Reply:
 
 
 def _online(master: MasterService, args: Args) -> list[Group]:
-    """The groups that have members, of those that are named, and that want one of the topics that are named."""
+    """Return the groups with members, of those that are named, that subscribe to one of the named topics."""
     groups, topics = frozenset(args.get("groupName", ())), frozenset(args.get("topicName", ()))
     return [
         group
@@ -125,7 +125,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_query_group_info_by_topic",
-        "The groups that have members and want a topic.",
+        "The groups that have members and subscribe to a topic.",
         False,
         (_TOPIC_LIST,),
         _groups_by_topic,

@@ -1,4 +1,4 @@
-"""Methods about the records of topics: message sizes, and whether groups need leave to consume."""
+"""Methods about the records of topics: message sizes, and access control."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def consume_shown(record: ConsumeRecord) -> dict[str, Any]:
 
 
 async def auth_data(master: MasterService, record: TopicRecord, turns: Turns) -> dict[str, Any]:
-    """Who may consume a topic; nothing while everyone may. Its creator is the last one to change it, as there."""
+    """Return the access control of a topic; empty while all may consume. Its creator is the last author, as there."""
     if not record.enable_auth_control:
         return {}
     consumes = consumes_of(master, record.topic)

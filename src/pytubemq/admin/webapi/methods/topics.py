@@ -1,4 +1,4 @@
-"""Methods about the places of topics on Brokers: what is where, and bringing it there and away."""
+"""Methods about the deployments of topics on Brokers: queries, and changes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def _topic_sums(master: MasterService, args: Args) -> Reply:
 
 
 def _usable(totals: Totals, places_name: str) -> dict[str, int]:
-    """How much producers and consumers may use; a place is a topic of a Broker or a Broker of a topic."""
+    """Return the sums that producers and consumers may use, of a Broker's topics or of a topic's Brokers."""
     return {
         f"{places_name}AccPubTotalCnt": totals.publish.places,
         f"{places_name}AccSubTotalCnt": totals.subscribe.places,
