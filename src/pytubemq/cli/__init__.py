@@ -1,6 +1,6 @@
 """The command `pytubemq`.
 
-The invariant: asking for help loads click and these few lines, never a server, a client or Spark; data goes to
+The invariant: `--help` loads click and these few lines, never a server, a client or Spark; data goes to
 standard output and everything else to standard error; the exit code is one of `errors.ExitCode`.
 """
 

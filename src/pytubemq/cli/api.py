@@ -1,6 +1,6 @@
-"""The JSON API's client: the only way by which the command line administers a cluster.
+"""The JSON API's client: the only way in which the command line administers a cluster.
 
-The invariant: one request, one answer or one clear error; never a redirect to another host, never a proxy.
+The invariant: one request has one response or one clear error; never a redirect to another host, never a proxy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SERVER_WAIT_S = 20.0
-"""What a request may take beyond the usual while the Master waits for its Brokers."""
+"""The time that a request may take beyond the usual while the Master waits for its Brokers."""
 TOKEN_VARIABLE = "PYTUBEMQ_TOKEN"
-"""The environment has the token, where it is in no list of processes and in no file of ours."""
+"""The environment variable of the token, which keeps it out of process listings and files."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _DONE = frozenset({200, 201, 202})
 _PORT = "port 8080 unless it was set otherwise"
@@ -52,14 +52,14 @@ class Api:
         self._timeout_s = timeout_s
 
     def rows(self, *path: str) -> list[dict[str, Any]]:
-        """GET `/api/v1/<path>`, a list of things; the parts are quoted."""
+        """GET `/api/v1/<path>`, a list of objects; the parts are quoted."""
         found = self._request("GET", path, None)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
             raise _not_the_api(self.url, found)
         return found
 
     def get(self, *path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """GET one thing."""
+        """GET one object."""
         return self._object("GET", path, None, query=query)
 
     def post(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -67,15 +67,15 @@ class Api:
         return self._object("POST", path, body)
 
     def patch(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """PATCH one thing with a JSON object."""
+        """PATCH one object with a JSON object."""
         return self._object("PATCH", path, body)
 
     def delete(self, *path: str) -> dict[str, Any]:
-        """DELETE one thing."""
+        """DELETE one object."""
         return self._object("DELETE", path, None)
 
     def health(self) -> dict[str, Any]:
-        """GET `/api/v1/health`, whose answer is the same object whether healthy (200) or not (503)."""
+        """GET `/api/v1/health`, whose response is the same object whether healthy (200) or not (503)."""
         return self._object("GET", ("health",), None, accept=frozenset({200, 503}))
 
     def _object(
@@ -116,12 +116,12 @@ class Api:
             data = answer.read(MAX_ANSWER_BYTES)
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"no answer from {self.url} within {self._timeout_s:g} s",
+                f"no response from {self.url} within {self._timeout_s:g} s",
                 hint="it is overloaded, stopped or gone: check its process and its log, or raise --timeout",
             ) from error
         except http.client.HTTPException as error:
             raise UnreachableError(
-                f"what listens at {self.url} does not speak HTTP",
+                f"the server at {self.url} does not speak HTTP",
                 hint=f"give the address of the JSON API ({_PORT}), not a Master's",
             ) from error
         except OSError as error:
@@ -138,7 +138,7 @@ class Api:
 
 
 def with_scheme(url: str) -> str:
-    """The URL, as one of HTTP where it does not say."""
+    """Return the URL, with http:// if it has no scheme."""
     return url if "://" in url else f"http://{url}"
 
 
@@ -151,13 +151,13 @@ def _parse(url: str, status: int, data: bytes) -> Any:
         return json.loads(data)
     except ValueError as error:
         raise RemoteError(
-            f"what answers at {url} is not the JSON API (HTTP {status})",
+            f"the server at {url} is not the JSON API (HTTP {status})",
             hint="check the address given with --http or -P",
         ) from error
 
 
 def _is_original(value: Any) -> bool:
-    """Whether it is an answer in the form of the original's pages, which a Broker gives on every path."""
+    """True if it is a response in the form of the original's pages, which a Broker gives on every path."""
     return isinstance(value, dict) and {"result", "errCode"} <= value.keys()
 
 
@@ -165,13 +165,13 @@ def _not_the_api(url: str, value: Any) -> RemoteError:
     if _is_original(value):
         return RemoteError(
             f"{url} is not the JSON API (it is probably a Broker's page)",
-            hint=f"give the address of the JSON API, which the Master has: {_PORT}",
+            hint=f"give the address of the JSON API, which is the Master's: {_PORT}",
         )
-    return RemoteError(f"what answers at {url} is not the JSON API", hint="check the address given with --http or -P")
+    return RemoteError(f"the server at {url} is not the JSON API", hint="check the address given with --http or -P")
 
 
 def _failure(status: int, value: Any) -> TubeError:
-    """The server's error object as an error of ours, which ends with 5 where the server says so."""
+    """Return the server's error object as an error of ours; its exit code is 5 where the server says so."""
     fields = value if isinstance(value, dict) else {}
     inner = fields.get("error")
     if isinstance(inner, dict):

@@ -1,4 +1,4 @@
-"""What each error code means and what to do about it, as data.
+"""The meaning of each error code and its remedy, as data.
 
 The invariant: every code of the protocol and every class of local error is here (a test compares).
 """
@@ -12,7 +12,7 @@ from pytubemq.errors import Code, ExitCode, RefusedError, TubeError, refused
 
 
 class Explanation(NamedTuple):
-    """One code."""
+    """The explanation of one code."""
 
     code: str
     name: str
@@ -24,39 +24,39 @@ class Explanation(NamedTuple):
 
 _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.SUCCESS: ("done", "nothing to do"),
-    Code.NOT_READY: ("the peer is starting", "wait a moment and ask again"),
-    Code.MOVED: ("the offset is below the first message that is kept", "read from --from earliest"),
+    Code.NOT_READY: ("the peer is starting", "wait a moment and retry"),
+    Code.MOVED: ("the offset is below the first stored message", "read from --from earliest"),
     Code.BAD_REQUEST: ("a parameter is missing or wrong; the message names it", "correct it"),
-    Code.UNAUTHORIZED: ("who asks is not known", "check the user and the token"),
-    Code.CONNECT_RETURN_NULL: ("no connection to the peer", "see: pytubemq cluster health"),
-    Code.FORBIDDEN: ("who asks may not do this", "ask an administrator for the right"),
+    Code.UNAUTHORIZED: ("the caller is not known", "check the user and the token"),
+    Code.CONNECT_RETURN_NULL: ("no connection to the peer", "check: pytubemq cluster health"),
+    Code.FORBIDDEN: ("the caller may not do this", "ask an administrator for the right"),
     Code.NOT_FOUND: (
-        "there is no such thing, or no message there yet", "see the names: pytubemq topic list, pytubemq group list"
+        "it does not exist, or there is no message yet", "see the names: pytubemq topic list, pytubemq group list"
     ),
     Code.ALL_PARTITION_FROZEN: ("this consumer has frozen all its partitions", "unfreeze one"),
     Code.NO_PARTITION_ASSIGNED: (
-        "the consumer has no partition: its group has more members than the topics have partitions, or it just came",
+        "the consumer has no partition: its group has more members than the topics have partitions, or it just joined",
         "wait for the balance, or stop a member",
     ),
     Code.ALL_PARTITION_WAITING: ("all partitions wait for new messages", "nothing; messages come when there are some"),
     Code.ALL_PARTITION_INUSE: ("a batch of each partition is unconfirmed", "confirm or reject the batches in hand"),
     Code.PARTITION_OCCUPIED: (
         "another consumer of the group holds the partition",
-        "wait until it lets go, or read without a group: pytubemq consume TOPIC",
+        "wait until it releases the partition, or read without a group: pytubemq consume TOPIC",
     ),
-    Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do by themselves"),
+    Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do that"),
     Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
     Code.CERTIFICATE_FAILURE: ("the peer's certificate or token was not accepted", "check both sides' credentials"),
     Code.SERVER_RECEIVE_OVERFLOW: (
         "the Broker cannot take the message now: its buffer or its disk is full",
-        "send again later; see the free space on the Broker's disk",
+        "retry later; check the free space on the Broker's disk",
     ),
     Code.CLIENT_SHUTDOWN: ("the client was closed", "use it inside its `with` block"),
-    Code.CLIENT_HIGH_FREQUENCY_REQUEST: ("the client asks too often", "ask less often"),
+    Code.CLIENT_HIGH_FREQUENCY_REQUEST: ("the client sends requests too often", "send fewer requests"),
     Code.PARTITION_UNSUBSCRIBABLE: ("the partition may not be consumed", "set the topic to accept consumers"),
     Code.PARTITION_UNPUBLISHABLE: ("the partition may not be written", "set the topic to accept producers"),
     Code.CLIENT_INCONSISTENT_CONSUMETYPE: (
-        "the group's members consume by different ways (server-balanced, client-balanced)",
+        "the group's members balance in different ways (server-balanced, client-balanced)",
         "use one way in a group, or another group",
     ),
     Code.CLIENT_INCONSISTENT_TOPICSET: (
@@ -82,10 +82,10 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.PARAMETER_MSG_NULL: ("there is no message", "give one"),
     Code.PARAMETER_TOPIC_NULL: ("there is no topic in the message", "name one"),
     Code.PARAMETER_BODY_NULL: ("a message has an empty body", "send at least one byte; the protocol has no empty body"),
-    Code.TOPIC_NOT_PUBLISHED: ("the producer has not published the topic", "make a producer for the topic first"),
+    Code.TOPIC_NOT_PUBLISHED: ("the producer has not published the topic", "create a producer for the topic first"),
     Code.NO_PARTITION_AVAILABLE: (
         "no partition of the topic can be written now",
-        "see why, of each of its Brokers: pytubemq topic show TOPIC",
+        "check the reasons, Broker by Broker: pytubemq topic show TOPIC",
     ),
     Code.MSG_OVER_MAX_LENGTH: (
         "the message is longer than the topic allows",
@@ -93,7 +93,7 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     ),
     Code.CONSUME_GROUP_FORBIDDEN: (
         "the group may not consume the topic",
-        "see why: pytubemq group show GROUP --topic TOPIC; an administrator lets it in, see "
+        "check the reason: pytubemq group show GROUP --topic TOPIC; an administrator can allow it, see "
         "docs/how-to/control-groups.md",
     ),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it continues automatically"),
@@ -101,9 +101,9 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "the group may consume the topic only by the filter items that it is allowed",
         "filter by some of them: --type ITEM; an administrator allows more, see docs/how-to/control-groups.md",
     ),
-    Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "check its log; try again"),
-    Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "try again later"),
-    Code.SERVER_MSGSET_NULL: ("an answer held no messages", "nothing; ask again"),
+    Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "check its log; retry"),
+    Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "retry later"),
+    Code.SERVER_MSGSET_NULL: ("a response had no messages", "nothing; fetch again"),
     Code.UNSPECIFIED_ABNORMAL: ("something failed that has no code of its own", "check the server's log"),
 }  # fmt: skip
 
@@ -116,12 +116,12 @@ _LOCAL: dict[str, str] = {
     "format": "write it as the message says",
     "transport": "check the network and the peer: pytubemq cluster health",
     "unreachable": "check the address; start a cluster on this machine: pytubemq dev",
-    "connection-lost": "send or ask again: whether the peer did the work is unknown",
-    "request-timeout": "try again, or allow more time: --timeout",
+    "connection-lost": "retry: it is unknown whether the peer did the work",
+    "request-timeout": "retry, or allow more time: --timeout",
     "remote": "check the peer's log",
     "standby": "name all Masters, so that the client finds the one that leads",
     "message": "change the message as the text says",
-    "partial-send": "send again those that `failed` names; the others have their receipts",
+    "partial-send": "send those again that `failed` names; the others have their receipts",
     "stale-batch": "settle each batch once, and in time; it is delivered again automatically",
     "buffer-full": "wait for `room()` or `flush()`, or produce more slowly",
     "closed": "use it inside its `with` block",
@@ -130,15 +130,15 @@ _LOCAL: dict[str, str] = {
     "disk-full": "free some space on the disk; service resumes automatically",
     "out-of-resources": "raise the limit of open files (ulimit -n) or free memory; service resumes automatically",
     "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
-    "corrupt": "restore the file from a copy, or remove the partition it belongs to",
+    "corrupt": "restore the file from a copy, or remove the partition that it belongs to",
     "newer-version": "run the newer version of pytubemq that wrote it",
-    "older-version": "begin with an empty directory, or read the file with the version that wrote it",
+    "older-version": "start with an empty directory, or read the file with the version that wrote it",
     "directory-locked": "stop the other process, or choose another directory with --data",
 }
 
 
 def explanations() -> dict[str, Explanation]:
-    """All of them by code."""
+    """Return all explanations by code."""
     found = {}
     for code, (meaning, remedy) in _PROTOCOL.items():
         error = refused(code, "")
@@ -159,7 +159,7 @@ def explanations() -> dict[str, Explanation]:
 
 
 def _of_pipeline_files() -> dict[str, Explanation]:
-    """What `pipeline lint` tells, and the error of a command that was given a file with errors."""
+    """Return the codes of `pipeline lint`, and the error of a command with a faulty file."""
     from pytubemq.pipelines.file.faults import MEANINGS, PipelineFileError, Severity, severity_of
 
     found = {
@@ -178,7 +178,7 @@ def _of_pipeline_files() -> dict[str, Explanation]:
 
 
 def local_errors() -> list[type[TubeError]]:
-    """Every class that has no number of the protocol."""
+    """Return every error class that has no number of the protocol."""
     found: list[type[TubeError]] = []
     pending = list(TubeError.__subclasses__())
     while pending:

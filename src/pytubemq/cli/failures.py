@@ -1,7 +1,7 @@
-"""What goes wrong, as a person or a script wants to read it.
+"""Errors in the form that people and scripts read.
 
-The invariant: whatever is raised ends in one message on standard error and an exit code of `ExitCode`; a traceback is
-shown only when asked for.
+The invariant: every exception ends in one message on standard error and an exit code of `ExitCode`; a traceback is
+shown only on request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def report(error: BaseException, options: GlobalOptions) -> int:
-    """Tell what happened and return the exit code."""
+    """Print an error and return its exit code."""
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
     if isinstance(error, SystemExit):
@@ -31,7 +31,7 @@ def report(error: BaseException, options: GlobalOptions) -> int:
             error.code if isinstance(error.code, int) else int(ExitCode.DONE if error.code is None else ExitCode.FAILED)
         )
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has what it wanted (`| head`). Nothing more can be written, not even at exit.
+        # The reader of our output has read enough (`| head`). Nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.INTERRUPTED)
     if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # not in every click
@@ -57,7 +57,7 @@ def report(error: BaseException, options: GlobalOptions) -> int:
 
 
 def describe(error: BaseException) -> dict[str, object]:
-    """An error as one object: code, message, why, try, retriable, exit."""
+    """Return an error as one object: code, message, why, try, retriable, exit."""
     if isinstance(error, click.NoSuchOption) and error.option_name == "--master" and _of_pipelines(error):
         return _failure(
             "usage",
@@ -69,7 +69,7 @@ def describe(error: BaseException) -> dict[str, object]:
         return _failure(
             "usage",
             f"No such option {error.option_name!r} before the command",
-            hint=f"it goes behind the command's name, as in  pytubemq {_OF_COMMANDS[error.option_name]}",
+            hint=f"it goes after the command's name, as in  pytubemq {_OF_COMMANDS[error.option_name]}",
             exit_code=ExitCode.USAGE,
         )
     if isinstance(error, click.UsageError):
@@ -93,7 +93,7 @@ def describe(error: BaseException) -> dict[str, object]:
 
 
 def _usage_text(error: click.UsageError) -> str:
-    """What click says, in one line, and of numbers in plain words."""
+    """Return click's text in one line, with plain words for numbers."""
     text = re.sub(r"\s*\n\s*", " ", error.format_message())
     text = re.sub(r"is not a valid integer( range)?(?=\.|$)", "is not a whole number", text)
     return re.sub(r"is not a valid float( range)?(?=\.|$)", "is not a number", text)
@@ -112,7 +112,7 @@ def _in_group(error: click.UsageError) -> bool:
 
 
 def _why(error: TubeError) -> str | None:
-    """What lies behind an error, unless its message says it already."""
+    """Return the cause of an error, unless its message names it already."""
     cause = error.__cause__
     if cause is None or isinstance(cause, LookupError):
         return None
@@ -122,19 +122,19 @@ def _why(error: TubeError) -> str | None:
 
 
 def error_code(error: TubeError) -> str:
-    """The protocol's number, or for what never was on the wire the class's name: `unreachable`, `directory-locked`."""
+    """Return the protocol's number, or the class's name for a local error: `unreachable`, `directory-locked`."""
     if error.code is not None:
         return str(int(error.code))
     return class_code(type(error))
 
 
 def class_code(kind: type[TubeError]) -> str:
-    """`DirectoryLockedError` as `directory-locked`."""
+    """Return `DirectoryLockedError` as `directory-locked`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
 
 
 def show(failure: dict[str, object], options: GlobalOptions, *, stream: TextIO | None = None) -> None:
-    """Write it to standard error: one JSON object with -o json or jsonl, lines otherwise."""
+    """Print a failure on standard error: one JSON object with -o json or jsonl, lines otherwise."""
     stream = stream or sys.stderr
     if options.output in {"json", "jsonl"}:
         click.echo(escaped_json(json.dumps(failure, ensure_ascii=False)), file=stream)
@@ -175,7 +175,7 @@ def _failure(
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one that says most: what we raised on purpose before anything else."""
+    """Return the most useful error of a group: one that we raised on purpose before any other."""
     flat: list[BaseException] = []
     pending: list[BaseException] = list(group.exceptions)
     while pending:

@@ -1,6 +1,6 @@
-"""The command as it works when it is typed where the user is.
+"""Commands in the form that works where the user types them.
 
-The invariant: what is printed to be typed next can be typed: by its bare name only where the shell finds this very
+The invariant: a printed command can be typed as it is: with its bare name only where the shell finds this very
 program by it.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 
 PROGRAM = "pytubemq"
 DEMO_VARIABLE = "PYTUBEMQ_DEMO_COMMAND"
-"""What the user typed to get the demo, where a script started it: `scripts/demo`."""
+"""The command that the user typed for the demo, where a script started it: `scripts/demo`."""
 
 
 def as_typed(command: str) -> str:
-    """`pytubemq demo --chaos` as it is typed here: `.venv/bin/pytubemq demo --chaos`, `scripts/demo --chaos`."""
+    """Return `pytubemq demo --chaos` as it is typed here: `.venv/bin/pytubemq demo --chaos`, `scripts/demo --chaos`."""
     words = command.split(" ", 2)
     script = os.environ.get(DEMO_VARIABLE)
     if script and words[:2] == [PROGRAM, "demo"]:
@@ -28,7 +28,7 @@ def as_typed(command: str) -> str:
 
 
 def commands_as_typed(text: str, commands: list[str]) -> str:
-    """Every `pytubemq COMMAND` in a text as it is typed here."""
+    """Return a text with every `pytubemq COMMAND` as it is typed here."""
     names = "|".join(map(re.escape, [*commands, "--help"]))
     return re.sub(rf"(?<![\w/.-]){PROGRAM} (?:{names})(?![\w-])", lambda found: as_typed(found[0]), text)
 
@@ -49,7 +49,7 @@ def _program() -> str:
 
 
 def _executable() -> Path | None:
-    """The file by which this program was started, or the one beside its interpreter for `python -m`."""
+    """Return the file by which this program was started, or the one beside its interpreter for `python -m`."""
     started = Path(sys.argv[0] or PROGRAM)
     if started.name == "__main__.py" and started.parent.name == PROGRAM:
         started = Path(sys.executable).with_name(PROGRAM)

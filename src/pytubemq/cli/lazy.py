@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Lazy(NamedTuple):
-    """Where a command lives, and what the list of commands says about it."""
+    """A command's module, and its line in the list of commands."""
 
     target: str
     """`module:attribute`"""
@@ -29,11 +29,11 @@ class LazyGroup(click.Group):
         self.lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table: what is needed first comes first."""
+        """Return the names in the order of the table, the most needed first."""
         return [*self.lazy, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import it now."""
+        """Import a command."""
         entry = self.lazy.get(cmd_name)
         if entry is None:
             return super().get_command(ctx, cmd_name)
@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in `--help`, without importing anything."""
+        """Write the list in `--help` without importing anything."""
         rows = [(name, entry.summary) for name, entry in self.lazy.items()]
         rows += [(name, self.commands[name].get_short_help_str(100)) for name in super().list_commands(ctx)]
         with formatter.section("Commands"):
@@ -52,7 +52,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, and with the nearest name when there is no such command."""
+        """Resolve a command as click does, and suggest a similar name if there is no such command."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = suggest(name, self.list_commands(ctx))

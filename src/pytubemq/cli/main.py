@@ -40,9 +40,9 @@ def root() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; everything that goes wrong becomes a message and an exit code."""
+    """Run one command line; every error becomes a message and an exit code."""
     options = GlobalOptions()
-    if "_PYTUBEMQ_COMPLETE" in os.environ:  # the shell asks what may come next
+    if "_PYTUBEMQ_COMPLETE" in os.environ:  # the shell requests completions
         root.main(prog_name="pytubemq")
     from pytubemq.observe.logs import escape_last_resort
 

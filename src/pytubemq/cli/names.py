@@ -1,4 +1,4 @@
-"""Names and other words on the command line, refused before anybody is asked: a wrong one is a fault of usage."""
+"""Names and other values on the command line, checked before any request: a wrong one is a usage error."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SIZE: Final = re.compile(r"([0-9]{1,12}) ?(B|KB|MB|)")
 _UNITS: Final = {"": 1, "B": 1, "KB": KIB, "MB": MIB}
-"""As in a retention: powers of 1024."""
+"""The units of a size, as in a retention: powers of 1024."""
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that names a topic."""
+    """Check a parameter that names a topic."""
     return _checked(check_topic, value, context, parameter)
 
 
@@ -60,12 +60,12 @@ def read_topic_names(file: TextIO | None) -> list[str]:
 
 
 def group_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Callback of a parameter that names a group, or is left out."""
+    """Check a parameter that names a group, or is left out."""
     return None if value is None else _checked(check_group, value, context, parameter)
 
 
 def retention(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Callback of a parameter that says how long messages are kept; becomes its short form, or `default`."""
+    """Check a retention and return its short form, or `default`."""
     if value is None or value.strip().lower() == "default":
         return None if value is None else "default"
     try:
@@ -75,8 +75,8 @@ def retention(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def reset_place(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that says where a group is to go; a time without a zone gets the one of this machine."""
-    with contextlib.suppress(ValueError):  # another kind of place
+    """Check the target of a reset; a time without a zone gets the one of this machine."""
+    with contextlib.suppress(ValueError):  # another kind of target
         value = with_zone(datetime.fromisoformat(value.strip())).isoformat()
     try:
         parse_reset_target(value, now_ms=0)
@@ -86,7 +86,7 @@ def reset_place(context: click.Context, parameter: click.Parameter, value: str) 
 
 
 def profile_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that names a new profile."""
+    """Check a parameter that names a new profile."""
     if not _PROFILE.fullmatch(value):
         raise click.BadParameter(
             f"not a name for a profile: {value[:80]!r}; use up to 64 letters, digits, and . _ -, beginning with a "
@@ -98,7 +98,7 @@ def profile_name(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def masters_address(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that says where the Masters are."""
+    """Check a parameter with the Masters' addresses."""
     from pytubemq.net.client.masters import parse_masters
 
     try:
@@ -111,7 +111,7 @@ def masters_address(context: click.Context, parameter: click.Parameter, value: s
 
 
 def api_url(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that says where the JSON API is."""
+    """Check a parameter with the JSON API's URL."""
     try:
         Api(with_scheme(value), timeout_s=1)
     except ConfigError as error:
@@ -120,7 +120,7 @@ def api_url(context: click.Context, parameter: click.Parameter, value: str) -> s
 
 
 def message_size(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Callback of a parameter that is the size of the longest message: `1500000`, `100KB`, `2MB`."""
+    """Return the size of the longest message in bytes, from `1500000`, `100KB` or `2MB`."""
     if value is None:
         return None
     found = _SIZE.fullmatch(value.strip().upper())

@@ -25,7 +25,7 @@ OUTPUTS = ("table", "json", "jsonl", "csv", "name")
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """What was asked for, for all commands alike."""
+    """The options that all commands have."""
 
     profile: str | None = None
     output: str | None = None
@@ -38,30 +38,30 @@ class GlobalOptions:
 
     @property
     def colour(self) -> bool:
-        """Whether standard error may be coloured."""
+        """True if standard error may be coloured."""
         environ = os.environ
         plain = self.no_color or environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") == "dumb"
         return not plain and sys.stderr.isatty()
 
     @property
     def bars(self) -> bool:
-        """Whether a progress bar may be drawn: on a terminal that can, and nobody asked for quiet."""
+        """True if a progress bar may be drawn: on a capable terminal, and without -q."""
         environ = os.environ
         return sys.stderr.isatty() and not (self.quiet or environ.get("CI") or environ.get("TERM") == "dumb")
 
     def say(self, text: str) -> None:
-        """Talk, on standard error; silent with -q."""
+        """Print a message on standard error; silent with -q."""
         if not self.quiet:
             click.echo(escaped_text(text), err=True)
 
     def next(self, command: str) -> str:
-        """A command for the user to type, as it works where they are; `command` begins with `pytubemq`."""
+        """Return a command for the user to type, as it works where they are; `command` begins with `pytubemq`."""
         from pytubemq.cli.invocation import as_typed
 
         return as_typed(command)
 
     def note(self, text: str) -> None:
-        """Talk that only -v shows."""
+        """Print a message that only -v shows."""
         if self.verbose:
             click.echo(escaped_text(text), err=True)
 
@@ -77,7 +77,7 @@ def _store(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
 
 
 def current(context: click.Context | None = None) -> GlobalOptions:
-    """The options of the command that runs."""
+    """Return the options of the command that runs."""
     context = context or click.get_current_context()
     options = context.find_object(GlobalOptions)
     if options is None:
@@ -86,7 +86,7 @@ def current(context: click.Context | None = None) -> GlobalOptions:
 
 
 def is_default(parameter: str) -> bool:
-    """Whether a parameter of the command that runs was left out."""
+    """True if a parameter of the command that runs was left out."""
     return click.get_current_context().get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT
 
 
@@ -99,7 +99,7 @@ def global_options(command: F) -> F:
         ),
         click.option(
             "-o", "--output", type=click.Choice(OUTPUTS), expose_value=False, callback=_store("output"),
-            is_eager=True,  # before the others, so that what is wrong with them is told in this form
+            is_eager=True,  # before the others, so that their errors are printed in this form
             help="How data is written to standard output.",
         ),
         click.option(
@@ -109,7 +109,7 @@ def global_options(command: F) -> F:
         click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_store("quiet"), help="Data only."),
         click.option(
             "-v", "--verbose", is_flag=True, expose_value=False, callback=_store("verbose"),
-            help="Say more; tracebacks for errors.",
+            help="Print more; tracebacks for errors.",
         ),
         click.option(
             "--no-color", is_flag=True, expose_value=False, callback=_store("no_color"),
@@ -122,13 +122,13 @@ def global_options(command: F) -> F:
 
 
 def http_option(command: F) -> F:
-    """Decorator: where the cluster is, when no profile says it."""
+    """Decorator: the option for the JSON API's address, which otherwise comes from the profile."""
     http = click.option("--http", metavar="URL", help="The JSON API [of the profile, or http://127.0.0.1:8080].")
     return http(command)
 
 
 def master_option(command: F) -> F:
-    """Decorator: where the Masters are, when no profile says it."""
+    """Decorator: the option for the Masters' addresses, which otherwise come from the profile."""
     return click.option("--master", metavar="HOST:PORT[,...]", help="The Masters [of the profile, or 127.0.0.1:8715].")(
         command
     )

@@ -1,4 +1,4 @@
-"""Which cluster a command works with.
+"""The cluster that a command works with.
 
 The invariant: an option wins over a profile that was named, that over the current profile, that over this machine's
 default ports.
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pytubemq.errors import TubeError
 
 DEV: Final = "dev"
-"""The profile of what `pytubemq dev` runs: the one that a person on this machine most likely means."""
+"""The profile of `pytubemq dev`: the one that a person on this machine most likely means."""
 DEV_DATA: Final = Path("tubemq-dev")
-"""Where `pytubemq dev` keeps a cluster if it is not told."""
+"""The default data directory of `pytubemq dev`."""
 LOCAL = Profile("local", f"127.0.0.1:{DEFAULT_MASTER_PORT}", "http://127.0.0.1:8080")
 
 
 def find_profile(options: GlobalOptions) -> Profile:
-    """The named profile, the current one, or this machine's default ports.
+    """Return the named profile, the current one, or this machine's default ports.
 
     Raises:
         ConfigError: the named one does not exist.
@@ -42,19 +42,19 @@ def find_profile(options: GlobalOptions) -> Profile:
 
 
 def masters(options: GlobalOptions, master: str | None) -> str:
-    """`host:port[,...]` of the Masters."""
+    """Return `host:port[,...]` of the Masters."""
     return master or _chosen(options).master
 
 
 def http_url(options: GlobalOptions, http: str | None) -> str:
-    """URL of the JSON API."""
+    """Return the URL of the JSON API."""
     return with_scheme(http or _chosen(options).http)
 
 
 def same_cluster(options: GlobalOptions, master: str | None) -> str:
-    """Return the options by which a command that asks the JSON API finds the cluster of this one; blank for none.
+    """Return the options by which a command for the JSON API finds the cluster of this one; blank for none.
 
-    Where only Masters were named, nobody knows where their JSON API is: the user has to fill it in.
+    Where only Masters were named, the address of their JSON API is unknown: the user has to fill it in.
     """
     if master:
         return " --http URL"
@@ -62,9 +62,9 @@ def same_cluster(options: GlobalOptions, master: str | None) -> str:
 
 
 def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
-    """The hint of an error, which tells of a server at a profile's address whose address that is.
+    """Return the hint of an error, which names the profile that a server's address comes from.
 
-    Who gave no address does not know it, and is helped by another profile rather than by another cluster.
+    A user who gave no address does not know it, and needs another profile rather than another cluster.
     """
     chosen = options.chosen
     if chosen is None or not isinstance(error, TransportError | RemoteError):
@@ -81,14 +81,14 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     if not others:
         if chosen.data:
             return whose
-        return f"{whose}; see whether its cluster runs, or give another address (`pytubemq profile add`)"
+        return f"{whose}; check that its cluster runs, or give another address (`pytubemq profile add`)"
     if options.profile:
         return f"{whose}, which -P or PYTUBEMQ_PROFILE names; there are also: {', '.join(others)}"
     return f"{whose}; for another one:  pytubemq profile use {others[0]}"
 
 
 def _start_of(profile: Profile) -> str:
-    """The command that runs a cluster of `pytubemq dev` again, where its directory is another one than `dev` takes."""
+    """Return the command that runs a cluster of `pytubemq dev` again, with its directory if that is not the default."""
     data = Path(profile.data)
     if not data.is_dir() or data.resolve() == DEV_DATA.resolve():
         return "pytubemq dev"
@@ -96,7 +96,7 @@ def _start_of(profile: Profile) -> str:
 
 
 def names(text: str, address: str) -> bool:
-    """Whether a text has an address in it, and not only a longer one."""
+    """True if a text has this address in it, and not only a longer one."""
     return bool(address.strip()) and re.search(rf"{re.escape(address.strip())}(?![\w.-])", text) is not None
 
 

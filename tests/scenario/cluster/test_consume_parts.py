@@ -85,7 +85,7 @@ async def test_a_member_of_a_group_ends_with_who_was_not_asked(tube: CommandLine
         command = ("consume", "t", "--group", "g", "--idle", "0.5", "--master", two.masters)
         found = await asyncio.to_thread(tube, *command)
         assert (found.returncode, found.stdout) == (ExitCode.DONE, b"here\n")
-        assert "not asked: Broker 1 at" in found.stderr.decode()
+        assert "not read: Broker 1 at" in found.stderr.decode()
         await two.stop_broker()
         found = await asyncio.to_thread(tube, *command)
         assert (found.returncode, found.stdout) == (ExitCode.UNREACHABLE, b"")

@@ -198,7 +198,7 @@ def test_bench_prints_one_json_object(tube: CommandLine, cluster: ThreadedCluste
     assert result["bench"] == what
     assert result["messages"] >= 300
     assert result["msgs_per_s"] > 0
-    assert b"there is no topic bench: it is made with 2 partitions, and stays\n" in found.stderr
+    assert b"there is no topic bench: it is created with 2 partitions, and stays\n" in found.stderr
     assert (b"filling bench with 300 messages of 1.0 KiB, which stay there" in found.stderr) is (what == "consume")
 
 

@@ -29,7 +29,7 @@ async def test_why_nothing_is_taken_is_said_while_it_is_tried_on(tube: CommandLi
         process = tube.start("produce", "t", "hello", "--master", broker.masters)
         assert process.stderr is not None
         said = await asyncio.to_thread(process.stderr.readline)
-        assert said == b"waiting: 1 message under way, none taken for 3 s: the disk of this Broker is full\n"
+        assert said == b"waiting: 1 message under way, none accepted for 3 s: the disk of this Broker is full\n"
         broker.respond_fn(Method.SEND_MESSAGE_P2B, None)
         _, rest = await asyncio.to_thread(process.communicate, timeout=60)
         assert (process.returncode, rest) == (ExitCode.DONE, b"sent 1 to t\n")

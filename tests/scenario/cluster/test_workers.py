@@ -109,7 +109,7 @@ def test_one_that_is_killed_comes_back_while_the_other_serves(running: Running) 
     assert sorted(bodies) == sorted(expected)
     code, said = stop(running.parent, signal.SIGTERM)
     assert code == ExitCode.DONE
-    assert "worker-1 (Broker 2) was ended by SIGKILL; it is started again in" in said
+    assert "worker-1 (Broker 2) was ended by SIGKILL; it restarts in" in said
     assert "worker-1 (Broker 2) runs again" in said
 
 

@@ -159,7 +159,7 @@ def test_errors_as_json(tube: Tube, api: FakeApi) -> None:
 def test_an_option_before_its_command_is_told_where_it_goes(tube: Tube, arguments: tuple[str, ...]) -> None:
     found = tube(*arguments)
     assert found.code == ExitCode.USAGE
-    assert "behind the command's name" in found.err
+    assert "after the command's name" in found.err
 
 
 def test_something_that_is_not_http_answers(tube: Tube) -> None:
@@ -275,13 +275,13 @@ def test_a_change_of_a_topic_names_the_brokers_that_it_has_not_come_to(tube: Tub
     assert found.code == ExitCode.DONE
     assert found.err.splitlines()[:2] == [
         "created wt with 4 partitions: 2 on each of 2 Brokers",
-        "broker 1: away: makes it on return",
+        "broker 1: away: creates it on return",
     ]
     assert found.err.splitlines()[2].startswith("Next:")
     found = tube("topic", "alter", "wt", "--partitions", "5", "--http", api.url)
     assert found.err.splitlines() == [
         "altered wt: partitions 5 (5 partitions: 2 on each of 2 Brokers)",
-        "broker 1: away: takes it up on return",
+        "broker 1: away: applies it on return",
     ]
 
 

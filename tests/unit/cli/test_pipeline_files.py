@@ -36,7 +36,7 @@ def test_init_writes_a_file_without_faults_once(tube: Tube, tmp_path: Path) -> N
     assert "no faults" in ran.err
     ran = tube("pipeline", "init", "my orders")
     assert ran.code != ExitCode.DONE
-    assert "is there already" in ran.err
+    assert "exists already" in ran.err
     assert tube("pipeline", "init", "my orders", "--force", "--sink", "jdbc", "--format", "csv").code == ExitCode.DONE
     assert "format: jdbc" in (tmp_path / "my orders.yaml").read_text("utf-8")
 

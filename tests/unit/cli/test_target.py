@@ -58,7 +58,7 @@ def test_it_is_said_whose_address_it_is_where_nobody_answers(tube: Tube, api: Fa
     tube("profile", "add", "away", "--master", "127.0.0.1:1", "--http", NOBODY)
     alone = tube("topic", "list")
     assert alone.code == ExitCode.UNREACHABLE
-    assert "the address is that of profile 'away'; see whether its cluster runs" in alone.err
+    assert "the address is that of profile 'away'; check that its cluster runs" in alone.err
     tube("profile", "add", "aaa", "--master", "127.0.0.1:1", "--http", api.url)
     tube("profile", "add", "dev", "--master", "127.0.0.1:1", "--http", api.url)
     named = tube("topic", "list", "-P", "away")

@@ -1,4 +1,4 @@
-"""`pytubemq bench`: what a real client measures on a running cluster."""
+"""`pytubemq bench`: measurements with a real client on a running cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench() -> None:
 
 
 def load_options(*, messages: int, window: int) -> Callable[[F], F]:
-    """Decorator: what all three have in common."""
+    """Decorator: the options of all three measurements."""
 
     def decorate(command: F) -> F:
         for option in (
@@ -69,10 +69,10 @@ def bench_produce(producers: int, sync: bool, api: str, no_batching: bool, **com
 
 
 @bench.command("consume")
-@click.option("--fill", is_flag=True, help=f"Make or fill a topic other than `{TOPIC}`, too; what is sent stays there.")
+@click.option("--fill", is_flag=True, help=f"Create or fill a topic other than `{TOPIC}` too; the messages stay there.")
 @load_options(messages=300_000, window=20_000)
 def bench_consume(fill: bool, **common: Any) -> None:
-    """Messages a second read and confirmed by a new group; fills the topic `bench` first when it holds too few."""
+    """Measure messages read and confirmed per second by a new group; first fill the topic `bench` if it has too few."""
     from pytubemq.cli.commands import bench_run
 
     may_fill = fill or common["topic"] == TOPIC
@@ -82,7 +82,7 @@ def bench_consume(fill: bool, **common: Any) -> None:
 @bench.command("e2e")
 @load_options(messages=2_000, window=1)
 def bench_e2e(**common: Any) -> None:
-    """Time from `send` to the hands of a consumer; with --window 1 nothing waits in a queue."""
+    """Measure the time from `send` to a consumer; with --window 1 nothing waits in a queue."""
     from pytubemq.cli.commands import bench_run
 
     _run(bench_run.end_to_end, **common)
@@ -106,7 +106,7 @@ def _run(
         found = run_loop(measure(what))
     except NotFoundError as error:
         if not may_make:
-            error.hint = "see that the name is right; with --fill it is made and filled"
+            error.hint = "check the name, or create and fill the topic with --fill"
             raise
         _make_topic(options, http, what.topic, partitions)
         found = run_loop(measure(what))
@@ -117,5 +117,5 @@ def _run(
 
 def _make_topic(options: GlobalOptions, http: str | None, topic: str, partitions: int) -> None:
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
-    options.say(f"there is no topic {topic}: it is made with {count_of(partitions, 'partition')}, and stays")
+    options.say(f"there is no topic {topic}: it is created with {count_of(partitions, 'partition')}, and stays")
     api.post("topics", body={"name": topic, "partitions": partitions})

@@ -1,7 +1,7 @@
-"""The measurements behind `pytubemq bench`, by the public client alone.
+"""The measurements behind `pytubemq bench`, with the public client alone.
 
-The invariants: a message counts when it was acknowledged (or handed out and confirmed); warming up is not measured;
-the clock is read per chunk of messages where the rate is wanted, per message where the latency is.
+The invariants: a message counts when it was acknowledged (or received and confirmed); warming up is not measured;
+the clock is read per chunk of messages for rates, per message for latencies.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _STAMP = struct.Struct("<q")
 ASSIGNMENT_ROUNDS = 100
 _POINTS = {"p50": (0.5, 2), "p90": (0.9, 10), "p99": (0.99, 100), "p99_9": (0.999, 1_000)}
-"""Each with the least number of samples that has any beyond it."""
+"""The percentiles, each with the least number of samples that has any beyond it."""
 STALL_TIMEOUT_S = 30.0
-"""Without any message for so long a measurement gives up."""
+"""The time without any message after which a measurement gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is to be moved."""
+    """The messages of a measurement, and the cluster."""
 
     master: str
     topic: str
@@ -48,7 +48,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a producer is used."""
+    """The way in which a producer is used."""
 
     sync: bool = False
     """Wait for each message."""
@@ -58,7 +58,7 @@ class Way:
 
 
 async def produce(load: Load, *, producers: int, way: Way) -> dict[str, Any]:
-    """Messages a second over `producers` connections."""
+    """Measure messages per second over `producers` connections."""
     share = [load.messages // producers + (index < load.messages % producers) for index in range(producers)]
     async with _connect(load) as tube:
         await tube.partitions(load.topic)  # a missing topic is told before anything is started
@@ -96,9 +96,9 @@ async def produce(load: Load, *, producers: int, way: Way) -> dict[str, Any]:
 
 
 async def consume(load: Load, *, may_fill: bool, say: Callable[[str], None]) -> dict[str, Any]:
-    """Messages a second by a new group that begins at the start of the topic.
+    """Measure messages per second by a new group that begins at the start of the topic.
 
-    With `may_fill` the topic is filled first if it holds too few, which is said before.
+    With `may_fill` the topic is filled first if it has too few, which is announced before.
     """
     async with _connect(load) as tube:
         await _fill(tube, load, may_fill=may_fill, say=say)
@@ -121,7 +121,7 @@ async def consume(load: Load, *, may_fill: bool, say: Callable[[str], None]) -> 
 
 
 async def end_to_end(load: Load) -> dict[str, Any]:
-    """Time from submitting a message to holding it, `window` messages being under way."""
+    """Measure the time from submitting a message to receiving it, with `window` messages under way."""
     group = f"bench-{os.getpid()}-{time.time_ns()}"
     latencies: list[float] = []
     warm_up = min(200, load.messages)
@@ -130,7 +130,7 @@ async def end_to_end(load: Load) -> dict[str, Any]:
         tube.producer(load.topic) as producer,
         tube.consumer(group, load.topic, start=pytubemq.Start.LATEST) as consumer,
     ):
-        # Which message is new is told by its body, so what came before the group's start is skipped.
+        # New messages are recognized by their bodies, so messages from before the group's start are skipped.
         run = os.urandom(8)
         filler = os.urandom(max(0, load.size_bytes - 16))
         sent = received = 0
@@ -164,9 +164,9 @@ async def end_to_end(load: Load) -> dict[str, Any]:
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """`samples`, how many there are; p50, p90, p99, p99.9 and the longest, in milliseconds.
+    """Return `samples`, the number of samples; p50, p90, p99, p99.9 and the longest, in milliseconds.
 
-    A point that so few samples cannot tell from the longest is left out: p99 takes a hundred.
+    A point that so few samples cannot distinguish from the longest is left out: p99 takes a hundred.
     """
     ordered = sorted(seconds)
     count = len(ordered)
@@ -181,7 +181,7 @@ def _connect(load: Load) -> Tube:
 
 
 async def _send(producer: Producer, body: bytes, count: int, window: int) -> list[float]:
-    """Send with at most `window` under way; returns the latency of one message a chunk."""
+    """Send with at most `window` under way; return the latency of one message a chunk."""
     size = max(1, window // 4)
     under_way: deque[list[asyncio.Future[pytubemq.Receipt]]] = deque()
     latencies: list[float] = []
@@ -196,12 +196,12 @@ async def _send(producer: Producer, body: bytes, count: int, window: int) -> lis
             continue
         for future in under_way.popleft():
             await future
-    await asyncio.sleep(0)  # futures that were done already have not told their time yet
+    await asyncio.sleep(0)  # futures that were done already have not recorded their time yet
     return latencies
 
 
 async def _send_many(producer: Producer, body: bytes, count: int, window: int) -> list[float]:
-    """The same with `submit_many`, a quarter of the window at a time."""
+    """Send as `_send` does, but with `submit_many`, a quarter of the window at a time."""
     size = max(1, window // 4)
     under_way: deque[asyncio.Future[pytubemq.Receipts]] = deque()
     latencies: list[float] = []
@@ -243,15 +243,15 @@ async def _send_one_by_one(producer: Producer, body: bytes, count: int) -> list[
 
 
 async def _fill(tube: Tube, load: Load, *, may_fill: bool, say: Callable[[str], None]) -> None:
-    """See to it that the topic holds enough to read. Raises ConfigError: it does not, and may not be filled."""
+    """Ensure that the topic has enough to read. Raises ConfigError: it has too few, and may not be filled."""
     offsets = await tube.offsets(await tube.partitions(load.topic))
     held = sum((end - start) // 28 for start, end in offsets.values())
     if held < load.messages:
         missing = count_of(load.messages - held, "message")
         if not may_fill:
             raise ConfigError(
-                f"the topic {load.topic!r} holds {held:,} of {load.messages:,} messages to read",
-                hint=f"read fewer with --messages, or put {missing} of noise there, which stay, with --fill",
+                f"the topic {load.topic!r} has {held:,} of {load.messages:,} messages to read",
+                hint=f"read fewer with --messages, or add {missing} of random bytes, which stay there, with --fill",
             )
         say(f"filling {load.topic} with {missing} of {size(load.size_bytes)}, which stay there")
         async with tube.producer(load.topic) as producer:
@@ -259,7 +259,7 @@ async def _fill(tube: Tube, load: Load, *, may_fill: bool, say: Callable[[str], 
 
 
 async def _until_assigned(producer: Producer, consumer: Consumer) -> None:
-    """Return once the consumer has been brought something from every partition, so that it holds them all."""
+    """Return once the consumer has had messages from every partition, so that all are assigned to it."""
     missing = set(producer.partitions)
     for _ in range(ASSIGNMENT_ROUNDS):
         for partition in missing:
@@ -270,7 +270,7 @@ async def _until_assigned(producer: Producer, consumer: Consumer) -> None:
         if not missing:
             return
     raise TubeError(
-        f"the consumer was not given {sorted(map(str, missing))}", hint=f"see: pytubemq topic show {producer.topic}"
+        f"the consumer was not given {sorted(map(str, missing))}", hint=f"check: pytubemq topic show {producer.topic}"
     )
 
 
@@ -288,5 +288,5 @@ def _rates(load: Load, messages: int, seconds: float) -> dict[str, Any]:
 def _stalled(load: Load, got: int) -> TubeError:
     return TubeError(
         f"only {got:,} of {load.messages:,} messages came; nothing new for {STALL_TIMEOUT_S:g} s",
-        hint=f"see: pytubemq topic show {load.topic}",
+        hint=f"check: pytubemq topic show {load.topic}",
     )

@@ -29,7 +29,7 @@ def cluster() -> None:
     flag_value=f"{DEFAULT_WAIT_S:g}",
     type=click.FloatRange(min=0, min_open=True),
     metavar="[SECONDS]",
-    help=f"Wait until it is healthy, up to so many seconds [{DEFAULT_WAIT_S:g}]; show meanwhile what is missing.",
+    help=f"Wait until it is healthy, at most this many seconds [{DEFAULT_WAIT_S:g}]; show meanwhile what is missing.",
 )
 @http_option
 @global_options
@@ -60,7 +60,7 @@ def info(http: str | None) -> None:
 @http_option
 @global_options
 def show(http: str | None) -> None:
-    """Show the defaults for topics without settings of their own, and where each comes from."""
+    """Show the defaults for topics without settings of their own, and the origin of each."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     emit_object(options, api.get("cluster", "defaults"), name="durability")
@@ -106,11 +106,11 @@ def adopt(http: str | None, discard: bool, yes: bool) -> None:
     rows = found["discarded" if discard else "adopted"]
     if options.output:
         emit_rows(options, rows, ["topic", "broker", "partitions", "retention"], name="topic")
-    done = "let go" if discard else "took over"
+    done = "discarded" if discard else "took over"
     options.say(f"{done} {count_of(len({row['topic'] for row in rows}), 'topic')}" if rows else
-                "every topic that a Broker holds is known: nothing to do")  # fmt: skip
+                "the Master knows every topic that a Broker has: nothing to do")  # fmt: skip
 
 
 def is_healthy(found: dict[str, object]) -> bool:
-    """The verdict of a health object."""
+    """True if a health object is healthy."""
     return found.get("status") == "healthy"

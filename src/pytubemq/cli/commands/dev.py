@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: bool) -> int:
     """Run Master, Broker and HTTP in one process on this machine.
 
-    A second start on the same directory goes on where the first stopped. Other commands find the cluster by the
-    profile "dev", which stands while it runs; of two at once the second is "dev-2" and reached with -P dev-2.
+    A second start on the same directory continues where the first stopped. Other commands find the cluster by the
+    profile "dev", which exists while it runs; of two at once the second is "dev-2" and reached with -P dev-2.
     """
     if ephemeral and not is_default("data"):
         raise click.UsageError("--ephemeral keeps nothing, --data DIR keeps everything: give one of them")
@@ -68,12 +68,12 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
-    options.say(f"stopped; {'everything is dropped' if scratch else f'kept in {data}'}")
+    options.say(f"stopped; {'everything is deleted' if scratch else f'kept in {data}'}")
     return code
 
 
 def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool, stays: bool) -> None:
-    """The addresses, what to do next and how to stop."""
+    """Print the addresses, the next commands and how to stop."""
     endpoints = ready.endpoints
     if options.output:
         emit_object(
@@ -84,7 +84,7 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
     free = size(shutil.disk_usage(ready.data_dir).free)
     lines = [
         f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
-        f"data {ready.data_dir} ({'kept' if kept else 'dropped at the end'})",
+        f"data {ready.data_dir} ({'kept' if kept else 'deleted at the end'})",
         *(f"  ! {escaped(_typed(note))}" for note in ready.notes),
         f"  {tick} master    {endpoints.master}",
         f"  {tick} broker 1  {endpoints.broker}    disk free {free}",

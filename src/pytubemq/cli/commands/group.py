@@ -85,13 +85,13 @@ def reset(
 def history(name: str, http: str | None) -> int:
     """Show who reset a group, when, from where to where; the newest first.
 
-    Ends with 5 if Brokers cannot be asked, and with 3 if there is no such group and never was a move.
+    Ends with 5 if Brokers do not respond, and with 3 if there is no such group and never was a reset.
     """
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
     found = api.get("groups", name, "resets")
     if not found["resets"] and not found["unreachable"]:
-        api.get("groups", name)  # says so if there is none: a name that is misspelt was never moved either
+        api.get("groups", name)  # fails if there is none, as for a misspelt name
     emit_rows(options, found["resets"], HISTORY, name="partition")
     for line in (*found["unreachable"], *found["unsupported"]):
         options.say(f"unknown: {line}")
@@ -99,7 +99,7 @@ def history(name: str, http: str | None) -> int:
 
 
 def _user() -> str:
-    """Who types this, for the history."""
+    """Return the user name, for the history."""
     try:
         return getpass.getuser()[:MAX_USER_CHARS]
     except (KeyError, OSError):  # a number without a name, as in some containers

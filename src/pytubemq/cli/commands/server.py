@@ -58,7 +58,7 @@ def run(
 ) -> int:
     """Run ROLE until SIGINT or SIGTERM.
 
-    When it serves, one line of JSON on standard output says where.
+    When it serves, one line of JSON on standard output has its addresses.
     """
     from pytubemq.observe.logs import configure
     from pytubemq.server.sources import load_settings
@@ -66,7 +66,7 @@ def run(
     if workers is not None and role != "broker":
         raise click.UsageError("--workers is for the role broker; run the Master separately")
     if ips and workers is None:
-        raise click.UsageError("--worker-ip says where workers are: give --workers N as well")
+        raise click.UsageError("--worker-ip has the addresses of workers: give --workers N as well")
     settings = load_settings(config, environ=os.environ, flags=parse_assignments(assignments))
     level = "debug" if current().verbose else settings.log.level
     name = "workers" if workers is not None else log_name
@@ -93,10 +93,10 @@ def _run_node(settings: Settings, role: str, *, stop_on_eof: bool, shares_log: b
     try:
         return run_node(node, on_ready=on_ready, stop_on_eof=stop_on_eof, on_message=node.on_message)
     except TubeError as error:
-        if stop_on_eof and not serves:  # the parent process waits for this line, and has its own user to tell
+        if stop_on_eof and not serves:  # the parent process waits for this line, and reports the error itself
             click.echo(failed_line(error))
             sys.stdout.flush()
-            if shares_log:  # where the parent says it too
+            if shares_log:  # where the parent logs it too
                 return error.exit_code
         raise
 
@@ -131,7 +131,7 @@ def settings() -> None:
 
 
 def parse_assignments(assignments: tuple[str, ...]) -> dict[str, object]:
-    """`("master.listen=127.0.0.1:1",)` as settings.
+    """Return `("master.listen=127.0.0.1:1",)` as settings.
 
     Raises:
         ConfigError: one has no `=`.

@@ -66,7 +66,7 @@ def create(
     if options.output:
         emit_object(options, made, name="name")
     options.say(f"created {name} with {_spread(made)}")
-    _say_away(options, made, "makes it on return")
+    _say_away(options, made, "creates it on return")
     options.say(f"Next:  echo hello | {options.next(f'pytubemq produce {name}')}")
 
 
@@ -82,7 +82,7 @@ def _create_many(
             made = api.post("topics:batch", body={"topics": topics, "exist_ok": exist_ok})
         except TubeError:
             if created or existing:
-                options.say(f"the first {begin} of {len(names)} topics are there")
+                options.say(f"the first {begin} of {len(names)} topics exist")
             raise
         created += made["created"]
         existing += made["existing"]
@@ -112,7 +112,7 @@ def list_topics(http: str | None) -> None:
 @http_option
 @global_options
 def show(name: str, http: str | None) -> None:
-    """Show a topic: its settings and where each comes from, its partitions and their offsets."""
+    """Show a topic: its settings and the origin of each, its partitions and their offsets."""
     options = current()
     found = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics", name)
     emit_object(options, found, name="name")
@@ -138,12 +138,12 @@ def alter(name: str, yes: bool, http: str | None, **settings: str | int | None) 
     if options.output:
         emit_object(options, found, name="name")
     options.say(f"altered {name}: {', '.join(f'{key} {value}' for key, value in body.items())}{_in_all(found, body)}")
-    _say_away(options, found, "takes it up on return")
+    _say_away(options, found, "applies it on return")
 
 
 @topic.command("delete")
 @click.argument("name", callback=topic_name)
-@click.option("--yes", is_flag=True, help="Needed, as all messages of the topic go with it.")
+@click.option("--yes", is_flag=True, help="Confirm the deletion of the topic and all its messages.")
 @http_option
 @global_options
 def delete(name: str, yes: bool, http: str | None) -> None:
@@ -158,7 +158,7 @@ def delete(name: str, yes: bool, http: str | None) -> None:
     for place in found["pending"]:
         options.say(f"broker {place['broker']}: {place['why']}")
     if not found["removed"]:
-        options.say(f"{name} is out of use, and being removed: it can be created again when that is done")
+        options.say(f"{name} is no longer in use and is being removed: it can be created again after that")
         return
     kept = "; the rules about who may consume it are kept" if found["record_kept"] else ""
     options.say(f"deleted {name}{kept}")
@@ -183,7 +183,7 @@ def _in_all(topic: Mapping[str, Any], body: Mapping[str, Any]) -> str:
 
 
 def _say_away(options: GlobalOptions, found: Mapping[str, Any], then: str) -> None:
-    """Name the Brokers that a change has not come to: those that run have it when the Master answers."""
+    """Name the Brokers that a change has not reached: those that run have it when the Master responds."""
     for place in found.get("places", ()):
         if not place["ready"]:
             options.say(f"broker {place['broker']}: away: {then}")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULTS: Final = ("cluster", "defaults")
-"""Where the JSON API has the cluster's defaults."""
+"""The path of the cluster's defaults in the JSON API."""
 BUILT_IN: Final = f"{MAX_AGE_S // 3600}h"
-"""The retention where nobody has said anything."""
+"""The retention without any setting."""
 DURABILITIES = (*(one.value for one in Durability), "default")
 
 
@@ -48,20 +48,20 @@ def settings_options(command: F) -> F:
 
 def yes_option(command: F) -> F:
     """Decorator: `--yes`."""
-    return click.option("--yes", is_flag=True, help="Needed for a retention that keeps fewer messages.")(command)
+    return click.option("--yes", is_flag=True, help="Confirm a retention that keeps fewer messages.")(command)
 
 
 def check_shorter(api: Api, path: tuple[str, ...], body: Mapping[str, Any], *, yes: bool) -> None:
-    """Have a change of retention by which messages go confirmed.
+    """Require a confirmation for a change of retention that deletes messages.
 
     Args:
-        api: where to ask what holds now.
-        path: the thing that is changed, a topic or the cluster's defaults.
-        body: the change.
-        yes: it is confirmed.
+            api: for the query of the current retention.
+            path: the thing that is changed, a topic or the cluster's defaults.
+            body: the change.
+            yes: True if it is confirmed.
 
     Raises:
-        UsageError: fewer messages are kept by it, and it is not confirmed.
+        UsageError: it keeps fewer messages, and is not confirmed.
     """
     wanted = body.get("retention")
     if wanted is None or yes or wanted == "forever":
@@ -76,7 +76,7 @@ def check_shorter(api: Api, path: tuple[str, ...], body: Mapping[str, Any], *, y
 
 
 def _fallback(api: Api, path: tuple[str, ...]) -> str:
-    """The retention that the word `default` stands for."""
+    """Return the retention that the word `default` means."""
     if path == DEFAULTS:
         return BUILT_IN
     return str(api.get(*DEFAULTS)["retention"])

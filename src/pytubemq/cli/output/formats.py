@@ -1,7 +1,7 @@
 """Messages as text: `-f` formats going out, lines and JSON coming in.
 
-The invariants: what `-f json` prints, `produce --input json` reads back byte for byte, whatever the body; a terminal
-shows what is in a message and obeys nothing of it.
+The invariants: `produce --input json` reads back the output of `-f json` byte for byte, whatever the body; a terminal
+shows a message's bytes and obeys none of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Outgoing(NamedTuple):
 
 
 def renderer(text: str, *, plain: bool = False) -> Render:
-    """How a message is printed: `json`, `raw`, or a text with % fields.
+    """Return the function that prints a message: `json`, `raw`, or a text with % fields.
 
     With `plain` control characters of the message are escaped, so that no terminal obeys them.
 
@@ -81,7 +81,7 @@ def plainly(render: Render) -> Render:
 
 
 def to_dict(message: Message) -> dict[str, Any]:
-    """A message as JSON's values; a body that is not UTF-8 stands as `body_base64`."""
+    """Return a message as JSON's values; a body that is not UTF-8 is `body_base64`."""
     found: dict[str, Any] = {
         "topic": message.partition.topic,
         "broker_id": message.partition.broker_id,
@@ -101,7 +101,7 @@ def to_dict(message: Message) -> dict[str, Any]:
 
 
 def parse_json_line(line: bytes, *, number: int, source: str = "") -> Outgoing:
-    """One line of `--input json`; `source` stands before its number in errors.
+    """Parse one line of `--input json`; `source` precedes its number in errors.
 
     Raises:
         MessageError: not an object with `body` or `body_base64`; names the line and what is wrong with it.
@@ -124,7 +124,7 @@ def parse_json_line(line: bytes, *, number: int, source: str = "") -> Outgoing:
 
 
 class _WrongLine(Exception):
-    """What is wrong with a line."""
+    """A fault of a line."""
 
 
 def _outgoing(found: Any) -> Outgoing:

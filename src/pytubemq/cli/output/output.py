@@ -1,7 +1,7 @@
-"""Data on standard output, in the form that was asked for.
+"""Data on standard output, in the requested form.
 
-The invariants: each form carries the same rows; only `table` may shorten or round for the eye; what a peer put into a
-name or a text is escaped, so that no terminal obeys it.
+The invariants: each form has the same rows; only `table` may shorten or round values; a peer's control characters in a
+name or a text are escaped, so that no terminal obeys them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def emit_rows(options: GlobalOptions, rows: Sequence[Row], columns: Sequence[str], *, name: str) -> None:
-    """A listing: `columns` are what a table and a CSV show, `name` is the column that names a row."""
+    """Print a listing: `columns` are those of a table and a CSV, `name` is the column that names a row."""
     form = options.output or "table"
     if form == "json":
         _write(escaped_json(json.dumps(list(rows), ensure_ascii=False, indent=2)))
@@ -42,7 +42,7 @@ def emit_rows(options: GlobalOptions, rows: Sequence[Row], columns: Sequence[str
 
 
 def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
-    """One thing: its fields below each other, one JSON object, or one line of CSV."""
+    """Print one thing: its fields below each other, one JSON object, or one line of CSV."""
     form = options.output or "table"
     if form == "json":
         _write(escaped_json(json.dumps(value, ensure_ascii=False, indent=2)))

@@ -1,7 +1,7 @@
-"""Where consumed messages go: standard output, in the form that was asked for.
+"""The output of consumed messages: standard output, in the requested form.
 
-The invariants: a batch is wholly written before it is confirmed; a reader of our output that is slow holds back
-fetching, never heartbeats; Ctrl-C works even while it is.
+The invariants: a batch is wholly written before it is confirmed; a slow reader of our output delays
+fetching, never heartbeats; Ctrl-C works even then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Sink:
         self._thread: threading.Thread | None = None
 
     async def open(self) -> None:
-        """Write what comes before the first message."""
+        """Write the header before the first message."""
         self._thread = threading.Thread(target=self._work, name="pytubemq-output", daemon=True)
         self._thread.start()
         await self._write(self._head)
@@ -64,7 +64,7 @@ class Sink:
         await self._write(b"".join(rendered))
 
     async def close(self) -> None:
-        """Write what comes after the last message; nothing if it was not opened."""
+        """Write the end after the last message; nothing if it was not opened."""
         if self._array and self._thread is not None:
             await self._write(b"\n]\n" if self.written else b"]\n")
 
@@ -100,7 +100,7 @@ def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
 
 
 def _choose(output: str | None, form: str | None, *, plain: bool) -> tuple[bytes, Render]:
-    """Return what is written first, and how a message is written; `plain` where a terminal shows it."""
+    """Return the header, and the function that prints a message; `plain` where a terminal shows it."""
     if form is not None:
         return b"", renderer(form, plain=plain)
     if output == "json":

@@ -1,6 +1,6 @@
-"""What a command that waits for a Master says meanwhile.
+"""The message of a command that waits for a Master.
 
-The invariant: it only talks, once, and not at all where the answer comes soon.
+The invariant: it only prints, once, and not at all if the response comes soon.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAID_AFTER_S: Final = 2.0
 async def asking(
     options: GlobalOptions, master: str, topic: str, *, said_after_s: float = SAID_AFTER_S
 ) -> AsyncIterator[None]:
-    """A block in which the Masters (`host:port[,...]`) are asked about a topic."""
+    """Print a message if the requests to the Masters (`host:port[,...]`) in this block take long."""
     text = (
         f"waiting for the Master at {master} to name a running Broker of topic {topic!r}, "
         f"up to {options.timeout_s:g} s (--timeout)"

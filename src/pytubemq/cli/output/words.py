@@ -1,4 +1,4 @@
-"""Numbers as people read them.
+"""Numbers in the form that people read.
 
 The invariant: one is singular, anything else plural, and a size is never rounded to nothing.
 """
@@ -10,16 +10,16 @@ from typing import Final
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STEP: Final = 1024
 _FEW: Final = 10
-"""Below so many of a unit one digit behind the point is shown."""
+"""Numbers below this have one decimal digit."""
 
 
 def count_of(number: int, noun: str) -> str:
-    """`1 partition`, `4 partitions`, `1,405 messages`; nouns that take another ending than s are not for here."""
+    """Return `1 partition`, `4 partitions`, `1,405 messages`; only for nouns whose plural ends with an added s."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:
-    """Bytes in the unit in which there are at least one and less than 1,024: `330 MiB`, `1.5 GiB`, `12 bytes`."""
+    """Return bytes in the unit in which they are at least one and less than 1,024: `330 MiB`, `1.5 GiB`, `12 bytes`."""
     if number < _STEP:
         return count_of(number, "byte")
     value, unit = float(number), 0

@@ -22,13 +22,13 @@ COMMANDS = {
     "test": _command("test", "Run the tests inside a file, without a cluster."),
     "dry-run": _command("dry_run", "Connect, read ten messages, write nothing."),
     "plan": Lazy(
-        "pytubemq.cli.pipeline.commands.plan:plan", "Say what will run, what it reads and what is guaranteed."
+        "pytubemq.cli.pipeline.commands.plan:plan", "Show what will run, what it reads and what is guaranteed."
     ),
     "run": _command("run", "Run a pipeline, with its progress."),
-    "status": _command("status", "How a pipeline does now."),
+    "status": _command("status", "Show the state of a pipeline."),
     "stop": _command("stop", "End a run after the batch in hand."),
-    "report": _command("report", "The last run as a page of HTML."),
-    "tap": _command("tap", "Rows at a stage, of a few real messages."),
+    "report": _command("report", "Write the last run as a page of HTML."),
+    "tap": _command("tap", "Show rows at a stage, of a few real messages."),
     "backfill": _command("backfill", "Put a range through a pipeline again."),
     "reset": _command("reset", "Forget a pipeline's progress."),
     "dlq": _command("dlq", "List, show, send again and drop rejected records."),

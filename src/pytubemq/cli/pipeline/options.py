@@ -1,4 +1,4 @@
-"""What the pipeline's commands share: the file, and the variables put into it."""
+"""The common arguments of the pipeline's commands: the file, and the variables put into it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def file_argument(command: F) -> F:
-    """Decorator: the argument `file`, a path as it was typed; what an error says to type names it, too."""
+    """Decorator: the argument `file`, a path as it was typed; commands in error hints name it too."""
 
     @functools.wraps(command)
     def named(*args: Any, file: str, **given: Any) -> Any:
@@ -39,7 +39,7 @@ def file_argument(command: F) -> F:
 
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Tell an error for this file: as `tell_for`, and the line of what is wrong in it."""
+    """Complete an error for this file: as `tell_for`, with the line of what is wrong in it."""
     tell_for(error, file, variables)
     if not isinstance(error, NotFoundError | ConfigError):
         return
@@ -51,7 +51,7 @@ def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
 
 
 def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Put into the hint of an error what is to be typed for this file, and the line of an address that is wrong."""
+    """Put this file into the commands in an error's hint, with the line of a wrong address."""
     named = rf"\bFILE\b|(?<=pytubemq pipeline lint ){re.escape(file)}"
     error.hint = error.hint and re.sub(named, lambda _: as_given(file, variables), error.hint)
     if isinstance(error, UnreachableError):
@@ -61,7 +61,7 @@ def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
 
 
 def as_given(file: str, variables: Mapping[str, str]) -> str:
-    """The arguments that name a file and its variables, for another command on them; secrets are left out."""
+    """Return the arguments that name a file and its variables, for another command on them; secrets are left out."""
     from pytubemq.pipelines.file.secrets import redacted
 
     sets = (f" --set {shlex.quote(f'{name}={redacted(name, text)}')}" for name, text in variables.items())
@@ -98,7 +98,7 @@ def _variables(context: click.Context, parameter: click.Parameter, values: tuple
 
 
 def on_path(file: str) -> None:
-    """Let steps name modules that lie beside the file, here and in the processes that Spark starts from here."""
+    """Let steps import modules beside the file, here and in the processes that Spark starts from here."""
     beside = str(Path(file).absolute().parent)
     if beside not in sys.path:
         sys.path.insert(0, beside)
@@ -108,7 +108,7 @@ def on_path(file: str) -> None:
 
 
 def need_spark(what: str) -> None:
-    """Say what to install before anything of Spark is imported.
+    """Raise an error with the command to install Spark, before anything of Spark is imported.
 
     Raises:
         MissingExtraError: pyspark or pyarrow is not installed.

@@ -25,7 +25,7 @@ TUBEMQ = "tubemq"
 def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> Pipeline:
     """Return the pipeline of a file; the Masters are those of the profile where the file names none.
 
-    What lies beside the file can be imported from now on, if a step needs it.
+    Steps can import modules beside the file from now on.
 
     Raises:
         PipelineFileError: the file has errors.

@@ -1,6 +1,6 @@
-"""How a run is shown while it runs: bars on a terminal, a line every ten seconds elsewhere, or JSON; on standard error.
+"""The display of a run: bars on a terminal, a line every ten seconds elsewhere, or JSON; on standard error.
 
-The invariant: showing costs nothing per row and never reaches the run; between events nothing is computed but a clock.
+The invariant: the display costs nothing per row and never affects the run; between events only a clock is computed.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class Shown(StrEnum):
 
 
 class Display(Protocol):
-    """One way to show a run."""
+    """A way to show a run."""
 
     def show(self, event: Event, record: RunRecord) -> None:
-        """An event, already taken into the record."""
+        """Show an event, which the record includes already."""
         ...
 
     def close(self) -> None:
-        """The run is over; leave the terminal as it was."""
+        """End the display and leave the terminal as it was."""
         ...
 
 
 def chosen(wanted: Shown, options: GlobalOptions) -> Shown:
-    """What `auto` means here: bars on a terminal, lines elsewhere, nothing with -q."""
+    """Return the meaning of `auto` here: bars on a terminal, lines elsewhere, nothing with -q."""
     if wanted is not Shown.AUTO:
         return wanted
     return Shown.NONE if options.quiet else Shown.BARS if options.bars else Shown.LOG
 
 
 def display(wanted: Shown, stream: TextIO, *, colour: bool) -> Display:
-    """The display that was chosen, on `stream`."""
+    """Return the chosen display on `stream`."""
     if wanted is Shown.BARS:
         return Bars(stream, colour=colour)
     if wanted is Shown.LOG:
@@ -66,31 +66,31 @@ def display(wanted: Shown, stream: TextIO, *, colour: bool) -> Display:
 
 
 class Nothing:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def show(self, event: Event, record: RunRecord) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Json:
-    """Each event as a line of JSON."""
+    """A display with one line of JSON per event."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, event: Event, record: RunRecord) -> None:
-        """The event's line."""
+        """Print the event's line."""
         print(json.dumps(as_json(event), default=str), file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Lines:
-    """A line at the start, then one every `LINE_EVERY_S` seconds, also while a batch takes its time."""
+    """A display with a line at the start, then one every `LINE_EVERY_S` seconds, also during a long batch."""
 
     def __init__(self, stream: TextIO, *, every_s: float = LINE_EVERY_S) -> None:
         self._stream = stream
@@ -102,7 +102,7 @@ class Lines:
         self._said = ""
 
     def show(self, event: Event, record: RunRecord) -> None:
-        """Remember; what the run begins with is told at once."""
+        """Remember an event; the start of a run is printed at once."""
         with self._guard:
             if isinstance(event, Starting):
                 self._say(f"{record.title}  starting Spark")
@@ -115,7 +115,7 @@ class Lines:
             self._thread.start()
 
     def close(self) -> None:
-        """Tell the last of it, unless it was told."""
+        """Print the last state, unless it was printed."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -139,14 +139,14 @@ class Lines:
 
 
 class Bars:
-    """A bar of what is read against what is known to wait, with the figures of the last batch behind it."""
+    """A bar of the messages read out of those known to wait, with the figures of the last batch behind it."""
 
     def __init__(self, stream: TextIO, *, colour: bool) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 
         class Clock(ProgressColumn):
-            """How far it is and how long it has taken."""
+            """The column with progress and time."""
 
             def render(self, task: Task) -> str:
                 return clock(task.percentage if task.total else None, task.elapsed or 0.0, task.time_remaining)
@@ -183,7 +183,7 @@ class Bars:
 
 
 def clock(percent: float | None, elapsed_s: float, left_s: float | None) -> str:
-    """What stands beside the bar: how much is done, how long it has taken, and what is left once that can be told."""
+    """Return the text beside the bar: progress, the time taken, and the time left once it is known."""
     done = "" if percent is None else f"{percent:.0f}%  "
     left = f", about {_duration(left_s)} left" if left_s else ""
     return f"{done}{_duration(elapsed_s)}{left}"
@@ -198,14 +198,14 @@ def _duration(seconds: float) -> str:
 
 
 def line(record: RunRecord) -> str:
-    """All figures of a run in one line."""
+    """Return all figures of a run in one line."""
     if not record.batches:
         return f"{record.title}  no batch yet"
     return f"{record.title}  {record.rows_in:,} rows  {figures(record)}"
 
 
 def figures(record: RunRecord) -> str:
-    """What stands behind the bar: speed, lag, the last batch, and what was rejected if anything was."""
+    """Return the text behind the bar: speed, lag, the last batch, and the number of rejected records if any."""
     if not record.batches:
         return ""
     last = record.batches[-1]
@@ -220,7 +220,7 @@ def figures(record: RunRecord) -> str:
 
 
 def follower(record: RunRecord, shown: Display) -> Callable[[Event], None]:
-    """What the engine is to tell."""
+    """Return the engine's callback that updates the record and the display."""
 
     def on_event(event: Event) -> None:
         record.take(event)

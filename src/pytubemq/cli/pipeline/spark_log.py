@@ -1,7 +1,7 @@
-"""Where Spark's own words go while a pipeline runs: into a file of the state directory, not onto the screen.
+"""Spark's own output while a pipeline runs: into a file of the state directory, not onto the screen.
 
-The invariant: whatever is written to this process's standard error by Spark, its JVM and its workers lands in the log,
-and what we say does not; afterwards standard error is what it was. Two files of about `MOST_BYTES` are kept.
+The invariant: everything that Spark, its JVM and its workers write to this process's standard error goes to the log,
+and our own messages do not; afterwards standard error is as before. Two files of about `MOST_BYTES` are kept.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 NAME: Final = "spark.log"
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""A log that is longer is put aside as `spark.log.1`, in place of the one before, at the start and during a run."""
+"""The size at which a log is renamed to `spark.log.1`, in place of the one before, at the start and during a run."""
 LOOK_S: Final = 5.0
 _ERROR: Final = 2
 
 
 def log_place(state: str, name: str) -> Path:
-    """The log of a pipeline: in its state directory, or among temporary files where that is not on this machine."""
+    """Return the path of a pipeline's log: in its state directory, or a temporary one if that is elsewhere."""
     if "://" in state:
         return Path(tempfile.gettempdir()) / f"pytubemq-{name}-{NAME}"
     return Path(state) / NAME
 
 
 def length(place: Path) -> int:
-    """How long a log is, in bytes; 0 if there is none."""
+    """Return the length of a log in bytes; 0 if there is none."""
     try:
         return place.stat().st_size
     except OSError:
@@ -44,11 +44,11 @@ def length(place: Path) -> int:
 
 @contextlib.contextmanager
 def spark_log(place: Path, *, look_s: float = LOOK_S) -> Iterator[TextIO]:
-    """Send standard error to the log; yields what it was, for us to talk to.
+    """Send standard error to the log; yield the original stream, for our own messages.
 
     Args:
         place: the log.
-        look_s: how often its length is looked at, in seconds.
+        look_s: the time between two checks of its length, in seconds.
 
     Raises:
         ConfigError: the log cannot be written.
@@ -90,7 +90,7 @@ def _keep_short(place: Path, over: threading.Event, look_s: float) -> None:
 
 
 def _put_aside(place: Path) -> None:
-    """Copy what there is and cut the log, which stays the file that others have open; they append, so they go on at 0.
+    """Copy the log and cut it; it stays the file that others have open, and since they append, they continue at 0.
 
     What is written between the copy's end and the cut is lost.
     """

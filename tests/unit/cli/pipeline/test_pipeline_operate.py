@@ -217,7 +217,7 @@ def test_dead_letters_beyond_what_is_taken_at_once_are_dropped_too_and_told_of(
     tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytubemq.pipelines.operate.dead_letters.MOST_TAKEN", 1)
-    assert "no more are shown" in tube("pipeline", "dlq", "show", str(file)).err
+    assert "the most that are shown" in tube("pipeline", "dlq", "show", str(file)).err
     assert "the next redrive" in tube("pipeline", "dlq", "redrive", str(file), "--dry-run").err
     assert "and more" in tube("pipeline", "dlq", "drop", str(file), "--dry-run").err
     assert json.loads(tube("pipeline", "dlq", "drop", str(file), "-n", "2", "--yes", "-o", "json").out)["dropped"] == 2
@@ -578,7 +578,7 @@ def test_a_redrive_that_is_stopped_takes_no_dead_letter_away_and_the_next_one_fi
     monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
     status = RunStatus.STOPPED
     stopped = tube("pipeline", "dlq", "redrive", str(file), "--yes")
-    assert (stopped.code, "no dead letter is taken away yet" in stopped.err) == (1, True)
+    assert (stopped.code, "no dead letter is removed yet" in stopped.err) == (1, True)
     assert "3 dead letters" in tube("pipeline", "dlq", "list", str(file)).err
     status = RunStatus.FINISHED
     again = tube("pipeline", "dlq", "redrive", str(file), "--yes", "-o", "json")

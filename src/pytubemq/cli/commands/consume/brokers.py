@@ -1,6 +1,6 @@
-"""Which Brokers of a topic answer: all are asked at once.
+"""The Brokers of a topic that respond: all are queried at once.
 
-The invariant: a Broker that is away holds nothing back that others have, and is named before long.
+The invariant: a Broker that is away delays nothing that others have, and is named soon.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 SAID_AFTER_S = 2.0
-"""So long a Broker may take before it is said that it is waited for."""
+"""The time after which a message names a Broker that is waited for."""
 TOGETHER_S = 1.0
-"""Those that answer within it come in the order of their ids."""
+"""Brokers that respond within this time come in the order of their ids."""
 SILENT_S = 1.5
-"""A Broker that does not answer for so long is said not to answer."""
+"""A Broker without a response within this time is reported as not responding."""
 CANNOT_BE_READ = (ConfigError, UnavailableError, UnreachableError)
-"""A Broker of the original, one that the Master does not know, one that is away."""
+"""The errors of a Broker of the original, one that the Master does not know, one that is away."""
 
 
 class BrokerRound:
-    """Asks every Broker that has some of these partitions for their offsets, while the block lasts."""
+    """Queries every Broker that has some of these partitions for their offsets, while the block lasts."""
 
     def __init__(
         self, options: GlobalOptions, tube: Tube, partitions: Sequence[Partition], *, said_after_s: float = SAID_AFTER_S
@@ -39,7 +39,7 @@ class BrokerRound:
         self._options = options
         self._tube = tube
         self.partitions = {key: list(of) for key, of in groupby(sorted(partitions), attrgetter("broker_id"))}
-        """What each Broker has."""
+        """The partitions of each Broker."""
         self._said_after_s = said_after_s
         self._asked: dict[int, asyncio.Task[TubeError | None]] = {}
         self._left: list[int] = []
@@ -60,11 +60,11 @@ class BrokerRound:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def answer(self, broker_id: int) -> TubeError | None:
-        """Why a Broker cannot be read; None once it has answered."""
+        """Return the reason why a Broker cannot be read; None once it has responded."""
         return await asyncio.shield(self._asked[broker_id])
 
     async def next(self) -> tuple[int, TubeError | None] | None:
-        """The next Broker that has answered, or why it cannot be read; None when all have been told."""
+        """Return the next Broker that has responded, with the reason if it cannot be read; None after the last."""
         if not self._left:
             return None
         if len(self._left) == len(self._asked):
@@ -92,33 +92,33 @@ class BrokerRound:
 
 
 def named(tube: Tube, broker_id: int) -> str:
-    """A Broker with the address that the Master told, if it did."""
+    """Return a Broker with the address from the Master, if there is one."""
     address = {info.broker_id: info.address for info in tube.brokers}.get(broker_id)
     return f"Broker {broker_id}" if address is None else f"Broker {broker_id} at {address}"
 
 
 async def answers(tube: Tube, of: Sequence[Partition], *, within_s: float) -> bool:
-    """Return True if the Broker of these partitions answers within a time."""
+    """Return True if the Broker of these partitions responds within a time."""
     try:
         async with asyncio.timeout(within_s):
             await tube.offsets(of)
     except (UnavailableError, TransportError, TimeoutError):
         return False
     except TubeError:
-        pass  # it said something: a Broker of the original cannot tell offsets
+        pass  # it responded: a Broker of the original does not support this request
     return True
 
 
 def none_answers(topic: str, silent: Sequence[str]) -> UnreachableError:
-    """The error for a topic whose Brokers (`silent_brokers`) are all away."""
+    """Return the error for a topic whose Brokers (`silent_brokers`) are all away."""
     return UnreachableError(
         f"no Broker of topic {topic!r} answers: {', '.join(silent)}",
-        hint=f"see what the Master knows of each:  pytubemq topic show {topic}",
+        hint=f"check the state of each:  pytubemq topic show {topic}",
     )
 
 
 async def silent_brokers(tube: Tube, topic: str, *, within_s: float) -> tuple[list[str], int]:
-    """The Brokers of a topic that do not answer, by name, and how many it has; none if the Master does not tell."""
+    """Return the Brokers of a topic that do not respond, and its number of Brokers; none if the Master is away."""
 
     try:
         async with asyncio.timeout(within_s):

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 BATCH_MESSAGES = 500
 READ_MESSAGES = 5_000
 GONE_PERIOD_S = 2.0
-"""How often a member without a partition looks whether its topic still exists."""
+"""The time between two checks by a member without a partition that its topic still exists, in seconds."""
 FIRST_TRY_S = 1.0
-"""A partition that its Broker cannot serve is left for the end after so long: what others hold comes first."""
+"""The time after which a partition that its Broker cannot serve is postponed: other partitions come first."""
 
 
 @click.command(epilog=f"""\b
@@ -54,8 +54,8 @@ Fields of -f:
 
 \b
 Examples:
-  pytubemq consume demo                             all there is, then end
-  pytubemq consume demo --tail -f '%p %o %v\\n'      what comes from now on
+  pytubemq consume demo                             all messages, then end
+  pytubemq consume demo --tail -f '%p %o %v\\n'      new messages only
   pytubemq consume demo --group g1 -n 10            ten messages as a member of a group, confirmed
 """)  # fmt: skip
 @click.argument("topic", callback=topic_name)
@@ -67,10 +67,10 @@ Examples:
               help="Where to begin [earliest; latest with --tail]. A group continues at its position.")  # fmt: skip
 @click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="End after so many seconds without a message.")  # fmt: skip
+              help="End after this many seconds without a message.")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
 @click.option("-f", "--format", "form", metavar="FORMAT", help=r"How a message is printed: json, raw or a text "
-              r"['%v\n'], which for a line each ends with \n.")  # fmt: skip
+              r"['%v\n']; for one message per line, end the text with \n.")  # fmt: skip
 @master_option
 @global_options
 def consume(
@@ -100,7 +100,7 @@ def consume(
 
 
 class Wanted:
-    """Which messages, and how many more."""
+    """The messages to print, and how many are left to print."""
 
     def __init__(self, sink: Sink, count: int | None, types: frozenset[str]) -> None:
         self.sink = sink
@@ -109,11 +109,11 @@ class Wanted:
 
     @property
     def done(self) -> bool:
-        """Whether there are enough."""
+        """True if there are enough."""
         return self.left == 0
 
     async def put(self, messages: Sequence[Message]) -> bool:
-        """Write those that are wanted; False when some were beyond the number asked for."""
+        """Write the messages that are wanted; return False when some were beyond the number."""
         chosen = [message for message in messages if not self.types or message.msg_type in self.types]
         if self.left is None:
             await self.sink.put(chosen)
@@ -126,13 +126,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How much of each partition is read, and how patiently."""
+    """The range of each partition to read, and the time limits."""
 
     begin: int | Start
     follow: bool
     idle_s: float | None
     retry_for_s: float = 60.0
-    """How long a Broker that cannot serve the partition is asked again."""
+    """The time for which a Broker that cannot serve the partition is retried."""
 
 
 async def _consume(
@@ -199,7 +199,7 @@ async def _in_group(
                 return
             try:
                 await batch.confirm()
-            except StaleBatchError as error:  # its partition was taken away, or its group moved: reading goes on
+            except StaleBatchError as error:  # its partition was revoked, or its group moved: reading continues
                 options.say(f"messages of {batch.partition} may come again: {error.message}")
             if wanted.done:
                 return
@@ -210,7 +210,7 @@ async def _in_group(
 
 
 async def _say_deleted(options: GlobalOptions, tube: Tube, topic: str, holds: Callable[[], bool]) -> None:
-    """Say once each time that the topic of a waiting member was deleted; it may come back, so waiting goes on."""
+    """Report each time that the topic of a waiting member was deleted; it may come back, so waiting continues."""
     said = False
     while True:
         await asyncio.sleep(GONE_PERIOD_S)
@@ -225,7 +225,7 @@ async def _say_deleted(options: GlobalOptions, tube: Tube, topic: str, holds: Ca
 
 
 async def _check_exists(options: GlobalOptions, tube: Tube, topic: str) -> None:
-    """Raise NotFoundError if the Master says that the topic is gone; pass if that cannot be found out."""
+    """Raise NotFoundError if the Master reports that the topic is gone; pass if that cannot be determined."""
     try:
         async with asyncio.timeout(options.timeout_s):
             await tube.partitions(topic)
@@ -236,7 +236,7 @@ async def _check_exists(options: GlobalOptions, tube: Tube, topic: str) -> None:
             code=Code.TOPIC_NOT_DEPLOYED,
         ) from None
     except (TubeError, TimeoutError):
-        pass  # its Brokers or the Master are away: what that means for this member is said elsewhere
+        pass  # its Brokers or the Master are away: that is reported elsewhere
 
 
 async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[str], int]:
@@ -244,16 +244,16 @@ async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[
 
 
 async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing_came: bool) -> None:
-    """Nothing came for a while: that may be because nobody could be asked.
+    """Report the Brokers that do not respond, since nothing came for a while.
 
     Raises:
-        UnreachableError: no Broker of the topic answers, and nothing was printed.
+        UnreachableError: no Broker of the topic responds, and nothing was printed.
     """
     silent, brokers = await _silent(options, tube, topic)
     if silent and len(silent) == brokers and nothing_came:
         raise none_answers(topic, silent)
     for name in silent:
-        options.say(f"not asked: {name} does not answer")
+        options.say(f"not read: {name} does not respond")
 
 
 async def _read(
@@ -283,7 +283,7 @@ async def _read(
 async def _read_all(
     options: GlobalOptions, tube: Tube, brokers: BrokerRound, wanted: Wanted, unread: Unread, span: Span
 ) -> None:
-    """What there is, one partition after the other, those of a Broker once it has answered."""
+    """Read all messages, one partition after the other, those of a Broker once it has responded."""
     hurried = replace(span, retry_for_s=min(FIRST_TRY_S, options.timeout_s))
     while not wanted.done and (found := await brokers.next()) is not None:
         broker_id, error = found
@@ -332,7 +332,7 @@ async def _follow(
 
 
 async def _check_deleted(tube: Tube, topic: str) -> None:
-    """Raise NotFoundError if a topic that was there is not there any more, because its Broker then refuses reads."""
+    """Raise NotFoundError if the topic was deleted meanwhile, since its Broker then refuses reads."""
     try:
         await tube.partitions(topic)
     except NotFoundError as error:
@@ -342,8 +342,9 @@ async def _check_deleted(tube: Tube, topic: str) -> None:
 
 
 async def _read_one(tube: Tube, partition: Partition, wanted: Wanted, unread: Unread, span: Span) -> TubeError | None:
-    """Read one partition, behind what is lost, too, and up to what its Broker cannot serve; returns why it cannot be
-    begun, if its Broker is away or one of the original."""
+    """Read one partition past lost messages, up to one that its Broker cannot serve.
+
+    Return the error if it cannot be begun, as its Broker is away or one of the original."""
     from pytubemq.client.start_position import Start
 
     start: int | Start | None = span.begin

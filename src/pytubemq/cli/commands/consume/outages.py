@@ -1,6 +1,6 @@
-"""Reports on the Master and the Brokers of a topic that stop answering while a member of a group reads it.
+"""Reports on the Master and the Brokers of a topic that stop responding while a member of a group reads it.
 
-The invariant: each outage is reported once, and its end once; what cannot be found out never disturbs the consumer.
+The invariant: each outage is reported once, and its end once; a failed check never disturbs the consumer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 PERIOD_S: Final = 4.0
-"""How often all are asked."""
+"""The time between two rounds."""
 WITHIN_S: Final = 2.0
-"""So long each may take to answer."""
+"""The time that each may take to respond."""
 ROUNDS: Final = 2
-"""A server is said not to answer after so many rounds without an answer: one may be due to a restart."""
+"""The rounds without a response after which a server is reported: one may be due to a restart."""
 
 
 class Outages:
-    """Asks the Master and the Brokers in rounds; `master` is where the Masters are (`host:port[,...]`)."""
+    """Checks the Master and the Brokers in rounds; `master` has the Masters' addresses (`host:port[,...]`)."""
 
     def __init__(
         self, options: GlobalOptions, tube: Tube, master: str, topic: str, *, period_s: float = PERIOD_S
@@ -43,7 +43,7 @@ class Outages:
         self._master = f"Master at {master}"
         self._partitions: Sequence[Partition] = ()
         self._missed: dict[str, int] = {}
-        """Rounds that each server has not answered in a row."""
+        """The rounds in a row without a response, by server."""
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -56,7 +56,7 @@ class Outages:
             await asyncio.gather(task, return_exceptions=True)
 
     async def master_answers(self) -> bool:
-        """Return False, and report it, if no Master answers now."""
+        """Return False, and report it, if no Master responds now."""
         there = await self._ask_master()
         if not there and self._missed.get(self._master, 0) < ROUNDS:
             self._missed[self._master] = ROUNDS
@@ -70,7 +70,7 @@ class Outages:
             there = await self._ask_master()
             self._count(self._master, there)
             if not there:
-                continue  # a Broker's silence proves nothing now: questions to it may need the Master's word
+                continue  # a Broker's silence proves nothing now: requests to it may need the Master
             by_broker = {key: list(of) for key, of in groupby(self._partitions, attrgetter("broker_id"))}
             asked = [answers(self._tube, of, within_s=self._within_s) for of in by_broker.values()]
             found = await asyncio.gather(*asked)
@@ -94,9 +94,9 @@ class Outages:
             if missed + 1 == ROUNDS:
                 self._say_lost(name)
         elif missed >= ROUNDS:
-            self._options.say(f"{name} answers again")
+            self._options.say(f"{name} responds again")
 
     def _say_lost(self, name: str) -> None:
         is_master = name == self._master
-        self._options.say(f"no {name.replace(' at', ' answers at', 1)}; trying again" if is_master else
-                          f"{name} does not answer; its partitions wait")  # fmt: skip
+        self._options.say(f"no {name.replace(' at', ' responds at', 1)}; retrying" if is_master else
+                          f"{name} does not respond; its partitions wait")  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a read without a group skips, with the reasons: Brokers, partitions, and messages that are lost.
+"""Brokers, partitions and lost messages that a read without a group skips, with the reasons.
 
-The invariant: all else is printed first; then whatever was skipped is an error that names it.
+The invariant: everything else is printed first; then the skipped parts are one error that names them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 LOSSES_SAID: Final = 10
-"""Places with lost messages that are named; the others are counted."""
+"""Gaps with lost messages that are named; the others are counted."""
 LOSS_HINT: Final = "all else was printed; stop the Broker and see what can be saved:  pytubemq store verify DIRECTORY"
 STOP_HINT: Final = "all else was printed; see the reason:  pytubemq cluster health"
 
 
 class Unread:
-    """What was not read so far."""
+    """The parts that were not read so far."""
 
     def __init__(self, options: GlobalOptions) -> None:
         self._options = options
@@ -34,7 +34,7 @@ class Unread:
         return partition.broker_id in self._why
 
     def add(self, partition: Partition, error: TubeError) -> bool:
-        """A partition's Broker cannot be read; whether this is news."""
+        """Record that a partition's Broker cannot be read; return True if this is new."""
         if partition in self:
             return False
         if isinstance(error, ConfigError):  # a Broker of the original
@@ -43,19 +43,19 @@ class Unread:
         return True
 
     def stop(self, partition: Partition, offset: int, error: TubeError, *, for_good: bool) -> None:
-        """Its Broker serves, but this partition cannot be read from `offset` on; `for_good`: it is not tried again."""
+        """Record that a partition cannot be read from `offset` on; `for_good`: it is not retried."""
         self._stopped[partition] = offset, error
         if for_good:
             self._options.say(f"skipped: {partition} from offset {offset} on: {error.message}")
 
     def take_stopped(self) -> list[tuple[Partition, int, TubeError]]:
-        """The partitions that stopped, with where and why; they are to be tried again."""
+        """Remove and return the partitions that stopped, each with its offset and reason, to be retried."""
         found = [(partition, offset, error) for partition, (offset, error) in self._stopped.items()]
         self._stopped.clear()
         return found
 
     def lose(self, error: CorruptError) -> None:
-        """Messages that cannot be read were skipped."""
+        """Record that lost messages were skipped."""
         if len(self._losses) < LOSSES_SAID:
             error.hint = LOSS_HINT
             self._losses.append(error)
@@ -64,7 +64,7 @@ class Unread:
             self._more_losses += 1
 
     def check(self) -> None:
-        """Raise why something was not read; nothing if all was."""
+        """Raise the reason if something was not read; nothing if all was."""
         if self._more_losses:
             self._options.say(f"skipped: {count_of(self._more_losses, 'more place')} with messages that are lost")
         for partition, (offset, error) in self._stopped.items():

@@ -1,6 +1,6 @@
 """Explanation why a member of a group gets nothing: printed once it had no partition for a while, an error at the end.
 
-The invariant: while messages may still come it only prints, and what it cannot find out never disturbs the consumer.
+The invariant: while messages may still come it only prints, and a failed check never disturbs the consumer.
 The command that it recommends works also after this member has left and the group is unknown.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
 
 QUIET_S = 5.0
-"""So long a new member may take to get its first partitions."""
+"""The time that a new member may take to get its first partitions."""
 ASKING_S = 3.0
 
 
@@ -27,10 +27,10 @@ Silent: TypeAlias = "Callable[[], Awaitable[tuple[list[str], int]]]"
 
 
 class Why:
-    """Tells of one member.
+    """Explains why one member gets nothing.
 
-    `http` is where the JSON API is, None where nobody said so; `where` are the options by which a recommended command
-    finds the same cluster.
+    `http` is the address of the JSON API, None if it was not given; `where` are the options by which a recommended
+    command finds the same cluster.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Why:
         """Watch for as long as the block lasts.
 
         Args:
-            holds: tells whether there is a partition, or messages came already.
-            silent: names the Brokers that do not answer, and says how many there are.
-            master_answers: reports it if no Master answers, which is reason enough.
+            holds: returns True if there is a partition, or messages came already.
+            silent: returns the Brokers that do not respond, and their number in all.
+            master_answers: reports it if no Master responds, which is reason enough.
         """
         task = asyncio.create_task(self._watch(holds, silent, master_answers))
         try:
@@ -78,9 +78,9 @@ class Why:
         names, _ = await silent()
         if holds():
             return
-        away = "".join(f"; {name} does not answer" for name in names)
+        away = "".join(f"; {name} does not respond" for name in names)
         self._options.say(f"nothing yet: this member of {self.group} holds no partition{reason(found)}{away}")
-        self._options.say(f"  see   {self._options.next(self._command)}")
+        self._options.say(f"  check   {self._options.next(self._command)}")
 
     @property
     def _command(self) -> str:
@@ -91,7 +91,7 @@ class Why:
 
         Raises:
             NotAllowedError: the topic is closed for its group. UnavailableError: nothing came, and the Master does not
-                say that others hold the partitions.
+                report that others hold the partitions.
         """
         found = await asyncio.to_thread(self._ask)
         for one in found.get("closed") or ():
@@ -120,6 +120,6 @@ class Why:
 
 
 def reason(group: dict[str, Any]) -> str:
-    """What the Master says about it, as the end of a sentence; blank when it says nothing."""
+    """Return the Master's reason, as the end of a sentence; blank if it gives none."""
     why = group.get("why")
     return f"; {why}" if why else ""

@@ -19,13 +19,13 @@ PIECES_AHEAD = 4
 
 
 async def pieces(descriptor: int) -> AsyncIterator[bytes]:
-    """What is read from a file descriptor until its end."""
+    """Yield the pieces read from a file descriptor until its end."""
     # Not the default executor, whose threads are waited for at exit, and not a buffered reader, whose lock a thread
     # blocked on a terminal would hold for ever.
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     room = threading.Semaphore(PIECES_AHEAD)
-    # The thread's own, for whoever stops listening may close the other and its number may then be another file's.
+    # The thread's own, since the caller may close the other, whose number may then be another file's.
     own = os.dup(descriptor)
 
     def read() -> None:
@@ -52,7 +52,7 @@ async def pieces(descriptor: int) -> AsyncIterator[bytes]:
 
 
 async def lines(descriptor: int, *, max_line_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Lines as they come, many at a time; the last needs no line end.
+    """Yield lines as they come, many at a time; the last needs no line end.
 
     Raises:
         ValueError: a line is longer than `max_line_bytes`.

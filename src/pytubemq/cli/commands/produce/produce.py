@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytubemq.model.message import Receipt
 
 MAX_LINE_BYTES = 2 * MAX_MESSAGE_BYTES
-"""A message in base64 and its JSON around it."""
+"""The size of a message in base64 with its JSON."""
 
 
 @click.command(epilog="""\b
@@ -96,7 +96,7 @@ Source = AsyncIterator[list[Outgoing]]
 async def _produce(
     options: GlobalOptions, master: str, topic: str, source: Source, defaults: Outgoing, results: Results
 ) -> int:
-    """Send all of it; returns how many empty lines were skipped."""
+    """Send everything; return how many empty lines were skipped."""
     import pytubemq
     from pytubemq.cli.commands.produce.stall import Stall
 
@@ -124,10 +124,10 @@ async def _produce(
 
 
 async def check_some_answer(options: GlobalOptions, tube: Tube, topic: str) -> None:
-    """Nobody takes messages: that may be because no Broker is there.
+    """Raise an error if nothing is accepted because no Broker is there.
 
     Raises:
-        UnreachableError: it is so; it names them.
+        UnreachableError: no Broker responds; it names them.
     """
     from pytubemq.cli.commands.consume.brokers import SILENT_S, none_answers, silent_brokers
 
@@ -145,7 +145,7 @@ class Results:
         self.error: BaseException | None = None
 
     def done(self, future: asyncio.Future[Receipt]) -> None:
-        """A message has its receipt or its error."""
+        """Record the receipt of a message, or its error."""
         error = None if future.cancelled() else future.exception()
         if error is None:
             self.sent += 1
@@ -153,7 +153,7 @@ class Results:
             self.error = self.error or error
 
     def check(self) -> None:
-        """Raise the first error that there was."""
+        """Raise the first error, if there was one."""
         if self.error is not None:
             raise self.error
 

@@ -1,6 +1,6 @@
-"""Why a producer makes no headway, said once it has made none for a while.
+"""The reason why a producer makes no progress, printed once it has made none for a while.
 
-The invariant: it only talks, once for each stall; what is sent, and how long it is tried, is the producer's matter.
+The invariant: it only prints, once for each stall; sending and its time limits are the producer's matter.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
 
 QUIET_S = 3.0
-"""Messages may be under way for so long before it is said why."""
+"""The time that messages may be in flight before the reason is printed."""
 LOOKS = 6
-"""How often it is looked within that time."""
+"""The number of checks within that time."""
 
 
 class Stall:
-    """Watches one producer; `events` are those of its connection, which nobody else reads."""
+    """Watches one producer; `events` are those of its connection, with no other reader."""
 
     def __init__(
         self, options: GlobalOptions, producer: Producer, events: EventQueue, *, quiet_s: float = QUIET_S
@@ -38,7 +38,7 @@ class Stall:
         self._events = events
         self._quiet_s = quiet_s
         self._reasons: dict[Address | None, TubeError] = {}
-        """Why each server does not take what it is given."""
+        """The reason why each server does not accept messages."""
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -70,6 +70,6 @@ class Stall:
                 self._tell(stats.buffered_messages)
 
     def _tell(self, waiting: int) -> None:
-        why = "; ".join(dict.fromkeys(reason.message for reason in self._reasons.values())) or "no answer yet"
+        why = "; ".join(dict.fromkeys(reason.message for reason in self._reasons.values())) or "no response yet"
         under_way = count_of(waiting, "message")
-        self._options.say(f"waiting: {under_way} under way, none taken for {self._quiet_s:g} s: {why}")
+        self._options.say(f"waiting: {under_way} under way, none accepted for {self._quiet_s:g} s: {why}")

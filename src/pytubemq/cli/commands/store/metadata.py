@@ -18,12 +18,12 @@ _DIRECTORY: Final = "master"
 
 @click.command("metadata")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--repair", is_flag=True, help="Set a damaged file aside and keep its sound records.")
-@click.option("--dry-run", is_flag=True, help="With --repair: only say what would be done.")
+@click.option("--repair", is_flag=True, help="Rename a damaged file and keep its sound records.")
+@click.option("--dry-run", is_flag=True, help="With --repair: only show what would be done.")
 @click.option("--yes", is_flag=True, help="With --repair: needed to do it.")
 @global_options
 def metadata_command(directory: Path, repair: bool, dry_run: bool, yes: bool) -> int:
-    """Check a stopped Master's metadata in DIRECTORY, the data directory: what is sound, damaged, lost.
+    """Check a stopped Master's metadata in DIRECTORY, the data directory: sound, damaged and lost records.
 
     Nothing is changed without --repair --yes. What a repair cannot keep of topics, `pytubemq cluster adopt` takes over
     from the Brokers that hold them, once the Master runs.
@@ -33,7 +33,7 @@ def metadata_command(directory: Path, repair: bool, dry_run: bool, yes: bool) ->
     from pytubemq.storage.metastore.repair import repair as repair_metadata
 
     if repair and not dry_run and not yes:
-        raise click.UsageError("this changes the metadata: look first with --dry-run, then say so with --yes")
+        raise click.UsageError("this changes the metadata: preview it with --dry-run, then confirm with --yes")
     if (dry_run or yes) and not repair:
         raise click.UsageError("--dry-run and --yes go with --repair")
     repairs = repair and not dry_run
@@ -44,7 +44,7 @@ def metadata_command(directory: Path, repair: bool, dry_run: bool, yes: bool) ->
     try:
         lock = OsDisk().lock(place / "lock")
     except DirectoryLockedError as error:
-        error.hint = "stop that Master; while it runs, `pytubemq cluster health` says how it is"
+        error.hint = "stop that Master; while it runs, `pytubemq cluster health` shows its state"
         raise error from None
     try:
         found = examine(place / _FILE)
@@ -71,7 +71,7 @@ def metadata_command(directory: Path, repair: bool, dry_run: bool, yes: bool) ->
     kept = count_of(len(found.records()), "record")
     if not repairs:
         if repair:
-            options.say(f"would set the files aside and keep {kept}; nothing was changed")
+            options.say(f"would rename the files and keep {kept}; nothing was changed")
         again = f"pytubemq store metadata {directory} --repair {'--yes' if repair else '--dry-run'}"
         options.say(f"Next:  {options.next(again)}")
         return ExitCode.FAILED

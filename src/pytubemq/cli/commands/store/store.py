@@ -144,7 +144,7 @@ def _emit_inspected(options: GlobalOptions, found: Inspected, directory: Path) -
 
 
 def _beside() -> Decoders:
-    """How a Broker reads what it keeps beside its store."""
+    """Return the decoders of the files that a Broker keeps beside its store."""
     from pytubemq.broker.members import reset_history
     from pytubemq.broker.upkeep import topic_file
 
@@ -156,7 +156,7 @@ def _beside() -> Decoders:
 @topic_option
 @global_options
 def verify_command(directory: Path, topic: str | None) -> int:
-    """Read everything in DIRECTORY and check it; ends with 1 if anything is damaged. Changes nothing."""
+    """Read and check everything in DIRECTORY; ends with 1 if anything is damaged. Changes nothing."""
     from pytubemq.storage.tools.check.findings import Severity
     from pytubemq.storage.tools.verify import verify
 
@@ -185,9 +185,9 @@ def verify_command(directory: Path, topic: str | None) -> int:
 @click.option("--yes", is_flag=True, help="Needed to do it.")
 @global_options
 def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
-    """Repair DIRECTORY so that a Broker can open it: keep what passes its checks, fence off what is lost.
+    """Repair DIRECTORY so that a Broker can open it: keep data that passes its checks, fence off the lost parts.
 
-    Files that are changed are copied to DIRECTORY/repair-<time>/ before. Ends with 0 when it is sound afterwards.
+    Files are copied to DIRECTORY/repair-<time>/ before they are changed. Ends with 0 when it is sound afterwards.
     """
     from pytubemq.storage.tools.repair import plan, repair
 
@@ -221,9 +221,9 @@ def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
     elif dry_run:
         options.say(f"nothing was changed\nNext:  {options.next('pytubemq store repair')} {directory} --yes")
     else:
-        options.say(f"repaired; the files as they were are in {copies}, what was lost is in {found.report}")
+        options.say(f"repaired; copies of the original files are in {copies}, a report of the losses is {found.report}")
         if found.lost_records is not None:
-            options.say("health names what may be lost until that file is removed")
+            options.say("the Broker's health shows these losses until that file is removed")
     return ExitCode.DONE if after.is_sound else ExitCode.FAILED
 
 
@@ -281,7 +281,7 @@ def _check_order(start: Place | None, end: Place | None) -> None:
 
 
 def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
-    """A finding as a row of a listing."""
+    """Return a finding as a row of a listing."""
     path = finding.path
     return {
         "severity": finding.severity.value,
@@ -307,9 +307,9 @@ def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
     topic_name(context, parameter, value) for value in values), help="Only this topic; may be repeated.")  # fmt: skip
 @global_options
 def import_command(directory: Path, source: Path, offsets: Path | None, topics: tuple[str, ...]) -> int:
-    """Take a stopped Java Broker's messages and group offsets into DIRECTORY, which may be new.
+    """Import a stopped Java Broker's messages and group offsets into DIRECTORY, which may be new.
 
-    All or nothing: a topic that is there already is never touched. Ends with 1 if damaged messages were left out.
+    All or nothing: a topic that exists already is never changed. Ends with 1 if damaged messages were left out.
     """
     from pytubemq.storage.java.java_import import import_java
 
@@ -347,7 +347,7 @@ def import_command(directory: Path, source: Path, offsets: Path | None, topics: 
 
 
 def create_commands(options: GlobalOptions, topics: dict[str, tuple[int, int]]) -> Iterator[str]:
-    """What makes the Master know the topics; one with several stores needs the older API, which can say so."""
+    """Yield the commands that create the topics; one with several stores needs the older API, which supports that."""
     for name, (partitions, stores) in sorted(topics.items()):
         if stores == 1:
             yield f"  {options.next('pytubemq topic create')} {name} --partitions {partitions}"
@@ -360,7 +360,7 @@ def create_commands(options: GlobalOptions, topics: dict[str, tuple[int, int]]) 
 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with times as text in the place of milliseconds."""
+    """Return the row with times as text instead of milliseconds."""
     times = {
         key.removesuffix("_ms"): None if value is None else utc(value)
         for key, value in row.items()

@@ -1,7 +1,7 @@
-"""The directory that a `store` command is given, and what is said of a wrong one.
+"""The directory argument of a `store` command, and the errors for a wrong one.
 
-The invariant: a directory that is no Broker's is a fault of usage (2), so that a script can tell it from damage (1); a
-Broker that runs there is told with what can be done about it.
+The invariant: a directory that is not a Broker's is a usage error (2), so that a script can distinguish it from damage
+(1); the error for a running Broker names the way out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StoreCommand(click.Command):
         except DirectoryLockedError as error:
             directory = ctx.params["directory"]
             error.hint = f"stop that Broker; while it runs, only `pytubemq store inspect {directory}` may read it"
-            raise error from None  # that a lock is held is what the text says
+            raise error from None  # the text already says that a lock is held
 
 
 def broker_directory(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
@@ -45,7 +45,7 @@ def broker_directory(context: click.Context, parameter: click.Parameter, value: 
 
 
 def stores_in(directory: Path) -> list[Path]:
-    """The Brokers' data directories that lie in one."""
+    """Return the Brokers' data directories in one directory."""
     from pytubemq.storage.tools.read.store_access import check_store
 
     found = []

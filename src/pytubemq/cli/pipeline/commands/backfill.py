@@ -52,7 +52,7 @@ def backfill(
 
         if read_object(LocalFiles(Path(wanted.pipeline.state)), "run.json").get("status") == "finished":
             raise ConfigError(
-                f"backfill {wanted.id} is done; its rows would come a third time",
+                f"backfill {wanted.id} is done; its rows would be written once more",
                 hint="give it another name to do it again: --id NAME",
             )
     rows = ranges(wanted)

@@ -1,4 +1,4 @@
-"""`pytubemq pipeline dlq`: what could not be decoded."""
+"""`pytubemq pipeline dlq`: records that could not be decoded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LETTERS = ["id", "reason", "detail", "timestamp", "raw"]
 
 
 def choice_options(most: str) -> Callable[[Any], Any]:
-    """Decorator: which dead letters are meant."""
+    """Decorator: the options that select dead letters."""
 
     def decorate(command: Any) -> Any:
         for option in (
@@ -56,7 +56,7 @@ def dlq() -> None:
 @set_option
 @global_options
 def list_letters(file: str, variables: dict[str, str]) -> None:
-    """Dead letters of FILE by reason, the most frequent first."""
+    """List the dead letters of FILE by reason, the most frequent first."""
     options = current()
     letters = _letters(options, open_pipeline(options, file, variables))
     rows = letters.by_reason() if letters is not None else []
@@ -73,7 +73,7 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
 @set_option
 @global_options
 def show(file: str, reason: str | None, most: int | None, variables: dict[str, str]) -> None:
-    """Dead letters of FILE: where each stood, why it was rejected, and its bytes."""
+    """Show dead letters of FILE: their offsets, the reasons for their rejection, and their bytes."""
     from pytubemq.pipelines.operate.dead_letters import rows_of
 
     options = current()
@@ -84,7 +84,7 @@ def show(file: str, reason: str | None, most: int | None, variables: dict[str, s
     taken = letters.take(_choice(reason, most))
     emit_rows(options, rows_of(taken), LETTERS, name="id")
     if taken.more:
-        options.say(f"these are the first {taken.rows.num_rows:,}: no more are shown at once")
+        options.say(f"these are the first {taken.rows.num_rows:,}: the most that are shown at once")
 
 
 @dlq.command("redrive")
@@ -99,7 +99,7 @@ def redrive(
 ) -> int:
     """Put dead letters of FILE through its pipeline again, as the file is now, into its sinks.
 
-    Those that are decoded leave the dead letters; those that are rejected again are dead letters anew. One that was
+    Those that are decoded are removed from the dead letters; those that are rejected again stay. A redrive that was
     killed is finished first, and no sink gets a row twice.
     """
     _sure(dry_run, yes, "this writes to the sinks")
@@ -172,7 +172,7 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
 
 
 def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
-    """Those of a pipeline; None where nothing was rejected yet, which is said and is no fault."""
+    """Return those of a pipeline; None if nothing was rejected yet, which is printed and is no error."""
     from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
 
     try:
@@ -184,27 +184,27 @@ def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
 
 @dataclass(slots=True)
 class Redriven:
-    """What became of dead letters that were put through again."""
+    """The results of dead letters that were put through again."""
 
     letters: int = 0
     rows_out: dict[str, int] = field(default_factory=dict)
-    """Rows that they came to, by sink."""
+    """Rows that they became, by sink."""
     rejected: int = 0
-    """Records that are dead letters anew."""
+    """Records that were rejected again."""
 
     def add(self, rows_out: Mapping[str, int], rejected: int) -> None:
-        """What one run over some of them came to."""
+        """Add the results of one run over some of them."""
         for sink, rows in rows_out.items():
             if sink != DEAD_LETTER:
                 self.rows_out[sink] = self.rows_out.get(sink, 0) + rows
         self.rejected += rejected
 
     def as_object(self) -> dict[str, Any]:
-        """For machines."""
+        """Return all of it for machines."""
         return {"redriven": self.letters, "rows_out": self.rows_out, "rejected_again": self.rejected}
 
     def in_words(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         into = [f"{count_of(rows, 'row')} into {sink}" for sink, rows in self.rows_out.items()] or ["no rows"]
         return (
             f"{count_of(self.letters, 'dead letter')} put through: {', '.join(into)}; {self.rejected:,} rejected again"
@@ -224,10 +224,10 @@ def _some_meant(letters: DeadLetters, taken: Taken, reason: str | None) -> None:
 
 
 def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done: Redriven) -> None:
-    """Run it, then take the dead letters away.
+    """Run it, then remove the dead letters.
 
     Raises:
-        TubeError: it was asked to stop; they all stay, and the next redrive puts the rest of them through.
+        TubeError: it was stopped; they all stay, and the next redrive puts the rest of them through.
     """
     from pytubemq.cli.pipeline.commands.run import engine_run
     from pytubemq.pipelines.events import RunStatus
@@ -240,7 +240,7 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done
             ran = engine_run(options, again, once=True, progress=Shown.AUTO, apart=APART)
             if ran.result.status is RunStatus.STOPPED:
                 raise TubeError(
-                    "the redrive was stopped: no dead letter is taken away yet",
+                    "the redrive was stopped: no dead letter is removed yet",
                     hint="the next redrive finishes it, and gives no sink a row twice that is exactly once",
                 )
             done.add(ran.record.rows_out, ran.record.rejected)

@@ -29,10 +29,10 @@ COLUMNS = ["check", "passed", "text"]
 @set_option
 @global_options
 def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
-    """Connect, read a few real messages, decode them, put them through every step, look at each sink; write nothing.
+    """Connect, read a few real messages, decode them, put them through every step, check each sink; write nothing.
 
-    Ends with 0 if all is well; with 78 where the file is wrong, 5 where the cluster is not reached, 3 where a topic is
-    not there, else 1.
+    Ends with 0 if all is well; with 78 if the file is wrong, 5 if the cluster cannot be reached, 3 if a topic does not
+    exist, else 1.
     """
     from pytubemq.cli.pipeline.pipeline_file import open_pipeline
     from pytubemq.cli.pipeline.spark_log import spark_log
@@ -69,7 +69,7 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
 
 
 def as_text(check: Check) -> list[str]:
-    """A line for a part that is well; the error and its remedy for one that is not."""
+    """Return a line for a part that is well; the error and its remedy for one that is not."""
     if check.error is None:
         return [f"ok    {check.name}  {check.text}"]
     first, *rest = str(check.error).removeprefix(f"{check.name}: ").splitlines()
@@ -77,11 +77,11 @@ def as_text(check: Check) -> list[str]:
 
 
 def as_row(check: Check) -> dict[str, Any]:
-    """A part for machines."""
+    """Return a part for machines."""
     return {"check": check.name, "passed": check.passed, "text": str(check.error or check.text)}
 
 
 def exit_code(checks: Sequence[Check]) -> int:
-    """That of the first fault."""
+    """Return the exit code of the first fault."""
     first = next((check.error for check in checks if check.error is not None), None)
     return int(ExitCode.DONE if first is None else first.exit_code)

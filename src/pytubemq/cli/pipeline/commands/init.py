@@ -46,7 +46,7 @@ def init(file: Path, message: str, sink: str, topic: str, spark_pipelines: bool,
 
 
 def _name(file: Path) -> str:
-    """The pipeline's name, of the file's: `my orders.yaml` is my_orders."""
+    """Return the pipeline's name from the file's: `my orders.yaml` becomes my_orders."""
     name = re.sub(r"\W+", "_", file.stem, flags=re.ASCII).strip("_")[:64]
     return name if name and not name[0].isdigit() else f"p_{name}"[:64]
 
@@ -54,7 +54,7 @@ def _name(file: Path) -> str:
 def _write_all(directory: Path, made: dict[str, str], *, force: bool) -> None:
     there = [directory / name for name in made if (directory / name).exists()]
     if there and not force:
-        raise AlreadyExistsError(f"{there[0]} is there already", hint="name another, or write over it with --force")
+        raise AlreadyExistsError(f"{there[0]} exists already", hint="name another file, or overwrite it with --force")
     for name, text in made.items():
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ COLUMNS = ["file", "line", "column", "severity", "code", "key", "message", "hint
 @set_option
 @global_options
 def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int:
-    """Find what is wrong with pipeline files, each fault with its line, column and remedy.
+    """Find the faults of pipeline files, each with its line, column and remedy.
 
     Neither Spark nor a cluster is needed. Ends with 78 if there is an error, and with 0 if there are only warnings.
     """
@@ -55,7 +55,7 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
 
 
 def _given(files: Sequence[str], variables: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The variables for each file: of several files it is enough that one of them names a variable."""
+    """Return the variables for each file: of several files it is enough that one of them names a variable."""
     if not variables or len(files) == 1:
         return dict.fromkeys(files, variables)
     from pytubemq.pipelines import load
@@ -69,13 +69,13 @@ def _given(files: Sequence[str], variables: dict[str, str]) -> dict[str, dict[st
 
 
 def as_row(fault: Fault) -> dict[str, Any]:
-    """A fault for machines."""
+    """Return a fault for machines."""
     row = {column: getattr(fault, column) for column in COLUMNS}
     return row | {"severity": fault.severity.value, "code": fault.code.value}
 
 
 def as_text(faults: Sequence[Fault]) -> list[str]:
-    """A line for each, as compilers write them, so that editors find the place."""
+    """Return a line for each, in the form of compilers, so that editors find the position."""
     places = [fault.place for fault in faults]
     words = ["warn " if fault.severity == "warning" else "error" for fault in faults]
     width = max(map(len, places), default=0)

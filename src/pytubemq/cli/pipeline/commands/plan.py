@@ -1,4 +1,4 @@
-"""`pytubemq pipeline plan`: what a run would do."""
+"""`pytubemq pipeline plan`: a run in advance."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @set_option
 @global_options
 def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> None:
-    """Say what a run of FILE would do: what it reads, which way rows go, what each sink guarantees and why, and what is
-    not as in the last run. Nothing is written.
+    """Show what a run of FILE would do: what it reads, where rows go, what each sink guarantees and why, and what has
+    changed since the last run. Nothing is written.
     """
     from pytubemq.cli.pipeline.pipeline_file import open_pipeline
     from pytubemq.pipelines import load_checked
@@ -69,7 +69,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
 
 
 def _columns(pipeline: Pipeline, places: Places, file: str) -> dict[str, str]:
-    """The columns of `input` and of each step."""
+    """Return the columns of `input` and of each step."""
     from pytubemq.cli.pipeline.spark_log import spark_log
 
     on_path(file)

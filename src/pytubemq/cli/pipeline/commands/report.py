@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def report(file: str, out: Path | None, variables: dict[str, str]) -> None:
     """Write the last run of FILE (or of a state directory) as one page: rates, times, lag, rejects, audit.
 
-    The page needs nothing else and opens without a network. Secrets do not stand in it.
+    The page needs nothing else and opens without a network. It has no secrets.
     """
     from pytubemq.pipelines.report.record import recorded
 
@@ -45,7 +45,7 @@ def report(file: str, out: Path | None, variables: dict[str, str]) -> None:
 
 
 def look_of(options: GlobalOptions, file: str) -> str:
-    """The command that shows the dead letters of a pipeline file."""
+    """Return the command that shows the dead letters of a pipeline file."""
     return f"{options.next('pytubemq pipeline dlq')} show {shlex.quote(file)} -n 10"
 
 

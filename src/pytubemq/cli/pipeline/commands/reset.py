@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
     """Forget the progress of FILE (or of a state directory): the next run begins at the source's start.
 
-    What is forgotten is put aside in the state directory until the next reset. The sinks keep what they have, so rows
-    that are read again stand twice in those without keys. Refused while a run is at work.
+    The forgotten progress is moved to a folder of the state directory until the next reset. The sinks keep their rows,
+    so rows that are read again are duplicated in those without keys. Refused while a run is at work.
     """
     if not dry_run and not yes:
         raise click.UsageError("this forgets the progress: preview it with --dry-run, then confirm with --yes")
@@ -47,17 +47,17 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     if dry_run:
         options.say("nothing was forgotten")
     else:
-        options.say(f"forgotten: {count_of(len(found.names), 'file')} put aside in {aside}")
+        options.say(f"forgotten: {count_of(len(found.names), 'file')} moved to {aside}")
 
 
 def in_words(found: Progress, state: str) -> list[str]:
-    """What there is to forget: a line for each thing."""
+    """Return a line for each thing that would be forgotten."""
     if not found.names:
-        return [f"{state} holds no progress: the next run begins at source.start as it is"]
+        return [f"{state} has no progress: the next run begins at source.start as it is"]
     done = f"{found.batches:,} batch{'' if found.batches == 1 else 'es'}"
     lines = [
         f"progress in {state}: {done}, {found.rows_in:,} read",
-        f"kept in: {', '.join(found.names)}",
+        f"stored in: {', '.join(found.names)}",
         "without it the next run begins at source.start" + (", not at:" if found.offsets else ""),
     ]
     return lines + [f"  {partition}  {place}" for partition, place in sorted(found.offsets.items())]

@@ -1,4 +1,4 @@
-"""`pytubemq pipeline run`: the run itself, shown while it goes on, told when it is over."""
+"""`pytubemq pipeline run`: the run itself, with its progress and its results."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def progress_option(command: Any) -> Any:
 def run(file: str, once: bool, progress: str, report_to: Path | None, variables: dict[str, str]) -> int:
     """Run the pipeline of FILE until it ends, Ctrl-C, or `pytubemq pipeline stop`.
 
-    Started again, it goes on where it stopped. Ctrl-C ends it after the batch in hand, a second one at once. What
-    Spark itself says goes to spark.log in the state directory.
+    Started again, it continues where it stopped. Ctrl-C ends it after the current batch, a second one at once. Spark's
+    own output goes to spark.log in the state directory.
     """
     options = current()
     pipeline = open_pipeline(options, file, variables)
@@ -61,7 +61,7 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
 
 
 def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
-    """The error of a step, told as `dry-run` tells it; any other as it is."""
+    """Return the error of a step in the words of `dry-run`; any other as it is."""
     from pytubemq.pipelines import load_checked
     from pytubemq.pipelines.check.compiling import at_its_place
     from pytubemq.pipelines.spark_faults import StepError
@@ -86,7 +86,7 @@ def carry_out(
     called: str = "",
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Run a pipeline and tell what it came to, as a table or an object; `called` as `engine_run` takes it."""
+    """Run a pipeline and print its results, as a table or an object; `called` as `engine_run` takes it."""
     ran = engine_run(
         options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart, called=called
     )
@@ -95,7 +95,7 @@ def carry_out(
 
 
 class Ran(NamedTuple):
-    """A run that is over."""
+    """A finished run."""
 
     record: RunRecord
     result: RunResult
@@ -118,7 +118,7 @@ def engine_run(
     `apart` is as the engine takes it, and `called` what people are shown, if it is not the pipeline's own run.
 
     Raises:
-        TubeError: as the engine; the place of Spark's log is told with it.
+        TubeError: as the engine; a note has the path of Spark's log.
     """
     from pytubemq.cli.pipeline.commands.report import look_of, put_promises, write_report
     from pytubemq.cli.pipeline.progress_display import chosen, display, follower
@@ -177,7 +177,7 @@ class _Interrupts:
         signal.signal(signal.SIGINT, self._before)
 
     def around(self, on_event: Any) -> Any:
-        """Take Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
+        """Handle Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
         from pytubemq.pipelines.events import Started
 
         def told(event: Event) -> None:
@@ -229,7 +229,7 @@ def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, given: s
 
 
 def as_object(record: RunRecord, result: RunResult) -> dict[str, Any]:
-    """What a run came to, for machines."""
+    """Return the results of a run for machines."""
     return {
         "pipeline": record.pipeline,
         "status": result.status.value,

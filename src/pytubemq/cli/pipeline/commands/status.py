@@ -18,7 +18,7 @@ from pytubemq.errors import ExitCode
 @set_option
 @global_options
 def status(file: str, variables: dict[str, str]) -> int:
-    """How the pipeline of FILE (or of a state directory) stands: its run, batches, rows, lag, and backfills.
+    """Show the pipeline of FILE (or of a state directory): its run, batches, rows, lag, and backfills.
 
     Ends with 10 if its last run failed or was killed, and with 3 if it has never run.
     """
@@ -38,6 +38,6 @@ def status(file: str, variables: dict[str, str]) -> int:
 
 
 def shown(whole: dict[str, Any]) -> dict[str, Any]:
-    """What a table shows: the same, without what is not there, and what went where below it."""
+    """Return the fields of a table: without missing ones, and with the rows of each sink below each other."""
     whole["rows_out"] = [{"sink": sink, "rows": rows} for sink, rows in whole["rows_out"].items()]
     return {key: value for key, value in whole.items() if value not in (None, [], "")}

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 @set_option
 @global_options
 def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
-    """End the run of FILE (or of a state directory) after the batch in hand. Nothing is lost and nothing repeated.
+    """End the run of FILE (or of a state directory) after the current batch. Nothing is lost and nothing repeated.
 
     Ends with 4 if it does not run, with 3 if it never has, and with 1 if the run failed while it was waited for.
     """

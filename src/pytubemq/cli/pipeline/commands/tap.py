@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @click.argument("stage", default="input")
 @click.option("-n", "--messages", type=click.IntRange(1, 10_000), default=10, show_default=True, metavar="N",
               help="Number of messages to read.")  # fmt: skip
-@click.option("--newest", is_flag=True, help="The last ones, instead of those where the pipeline begins.")
+@click.option("--newest", is_flag=True, help="The last ones, instead of those at the pipeline's start.")
 @set_option
 @global_options
 def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str, str]) -> None:
-    """Read a few real messages and show what they come to at STAGE of the pipeline of FILE. Writes nothing.
+    """Read a few real messages and show the rows that they become at STAGE of the pipeline of FILE. Writes nothing.
 
     STAGE is `source` (the messages as they are), `input` (decoded, the default), a step, a sink, or `rejected`.
     """

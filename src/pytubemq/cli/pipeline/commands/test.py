@@ -71,7 +71,7 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
 
 
 def as_text(result: CaseResult, file: str) -> list[str]:
-    """A line for a test that passed; what was expected and what came for one that failed."""
+    """Return a line for a test that passed; the expected and the actual rows for one that failed."""
     if result.passed:
         return [f"ok    {result.name}  {result.seconds:.1f} s"]
     lines = [f"FAIL  {result.name}  ({file}:{result.line})"]
@@ -101,7 +101,7 @@ def _difference(mismatch: Mismatch) -> list[str]:
 
 
 def as_row(result: CaseResult) -> dict[str, Any]:
-    """A test for machines."""
+    """Return a test for machines."""
     problems = [
         {"sink": sink, "text": "; ".join(_difference(mismatch))}
         for sink, mismatches in result.mismatches.items()
@@ -116,7 +116,7 @@ def as_row(result: CaseResult) -> dict[str, Any]:
 
 
 def shown(row: Mapping[str, Any]) -> str:
-    """A row in one line, as a pipeline file would write it."""
+    """Return a row in one line, as a pipeline file would write it."""
     return "{" + ", ".join(f"{name}: {_value(value)}" for name, value in row.items()) + "}"
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytubemq.client.tube import Tube
 
 pytestmark = pytest.mark.anyio
-LOST = "Broker 2 at b:2 does not answer; its partitions wait"
-NO_MASTER = "no Master answers at m:1; trying again"
+LOST = "Broker 2 at b:2 does not respond; its partitions wait"
+NO_MASTER = "no Master responds at m:1; retrying"
 
 
 class Said(GlobalOptions):
@@ -81,7 +81,7 @@ async def test_a_broker_that_stops_answering_is_named_once_and_again_when_it_is_
         assert options.lines == [LOST]
         del tube.away[2]
         await until(lambda: len(options.lines) == 2)
-    assert options.lines == [LOST, "Broker 2 at b:2 answers again"]
+    assert options.lines == [LOST, "Broker 2 at b:2 responds again"]
 
 
 async def test_a_master_that_is_gone_is_named_and_no_broker_is_blamed_for_it() -> None:
@@ -96,7 +96,7 @@ async def test_a_master_that_is_gone_is_named_and_no_broker_is_blamed_for_it() -
         del tube.away[1]
         tube.master = NotFoundError("no such topic")
         await until(lambda: len(options.lines) == 2)
-    assert options.lines == [NO_MASTER, "Master at m:1 answers again"]
+    assert options.lines == [NO_MASTER, "Master at m:1 responds again"]
 
 
 async def test_a_member_that_gets_nothing_because_no_master_answers_reads_that_and_nothing_else() -> None:

@@ -48,7 +48,7 @@ async def test_a_broker_that_is_away_is_named() -> None:
 
     async with Why(options, "g", "flights", None, quiet_s=0).watching(lambda: False, one):
         await until(lambda: len(options.lines) == 2)
-    assert options.lines[0] == "nothing yet: this member of g holds no partition; Broker 1 at a:1 does not answer"
+    assert options.lines[0] == "nothing yet: this member of g holds no partition; Broker 1 at a:1 does not respond"
 
 
 async def test_a_member_without_a_partition_hears_what_the_master_says(api: FakeApi) -> None:

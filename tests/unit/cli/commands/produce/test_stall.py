@@ -55,14 +55,14 @@ async def test_a_producer_that_stands_still_is_told_once_with_the_last_reasons()
         events.put(event)
     async with Stall(options, producer, events, quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
         await until(lambda: producer.looks > 3 * LOOKS)
-    assert options.lines == ["waiting: 1,405 messages under way, none taken for 0.06 s: the disk is full"]
+    assert options.lines == ["waiting: 1,405 messages under way, none accepted for 0.06 s: the disk is full"]
 
 
 async def test_where_nobody_says_why_that_is_said() -> None:
     options, producer = Said(), Looked(buffered=1)
     async with Stall(options, producer, EventQueue(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
         await until(lambda: bool(options.lines))
-    assert options.lines == ["waiting: 1 message under way, none taken for 0.06 s: no answer yet"]
+    assert options.lines == ["waiting: 1 message under way, none accepted for 0.06 s: no response yet"]
 
 
 @pytest.mark.parametrize("producer", [Looked(buffered=0), Looked(buffered=9, moves=True)])

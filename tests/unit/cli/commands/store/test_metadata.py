@@ -42,7 +42,7 @@ def test_sound_damaged_repaired(tube: Tube, data: Path) -> None:
     assert tube("store", "metadata", str(data), "--repair").code == ExitCode.USAGE
     found = tube("store", "metadata", str(data), "--repair", "--dry-run", "-o", "json")
     assert (found.code, json.loads(found.out)["state"]) == (ExitCode.FAILED, "damaged")
-    assert "would set the files aside and keep 1 record; nothing was changed" in found.err
+    assert "would rename the files and keep 1 record; nothing was changed" in found.err
     assert "--repair --yes" in found.err
     assert {path.name: path.read_bytes() for path in file.parent.iterdir() if path.name != "lock"} == {
         name: data for name, data in before.items() if name != "lock"
