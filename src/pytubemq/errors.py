@@ -8,36 +8,36 @@
     │   ├── EnvelopeError            a fault in the envelope or the message: this request cannot, the connection can
     │   └── FormatError              a string micro-format (partition key, attributes, ...) is malformed
     ├── TransportError               the peer was not reached or went away
-    │   ├── UnreachableError         no connection could be made
-    │   ├── ConnectionLostError      the connection broke while an answer was due
-    │   └── RequestTimeoutError      no answer within the request's time
-    ├── RemoteError                  the peer answered with an exception instead of an answer
+    │   ├── UnreachableError         no connection could be opened
+    │   ├── ConnectionLostError      the connection broke before the response arrived
+    │   └── RequestTimeoutError      no response within the request's time
+    ├── RemoteError                  the peer responded with an exception
     │   └── StandbyError             this Master does not lead
-    ├── RefusedError                 the peer answered with a code other than 200
+    ├── RefusedError                 the peer responded with a code other than 200
     │   ├── BadRequestError          400   ├── NotAllowedError        401, 403, 415, 450, 455
     │   ├── NotFoundError            404, 431, 443, 444: topic, partition or group
     │   ├── OffsetMovedError         301   ├── NotRegisteredError     411, 412
     │   ├── OccupiedError            410   ├── ServerOverflowError    419
     │   ├── GroupMismatchError       424 to 430
     │   ├── ThrottledError      421, 452   ├── UnavailableError       422, 500, 503
-    │   │                                  │   └── UntoldError        503: only who is away knows
-    │   └── AlreadyExistsError       there is one of this name
+    │   │                                  │   └── UntoldError        503: only a peer that is away knows
+    │   └── AlreadyExistsError       the name is in use
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
     ├── PartialSendError             of messages sent together some were delivered and some were not
-    ├── StaleBatchError              a batch is not held any more: settled before, given back, or reassigned
-    ├── BufferFullError              the producer's buffer has no room: back-pressure, try after `room()`
+    ├── StaleBatchError              a batch is no longer the consumer's: settled, returned or revoked
+    ├── BufferFullError              the producer's buffer has no room: backpressure, retry after `room()`
     ├── ClosedError                  used after close
     ├── ForkedError                  used in a forked child
-    └── StorageError                 the disk, or what lies on it
+    └── StorageError                 the disk, or the files on it
         ├── DiskFullError            no space; service returns when there is some
         ├── OutOfResourcesError      no file handle or memory for a file; service returns when there is some
         ├── DiskFailedError          a write or a flush failed; nothing more is accepted
         ├── CorruptError             bytes on disk fail their check
-        ├── NewerVersionError        a file was written by a newer version; it is left untouched
-        ├── OlderVersionError        a file was written by a version too old to be read; it is left untouched
+        ├── NewerVersionError        a file was written by a newer version; it is not changed
+        ├── OlderVersionError        a file was written by a version too old to be read; it is not changed
         └── DirectoryLockedError     another process uses the directory
 
-`remote` tells the peer's fault from ours, `retriable` whether the same call may succeed later.
+`remote` is true for the peer's fault, `retriable` if the same call may succeed later.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Code(IntEnum):
 
 @unique
 class ExitCode(IntEnum):
-    """What a command ends with; scripts rely on it."""
+    """The exit codes of commands; scripts rely on them."""
 
     DONE = 0
     FAILED = 1
@@ -113,7 +113,7 @@ class ExitCode(IntEnum):
 
 
 class TubeError(Exception):
-    """The root. `str(error)` is one to three lines: what was wrong with which thing, and what to do (`hint`)."""
+    """The root. `str(error)` is one to three lines: the thing and its fault, and what to do (`hint`)."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
     retriable: bool = False
@@ -132,7 +132,7 @@ class TubeError(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """Return the text of an error, with what to do, in a single line as logs and health want it."""
+    """Return the text of an error with its hint in a single line, for logs and health."""
     return "; ".join(line for line in str(error).splitlines() if line)
 
 
@@ -166,7 +166,7 @@ class FrameError(WireError):
 class EnvelopeError(WireError):
     """A fault in the envelope or in the message inside; the frame was sound, the connection stays usable.
 
-    `exception_name` and `text` are what goes into the answer's `RspExceptionBody`; `fatal` picks its status.
+    `exception_name` and `text` are for the response's `RspExceptionBody`; `fatal` picks its status.
     """
 
     def __init__(self, text: str, *, exception_name: str, fatal: bool = True) -> None:
@@ -188,19 +188,19 @@ class TransportError(TubeError):
 
 
 class UnreachableError(TransportError):
-    """No connection could be made."""
+    """No connection could be opened."""
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke while an answer was due: whether the peer did the work is unknown."""
+    """The connection broke before the response arrived: whether the peer did the work is unknown."""
 
 
 class RequestTimeoutError(TransportError):
-    """No answer within the request's time: whether the peer did the work is unknown."""
+    """No response within the request's time: whether the peer did the work is unknown."""
 
 
 class RemoteError(TubeError):
-    """The peer answered with an exception; `exception_name` is text from the peer and is never acted upon."""
+    """The peer responded with an exception; `exception_name` is text from the peer and is never acted upon."""
 
     remote = True
 
@@ -210,7 +210,7 @@ class RemoteError(TubeError):
 
     @property
     def at_work(self) -> bool:
-        """Whether the peer took the request and failed while it worked on it: the next try may go well."""
+        """True if the peer accepted the request and failed while it worked on it: a retry may succeed."""
         return self.exception_name.endswith("InvocationTargetException")
 
 
@@ -221,7 +221,7 @@ class StandbyError(RemoteError):
 
 
 class RefusedError(TubeError):
-    """The peer answered with a code other than 200. `refused(code, text)` picks the class."""
+    """The peer responded with a code other than 200. `refused(code, text)` picks the class."""
 
     remote = True
     exit_code = ExitCode.REFUSED
@@ -242,7 +242,7 @@ class NotFoundError(RefusedError):
 
 
 class OffsetMovedError(RefusedError):
-    """301: the offset is below the first message that is kept."""
+    """301: the offset is below the first stored message."""
 
 
 class OccupiedError(RefusedError):
@@ -258,17 +258,17 @@ class NotRegisteredError(RefusedError):
 
 
 class ServerOverflowError(RefusedError):
-    """419: the Broker could not take the message (full, or behind); send again later."""
+    """419: the Broker could not accept the message (full, or behind); retry later."""
 
     retriable = True
 
 
 class GroupMismatchError(RefusedError):
-    """424 to 430: this consumer differs from the members its group has."""
+    """424 to 430: this consumer differs from the members of its group."""
 
 
 class ThrottledError(RefusedError):
-    """421, 452: asked too soon, flow control."""
+    """421, 452: too many requests, flow control."""
 
     retriable = True
 
@@ -280,13 +280,13 @@ class UnavailableError(RefusedError):
 
 
 class UntoldError(UnavailableError):
-    """503: what is asked may be known to somebody who cannot be asked now."""
+    """503: the result may be known to a peer that cannot be queried now."""
 
     exit_code = ExitCode.UNREACHABLE
 
 
 class AlreadyExistsError(RefusedError):
-    """There is one of this name already."""
+    """The name is in use already."""
 
 
 class MessageError(TubeError):
@@ -294,10 +294,10 @@ class MessageError(TubeError):
 
 
 class PartialSendError(TubeError):
-    """Of messages sent together some were delivered and some were not.
+    """Some of the messages that were sent together were delivered and some were not.
 
-    `failed` has the error of each message that was not, by its position; `receipts` has the receipts of the others by
-    theirs, and None where there is none.
+    `failed` has the errors by message position; `receipts` has the receipts of the others by position, and None where
+    there is none.
     """
 
     def __init__(self, message: str, *, receipts: Sequence[Any], failed: Mapping[int, TubeError]) -> None:
@@ -309,7 +309,7 @@ class PartialSendError(TubeError):
 
 
 class StaleBatchError(TubeError):
-    """A batch is not held any more, so it cannot be confirmed or rejected: its messages come again if unconfirmed."""
+    """A batch is no longer the consumer's, so it cannot be confirmed or rejected: unconfirmed messages come again."""
 
 
 class BufferFullError(TubeError):
@@ -325,11 +325,11 @@ class ClosedError(TubeError):
 
 
 class ForkedError(TubeError):
-    """Used in a forked child; connect anew there."""
+    """Used in a forked child; connect again there."""
 
 
 class StorageError(TubeError):
-    """The disk, or what lies on it."""
+    """The disk, or the files on it."""
 
 
 class DiskFullError(StorageError):
@@ -345,7 +345,7 @@ class OutOfResourcesError(StorageError):
 
 
 class DiskFailedError(StorageError):
-    """A write or a flush failed, so what the disk holds is unknown: nothing more is accepted until a restart."""
+    """A write or a flush failed, so the content of the disk is unknown: nothing more is accepted until a restart."""
 
 
 class CorruptError(StorageError):
@@ -353,11 +353,11 @@ class CorruptError(StorageError):
 
 
 class NewerVersionError(StorageError):
-    """A file was written by a newer version; it is left untouched."""
+    """A file was written by a newer version; it is not changed."""
 
 
 class OlderVersionError(StorageError):
-    """A file was written by a version that this one cannot read any more; it is left untouched."""
+    """A file was written by a version that this one cannot read any more; it is not changed."""
 
 
 class DirectoryLockedError(StorageError):
@@ -398,5 +398,5 @@ _BY_CODE: dict[int, type[RefusedError]] = {
 
 
 def refused(code: int, text: str, *, hint: str | None = None) -> RefusedError:
-    """The error for a business code that a peer answered."""
+    """Return the error for a business code from a peer's response."""
     return _BY_CODE.get(code, RefusedError)(text or f"refused with code {code}", hint=hint, code=code)

@@ -1,4 +1,4 @@
-"""Kills the Broker while work goes on, and starts it again.
+"""Kills of the Broker during work, with restarts.
 
 The invariant: every kill that was planned happens, at a count of rows that is reached before the work is done; when the
 Broker does not start again the demo fails.
@@ -25,7 +25,7 @@ class Chaos:
 
     @contextlib.asynccontextmanager
     async def during(self, thresholds: Sequence[int]) -> AsyncIterator[Callable[[int], None]]:
-        """Around a piece of work: yields a function that the work tells its count of rows."""
+        """Kill the Broker during a block of work, which calls the yielded function with its count of rows."""
         reached = [asyncio.Event() for _ in thresholds]
 
         def tell(rows: int) -> None:

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--rows", type=click.IntRange(1, ROWS), default=ROWS, show_default=True, help="How many flights.")
+@click.option("--rows", type=click.IntRange(1, ROWS), default=ROWS, show_default=True, help="Number of flights.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line of standard output.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), help="How the result is written.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Format of the result.")
 @click.option("--chaos", is_flag=True, help="Kill the Broker twice while producing and once while Spark reads.")
 @click.option("--keep", is_flag=True, help="Leave the cluster up afterwards, until Ctrl-C.")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there [a temporary directory]."
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Keep all data there [a temporary directory]."
 )
 @click.pass_context
 def demo(
     ctx: click.Context, rows: int, as_json: bool, output: str | None, chaos: bool, keep: bool, data: Path | None
 ) -> int:
-    """Real flights through a real cluster into Spark and onto disk, and the proof that none is missing.
+    """Send real flights through a real cluster into Spark and onto disk, and prove that none is missing.
 
     Starts a Master and a Broker in a temporary directory, produces the 336,776 flights that left New York City in 2013,
     runs the pipeline file flights.yaml from the topic to Parquet, and compares the result with the source row for row.
@@ -45,7 +45,7 @@ def demo(
     if as_json:
         output = "json"
     if shared is not None:
-        shared.output = output  # so that an error, too, is told in this form
+        shared.output = output  # so that an error has this form too
     from pytubemq.demo.run import DemoOptions
     from pytubemq.server.run import run_loop
 
@@ -91,7 +91,7 @@ def _stop_on_signals() -> None:
 
 
 def _next(*, chaos: bool, http: str | None) -> tuple[str, str]:
-    """A command, and what it does."""
+    """Return a command, and its meaning."""
     if http is not None:
         return f"pytubemq topic list --http {http}", "in another terminal; Ctrl-C here stops the cluster"
     if chaos:

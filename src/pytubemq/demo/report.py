@@ -1,4 +1,4 @@
-"""What the demo shows: bars while it works, then a table and a chart; never more than 30 lines, the last one a command.
+"""The demo's display: bars while it works, then a table and a chart; at most 30 lines, the last one a command.
 
 The invariant: bars and talk go to standard error; standard output gets the report, or with JSON one object on one line.
 """
@@ -31,7 +31,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that the demo measured. Rates are per second, times in seconds."""
+    """All measurements of the demo. Rates are per second, times in seconds."""
 
     rows_produced: int
     produce_msgs_per_s: float
@@ -47,7 +47,7 @@ class Measured:
     """The page of the pipeline's run."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
+        """Return the object that `--json` prints."""
         found: dict[str, Any] = {
             "rows_produced": self.rows_produced,
             "rows_written": self.verdict.rows,
@@ -86,7 +86,7 @@ class Bars:
         self._progress.stop()
 
     def add(self, name: str, total: int) -> Bar:
-        """One more bar below the others."""
+        """Add a bar below the others."""
         return Bar(self._progress, self._progress.add_task(name, total=total, note=""))
 
 
@@ -98,21 +98,21 @@ class Bar:
         self._task = task
 
     def show(self, done: int) -> None:
-        """How far it is now."""
+        """Show the progress."""
         self._progress.update(self._task, completed=done)
 
     def note(self, text: str) -> None:
-        """What stands behind the bar."""
+        """Show a text behind the bar."""
         self._progress.update(self._task, note=text)
 
 
 def print_json(measured: Measured) -> None:
-    """One object, on the last line of standard output."""
+    """Print one object, as the last line of standard output."""
     print(json.dumps(measured.as_dict()), flush=True)
 
 
 def print_report(measured: Measured, *, color: bool, next_command: str) -> None:
-    """The table of figures, the chart and the next command."""
+    """Print the table of figures, the chart and the next command."""
     console = Console(no_color=not color, highlight=False, soft_wrap=True)
     console.print(_figures(measured))
     verdict = measured.verdict
@@ -139,7 +139,7 @@ def _figures(measured: Measured) -> Table:
     wrong = len(measured.verdict.mismatches)
     proof = "every row as in the source, none twice" if not wrong else "see below"
     table.add_row("mismatches", f"{wrong:,}", proof)
-    table.add_row("total", f"{measured.total_s:.1f} s", f"Spark's start {measured.spark_start_s:.1f} s of it")
+    table.add_row("total", f"{measured.total_s:.1f} s", f"{measured.spark_start_s:.1f} s of it to start Spark")
     if measured.kills is not None:
         table.add_row("kills", f"{measured.kills}", f"{measured.repeats:,} messages were in the topic twice")
     return table
@@ -163,7 +163,7 @@ def _print_chart(console: Console, carriers: tuple[Carrier, ...]) -> None:
 
 
 def bar(value: float, most: float, cells: int) -> str:
-    """A bar of up to `cells` characters, to an eighth of one; nothing for values of 0 and below."""
+    """Return a bar of up to `cells` characters, to an eighth of one; empty for values of 0 and below."""
     if value <= 0 or most <= 0:
         return ""
     eighths = max(1, round(min(value / most, 1.0) * cells * 8))

@@ -1,6 +1,6 @@
-"""The demo's way: cluster, topic, flights in, first message out, Spark, proof.
+"""The demo's course: cluster, topic, flights in, first message out, Spark, proof.
 
-The invariant: what was started is stopped again, whatever happens; what was made in a temporary directory is gone.
+The invariant: everything that was started is stopped, whatever happens; a temporary directory is gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST_MESSAGE_LIMIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What was asked for."""
+    """The options of the demo."""
 
     rows: int
     chaos: bool = False
@@ -67,7 +67,7 @@ class Demo:
         await self._stack.aclose()
 
     async def run(self) -> Measured:
-        """All stages, in order."""
+        """Run all stages, in order, and return the measurements."""
         flights = await asyncio.to_thread(lambda: list(messages(self.options.rows)))
         topic, work = await self._new_topic()
         chaos = Chaos(self.cluster)
@@ -78,7 +78,7 @@ class Demo:
         return await self._verify(produced, first_message_s, stored, spark, chaos)
 
     async def _new_topic(self) -> tuple[str, Path]:
-        """A topic of its own for this run, also in a directory where others ran before, and its place for files."""
+        """Return a topic of its own for this run, also in a directory where others ran before, and its directory."""
         number = 1
         while (self.directory / f"run-{number}").exists():
             number += 1
@@ -104,7 +104,7 @@ class Demo:
         return produced
 
     async def _first_message(self, topic: str) -> float:
-        """What a new group waits for its first message: connect, register, assignment, fetch."""
+        """Return the time in which a new group gets its first message: connect, register, assignment, fetch."""
         begun_s = time.monotonic()
         async with (
             asyncio.timeout(_FIRST_MESSAGE_LIMIT_S),
@@ -117,7 +117,7 @@ class Demo:
         raise TubeError(f"a new consumer of {topic} got no message")
 
     async def _stored(self, topic: str) -> int:
-        """How many messages the topic holds: what was produced, and what was sent twice."""
+        """Return the number of messages in the topic: the produced ones, and duplicates."""
         async with pytubemq.connect(self.cluster.master) as tube:
             ends = await tube.offsets(await tube.partitions(topic))
         return sum(messages_between(first, last) for first, last in ends.values())
@@ -166,7 +166,7 @@ class Demo:
         )
 
     def _report(self, work: Path) -> Path:
-        """The run's page: beside its table, or among temporary files where the table does not stay."""
+        """Return the path of the run's page: beside its table, or a temporary one where the table is temporary."""
         return Path(tempfile.gettempdir()) / "pytubemq-demo.html" if self.options.data is None else work / "report.html"
 
 
@@ -180,6 +180,6 @@ def _directory(data: Path | None) -> Iterator[Path]:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"the data directory {data} cannot be made: {error.strerror}", hint="name another: --data DIR"
+            f"the data directory {data} cannot be created: {error.strerror}", hint="name another: --data DIR"
         ) from error
     yield data.resolve()

@@ -1,7 +1,7 @@
 """The demo's pipeline: the file `flights.yaml`, carried out by `pytubemq pipeline run` in a process of its own.
 
-The invariant: it runs as it does for everybody. What it tells comes as its JSON progress on standard error and as its
-result on standard output; when it fails, its error is ours.
+The invariant: it runs as it does for everybody. Its progress comes as JSON on standard error and its
+result on standard output; its error becomes ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_LINE_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SparkDone:
-    """What the pipeline reported at its end."""
+    """The pipeline's report at its end."""
 
     session_s: float
     """From the start of the process until the query ran."""
@@ -41,7 +41,7 @@ class SparkDone:
 
 
 def check_installed() -> None:
-    """Find out before anything is started whether Spark can run.
+    """Check that Spark can run, before anything is started.
 
     Raises:
         MissingExtraError: pyspark or pyarrow is not installed.
@@ -63,7 +63,7 @@ def check_installed() -> None:
 
 
 def pipeline_file() -> Path:
-    """Where the installed pipeline file is."""
+    """Return the path of the installed pipeline file."""
     return Path(str(files("pytubemq.demo") / PIPELINE))
 
 
@@ -72,7 +72,7 @@ async def run_pipeline(
 ) -> SparkDone:
     """Run the pipeline to its end; `on_batch` gets the rows read so far after each micro-batch.
 
-    Writes the table, the rejected records and the state with `spark.log` (all that Spark says) into `directory`.
+    Writes the table, the rejected records and the state with `spark.log` (all output of Spark) into `directory`.
 
     Raises:
         TubeError: it failed; the message names the log.
@@ -108,7 +108,7 @@ async def run_pipeline(
 
 
 class _Told:
-    """What the run tells while it goes on."""
+    """The state of the run according to its output so far."""
 
     def __init__(self, on_batch: Callable[[int], None], begun_s: float) -> None:
         self.session_s = 0.0
@@ -121,7 +121,7 @@ class _Told:
         self._last = ""
 
     async def listen(self, process: asyncio.subprocess.Process) -> None:
-        """Until it says nothing more."""
+        """Read the output until it ends."""
         assert process.stderr is not None
         async for line in process.stderr:
             told = _object(line)
@@ -140,7 +140,7 @@ class _Told:
                     self._last = line.decode(errors="replace").strip() or self._last
 
     def error(self, code: int) -> TubeError:
-        """The run's own error."""
+        """Return the run's own error."""
         message = self._failure.get("message") or self._last or "it printed nothing"
         hint = self._failure.get("try")
         return TubeError(f"the Spark pipeline failed (exit code {code}): {message}", hint=hint)

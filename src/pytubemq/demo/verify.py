@@ -1,4 +1,4 @@
-"""The proof: the table that Spark wrote against the table that the data is.
+"""The proof: the table that Spark wrote, compared with the source data.
 
 The invariant: every difference counts as a mismatch and is named; a check that finds nothing to compare is a mismatch.
 """
@@ -27,7 +27,7 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison found; `mismatches` holds one sentence for each difference."""
+    """The result of the comparison; `mismatches` has one sentence for each difference."""
 
     rows: int
     duplicates: int
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def read_written(table: Path) -> Any:
-    """The rows of a Parquet table in directories `batch=.../month=N`, as a `pyarrow.Table`."""
+    """Return the rows of a Parquet table in directories `batch=.../month=N`, as a `pyarrow.Table`."""
     if not table.is_dir():
         return pa.table({})
     directories = ds.partitioning(pa.schema([("batch", pa.string()), ("month", pa.int32())]), flavor="hive")
@@ -45,7 +45,7 @@ def read_written(table: Path) -> Any:
 
 
 def compare(source: Any, written: Any) -> Verdict:
-    """Check the written rows against the source: how many, by carrier, their distance, and then row for row."""
+    """Check the written rows against the source: their number, by carrier, their distance, and then row for row."""
     if written.num_columns == 0:
         return Verdict(0, 0, (f"rows: {source.num_rows:,} expected, no table was written",), ())
     distinct = written.group_by(["producer", "sequence"]).aggregate([]).num_rows
@@ -83,7 +83,7 @@ def _carrier_mismatches(source: Any, written: Any) -> list[str]:
 
 
 def _row_mismatches(source: Any, written: Any) -> list[str]:
-    """The sequence number of a message is its row in the source."""
+    """Return the differences row by row; the sequence number of a message is its row in the source."""
     ordered = written.sort_by("sequence")
     mismatches = []
     for name in source.column_names:

@@ -1,1 +1,1 @@
-"""The values everyone speaks in: frozen, slotted, without behaviour that could fail."""
+"""Values that all rooms share: frozen, slotted, without behaviour that could fail."""

@@ -1,4 +1,4 @@
-"""When a Broker may say that it has a message."""
+"""Durability of acknowledged messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pytubemq.errors import BadRequestError, Code
 
 
 class Durability(Enum):
-    """What an acknowledged message survives; from the slowest and safest to the fastest."""
+    """The events that an acknowledged message survives; from the slowest and safest to the fastest."""
 
     DISK = "disk"
     """Flushed to the device before it is acknowledged: survives a power cut."""
@@ -19,10 +19,10 @@ class Durability(Enum):
 
 
 def parse_durability(text: str) -> Durability:
-    """One of the three, in any case of letters.
+    """Return one of the three, in upper or lower case.
 
     Raises:
-        BadRequestError: it is none.
+        BadRequestError: it is not a durability.
     """
     try:
         return Durability(text.strip().lower())

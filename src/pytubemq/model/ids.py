@@ -30,7 +30,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, default_port: int | None = None) -> Address:
-        """`host:port`, `[v6]:port`, or a bare host when there is a default port."""
+        """Parse `host:port`, `[v6]:port`, or a bare host when there is a default port."""
         text = text.strip()
         host, colon, port = text.rpartition(":")
         if not colon or (text.startswith("[") and text.endswith("]")):
@@ -74,7 +74,7 @@ class Partition:
 
     @classmethod
     def parse(cls, key: str) -> Partition:
-        """The inverse of `str`."""
+        """Parse the form of `str`."""
         parts = key.strip().split(":")
         if len(parts) != 3 or not is_served_topic(parts[1]) or not (_is_number(parts[0]) and _is_number(parts[2])):
             raise FormatError(

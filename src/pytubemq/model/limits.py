@@ -1,7 +1,7 @@
 """Every bound of the system in one place, each with its precedent.
 
-Sizes are bytes and times seconds unless the name says otherwise. What an operator may change is a setting in
-`server.settings` whose default stands here.
+Sizes are bytes and times seconds unless the name says otherwise. A bound that operators may change is a setting in
+`server.settings` with its default here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MIB: Final = 1024 * 1024
 
 # --- the wire ---------------------------------------------------------------------------------------------------
 BLOCK_BYTES: Final = 8192
-"""Block size we emit to a peer that has not shown BIG_BLOCKS (Java, C++ and Go all emit 8,192; C++ takes no more)."""
+"""Block size we emit to a peer that has not shown BIG_BLOCKS (Java, C++ and Go all emit 8,192; C++ accepts no more)."""
 MAX_FRAME_BYTES: Final = 28 * MIB
 """Content of one frame (the Java limit: 20 MiB message + 8 MiB rest)."""
 MAX_FRAME_BLOCKS: Final = 3584
@@ -27,7 +27,7 @@ partitions, 100 bytes each) or that queries many partitions. Also of the respons
 MAX_HEADER_BYTES: Final = 4 * KIB
 """One header of the envelope; the real ones have under 100."""
 MAX_ANSWER_BYTES: Final = 8 * MIB
-"""Largest fetch answer's target; C++ clients take 1,024 blocks of 8,192."""
+"""Target of the largest fetch response; C++ clients accept 1,024 blocks of 8,192."""
 
 # --- names and messages -----------------------------------------------------------------------------------------
 MAX_CLIENT_ID_CHARS: Final = 1024
@@ -76,9 +76,9 @@ a peer that is busy or paused and does not read meanwhile looks alike; a client 
 MAX_CONNECTIONS: Final = 10_000
 """Of one server; fewer where the operating system allows fewer open files."""
 REFUSALS_SHOWN_S: Final = 60.0
-"""How long health names refused connections after the last one, so that whoever looks once a minute sees them."""
+"""How long health names refused connections after the last one, so that a check once a minute sees them."""
 MAX_OPEN_FILES: Final = 65_536
-"""What a server's process takes when the operating system lets it."""
+"""The open files that a server's process requests from the operating system."""
 MAX_OPEN_LOG_FILES: Final = 4096
 """Logs and indexes of partitions that a Broker keeps open at a time; a file costs 4 us to open again."""
 MAX_WORKERS: Final = 64
@@ -92,7 +92,7 @@ MAX_BUFFERED_BYTES: Final = 512 * MIB
 """Bytes of unfinished frames and of unanswered requests at one server, of all its connections together; beyond it the
 connection that holds the most of them is closed."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
-"""Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
+"""Responses that a peer does not read; beyond it the connection is closed (a well-behaved one pauses us before)."""
 MAX_UNSENT_TOTAL_BYTES: Final = 256 * MIB
 """Responses that peers have not read, and fetches under way, of all connections of a server together. Beyond it no
 further fetch begins, and connections of stalled peers are closed; beyond twice of it also the slowest reader's."""
@@ -112,7 +112,7 @@ SMALL_READ_BYTES: Final = 64 * KIB
 message always). Such a read may begin beyond the budget if the peer has read all its responses: the buffer of the
 operating system takes its response, so a consumer of small messages is served beside any crowd."""
 PROVEN_READER_BYTES: Final = 16 * MIB
-"""A peer that has taken this much really reads: the buffers of both operating systems together hold less."""
+"""A peer that has received this much really reads: the buffers of both operating systems together hold less."""
 SILENT_UNTIL_CLOSED_S: Final = 30.0
 """A connection that is silent for this long makes room for a new one when all places are taken: a registered peer would
 have sent a heartbeat meanwhile."""
@@ -125,7 +125,7 @@ MAX_FETCH_WAIT_S: Final = 30.0
 
 # --- the Master -------------------------------------------------------------------------------------------------
 CLIENT_TIMEOUT_S: Final = 30.0
-"""A producer, consumer or Broker that has not been heard of for so long is gone (the original's 30 s)."""
+"""A producer, consumer or Broker that has sent nothing for so long is gone (the original's 30 s)."""
 LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
 FOREIGN_CONNECTION_GRACE_S: Final = 14.0
@@ -161,7 +161,7 @@ MAX_CLIENTS: Final = 50_000
 MAX_CLIENTS_PER_CONNECTION: Final = 10_000
 """Producers, and as many consumers, of one connection: a gateway has thousands; memory is bounded by the two around."""
 MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
-"""What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
+"""What all clients may have reported to the Master about themselves (topics, filters, partitions), as they sent it."""
 MAX_DROPPED_FOR_ONE: Final = 500
 """Clients that never sent a heartbeat and make room for one registration; one that would need more is refused. The
 longest of a member with 10,000 partitions has 1 MB, and those that only register have a few KB each."""
@@ -185,7 +185,7 @@ MAX_LONG_HEARTBEATS: Final = 1
 MAX_TOPIC_ENDINGS: Final = 1_000
 """Different settings of topics whose text a Master keeps for each Broker; with more it formats them anew."""
 MAX_BROKERS: Final = 1_000
-"""Brokers a Master enters by itself."""
+"""Brokers that a Master registers automatically."""
 MAX_BROKERS_PER_CONNECTION: Final = 16
 """Brokers that one connection may register; an honest Broker has a connection of its own."""
 BROKER_TAKE_BACK_S: Final = 600.0
@@ -215,15 +215,15 @@ FOREIGN_TOPIC_TIMEOUT_S: Final = 18.0
 """The same where a Broker does not hold its heartbeats: with one it hears of the change, with the next it reports it,
 and the original sends one every 8 s."""
 INSPECT_TIMEOUT_S: Final = 2.0
-"""How long a question to one Broker about offsets may take."""
+"""The time for one request about offsets to one Broker."""
 RESET_TIMEOUT_S: Final = 10.0
-"""How long one Broker may take to move a group in its partitions, which is durable by then; it may read for it."""
+"""The time for one Broker to reset a group in its partitions, which is durable by then; it may read for it."""
 MAX_INSPECTED_AT_ONCE: Final = 16
-"""Brokers that are asked about offsets at the same time."""
+"""Brokers that are queried about offsets at the same time."""
 MAX_INSPECTED_PER_REQUEST: Final = 10_000
-"""Partitions of a Broker in one question about positions of groups, so that it answers within `INSPECT_TIMEOUT_S`."""
+"""Partitions of a Broker in one request about positions of groups, so that it responds within `INSPECT_TIMEOUT_S`."""
 MAX_REPORTED_PROBLEMS: Final = 16
-"""What a Broker tells the Master to be wrong with it, and what the Master keeps of that."""
+"""The problems that a Broker reports to the Master, and that the Master keeps of these."""
 MAX_PROBLEM_CHARS: Final = 500
 MAX_HTTP_BODY_BYTES: Final = 1 * MIB
 """Body of a request over HTTP."""
@@ -232,7 +232,7 @@ MAX_WEBAPI_PARAMS: Final = 128
 MAX_WEBAPI_ITEMS: Final = 10_000
 """Items of a list in one call."""
 MAX_WEBAPI_TARGETS: Final = 10_000
-"""What one call may change: the product of its lists."""
+"""The most targets that one call may change: the product of its lists."""
 MAX_RECORDS: Final = 1_000_000
 """Records of one kind that a Master keeps, where nothing says less; beyond it a new one is refused."""
 MAX_CONSUME_RECORDS: Final = 100_000
@@ -248,14 +248,14 @@ HTTP_REQUEST_TIMEOUT_S: Final = 10.0
 MAX_HTTP_CONNECTIONS: Final = 256
 """Beyond it the connection that has been asking longest is closed for the new one, or that has been reading longest."""
 MAX_LONG_ANSWERS: Final = 16
-"""Long answers over HTTP that wait while another is made; beyond them: 503."""
+"""Long responses over HTTP that wait while another is built; beyond them: 503."""
 HTTP_SEND_BUFFER_BYTES: Final = 128 * KIB
-"""What the operating system may take of an answer over HTTP before its peer does; the rest is counted as not taken."""
+"""The part of an HTTP response that the operating system may buffer; the rest is counted as unread."""
 HTTP_READ_PERIOD_S: Final = 30.0
 HTTP_READ_LEAST_BYTES: Final = 16 * KIB
-"""What a peer takes of an answer over HTTP in each such period, or its connection is closed."""
+"""What a peer must read of an HTTP response in each such period, or its connection is closed."""
 MAX_HTTP_UNSENT_BYTES: Final = 128 * MIB
-"""Answers over HTTP that peers have not taken yet, of all connections together, the newest not counted; beyond it the
+"""HTTP responses that peers have not read yet, of all connections together, the newest not counted; beyond it the
 connection that has been reading longest is closed."""
 
 # --- the Broker -------------------------------------------------------------------------------------------------
@@ -275,9 +275,9 @@ MAX_STAGED_BYTES: Final = 64 * MIB
 MAX_UNAPPLIED_BYTES: Final = 128 * MIB
 """Messages in the journal and not yet in their partition's log (held in memory); beyond it the journal waits."""
 MAX_JOURNAL_WRITE_BYTES: Final = 4 * MIB
-"""What one write of the journal takes along; more waits for the next, so that one flush does not hold up the loop."""
+"""The most that one journal write includes; more waits for the next, so that one flush does not delay the loop."""
 MAX_WAITING_FETCHES: Final = 10_000
-"""Fetches held at the tail of their partitions; beyond it they are answered at once, with 404."""
+"""Fetches that wait at the end of their partitions; beyond it they are answered at once, with 404."""
 MAX_PENDING_READS: Final = 1_000
 """Fetches that wait for the disk; beyond it they are refused with 503."""
 MAX_READS_PER_CONNECTION: Final = 4
@@ -292,17 +292,17 @@ MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a new one replaces one of the host, then the connection, that
 has most, and is refused with 503 where all have a fair share."""
 MAX_REPORTED_LEASES: Final = 20_000
-"""Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
+"""Consumers' registrations that a Broker reports when it registers; the others only the Broker protects (410)."""
 MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
 """A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
 MAX_PACK_MESSAGES: Final = 16_384
-"""Messages of one pack: many enough that work per pack does not count, few enough that a reader takes it whole."""
+"""Messages of one record batch: so many that work per batch does not count, so few that a reader gets it whole."""
 MAX_PACK_BYTES: Final = 1 * MIB
-"""Payload bytes after which a producer closes a pack; one message may be larger and is then a pack alone."""
+"""Payload bytes at which a producer closes a record batch; one message may be larger and is then a batch alone."""
 MAX_PACKS: Final = 4_096
-"""Packs of one send; beyond it the whole request is refused with 400."""
+"""Record batches of one send; beyond it the whole request is refused with 400."""
 MAX_PACK_FAULTS: Final = 64
-"""Messages of one send of packs that are refused by themselves (a pack is cut at each); a pack with one more is refused
+"""Messages of one send that are refused individually (a record batch is cut at each); a batch with one more is refused
 as a whole."""
 MAX_WINDOWS: Final = 100_000
 """Pairs of a producer and a partition for which a Broker keeps the sequences, in about 150 MB; beyond it the one silent
@@ -320,7 +320,7 @@ MAX_DEFERRED_REGISTRATIONS: Final = 10_000
 """Registrations and farewells that wait for a confirm in flight, of all connections of a Broker; beyond it they are
 refused with 503. As many as consumers of a whole topic that register at once."""
 MAX_POSITIONS_CHARS: Final = 6 * MIB
-"""Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
+"""Text in one response with positions of groups, so that it is a frame in any script; beyond it: 400."""
 LONG_WORK_SLICE: Final = 500
 """Items of a long request (resets, partitions, positions) that are worked on in one turn of the loop, in 1 to 6 ms."""
 MAX_LONG_REQUESTS: Final = 8
@@ -344,9 +344,9 @@ has registrations."""
 MAX_USER_CHARS: Final = 64
 """The name of who asks for a change (the original's bound)."""
 MAX_INSPECTED_PARTITIONS: Final = 20_000
-"""Partitions, with or without a group, that one answer of the Broker's HTTP tells of; beyond it: 400."""
+"""Partitions, with or without a group, in one response of the Broker's HTTP; beyond it: 400."""
 MAX_SHOWN_MESSAGES: Final = 50
-"""Messages that one answer of the Broker's HTTP shows (the original's bound)."""
+"""Messages in one response of the Broker's HTTP (the original's bound)."""
 MAX_ORDERED_PRODUCERS: Final = 1024
 """Producers of one connection whose refused batches are counted; beyond it the longest quiet one is forgotten."""
 
@@ -365,7 +365,7 @@ MAX_WIRE_POSITIONS: Final = 500_000
 """Partitions or positions in one response: more than fit into a frame with names of usual length."""
 MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
 MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
-"""A pack has one span, and two more for each message that is refused individually."""
+"""A record batch has one span, and two more for each message that is refused individually."""
 MAX_WIRE_RESETS: Final = 2 * MAX_RESETS
 MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
 """Brokers in a Master's response; more than register automatically, since an administrator may record others."""

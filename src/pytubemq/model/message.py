@@ -1,7 +1,7 @@
 """A message as a user sees it, and the receipt for one that was sent.
 
-The invariants: neither can be changed; what a message says of itself in its attributes is read when somebody asks for
-it, once, since most readers of most messages only want the body.
+The invariants: neither can be changed; a message's attributes are parsed only when they are first used, since most
+readers of most messages only want the body.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING: Final[Parsed] = (_NO_ATTRIBUTES, None, None)
 class Message:
     """A message read from a partition.
 
-    `offset` and `appended_at_ms` (since 1970) are None where the Broker does not tell them (Java Brokers).
+    `offset` and `appended_at_ms` (since 1970) are None where the Broker does not send them (Java Brokers).
     """
 
     __slots__ = ("_appended_at_ms", "_body", "_message_id", "_offset", "_parse", "_parsed", "_partition", "_text")
@@ -51,22 +51,22 @@ class Message:
 
     @property
     def partition(self) -> Partition:
-        """Where it lies."""
+        """The partition that stores it."""
         return self._partition
 
     @property
     def body(self) -> bytes:
-        """What was sent, without the attributes."""
+        """The body, without the attributes."""
         return self._body
 
     @property
     def offset(self) -> int | None:
-        """Its place in the partition."""
+        """Its offset in the partition."""
         return self._offset
 
     @property
     def appended_at_ms(self) -> int | None:
-        """When its Broker took it."""
+        """The time at which its Broker stored it."""
         return self._appended_at_ms
 
     @property
@@ -127,7 +127,7 @@ def plain_messages(
     message_ids: Sequence[int],
     appended_at_ms: int | None,
 ) -> list[Message]:
-    """Messages without attributes, all taken at the same time; made by the thousand, so without a call for each."""
+    """Return messages without attributes, all stored at the same time; made by the thousand, so without a call each."""
     made: list[Message] = []
     append, new = made.append, Message.__new__
     for body, offset, message_id in zip(bodies, offsets, message_ids, strict=True):
@@ -151,7 +151,7 @@ def unread_message(
     appended_at_ms: int | None,
     message_id: int,
 ) -> Message:
-    """A message whose attributes stand in `text`, to be read with `parse` when somebody asks for them."""
+    """Return a message whose attributes in `text` are parsed with `parse` when they are first used."""
     message = Message.__new__(Message)
     message._partition = partition
     message._body = body
@@ -165,10 +165,10 @@ def unread_message(
 
 
 class Receipt(NamedTuple):
-    """What a Broker answered for an accepted message.
+    """The Broker's response for an accepted message.
 
-    `repeated`: it had been taken before, and an answer was lost; it stands once in the partition. `offset` is None
-    where the Broker does not tell it (older Java Brokers; a repeat of long ago).
+    `repeated`: it was stored before, and a response was lost; it is in the partition once. `offset` is None where the
+    Broker does not send it (older Java Brokers; a duplicate of long ago).
     """
 
     partition: Partition

@@ -1,6 +1,6 @@
 """The error for topics that do not exist: one wording for the Master, the Broker, clients, the command line and Spark.
 
-The invariant: the message says no more than the caller knows, and the hint names a topic that is nearly called so.
+The invariant: the message says no more than the caller knows, and the hint suggests a topic with a similar name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def missing_text(topics: Sequence[str]) -> str:
 
 
 def suggestion(topics: Sequence[str], known: Collection[str]) -> str | None:
-    """Return `did you mean demo?`, with the nearest topic to each; None if none is near."""
+    """Return `did you mean demo?`, with the most similar topic to each; None if none is similar."""
     near = [suggest(topic, known) for topic in topics[:_SHOWN] if topic not in known]
     names = dict.fromkeys(name for name in near if name is not None)
     return f"did you mean {' and '.join(names)}?" if names else None

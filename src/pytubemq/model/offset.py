@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import Final
 
 OFFSET_UNIT: Final = 28
-"""One message (the original's index entry is 28 bytes, and its offsets are positions in that index)."""
+"""The units of one message (the original's index entry is 28 bytes, and its offsets are positions in that index)."""
 
 
 def to_offset(ordinal: int) -> int:
-    """The offset of message number `ordinal` (from 0)."""
+    """Return the offset of message number `ordinal` (from 0)."""
     return ordinal * OFFSET_UNIT
 
 
 def to_ordinal(offset: int) -> int:
-    """The number of the message at `offset`, rounded down to a whole message."""
+    """Return the number of the message at `offset`, rounded down to a whole message."""
     return offset // OFFSET_UNIT
 
 
 def messages_between(start: int, end: int) -> int:
-    """How many messages lie in [start, end); never negative."""
+    """Return the number of messages in [start, end); never negative."""
     return max(0, end - start) // OFFSET_UNIT

@@ -1,10 +1,10 @@
-"""How long messages are kept: the text `delete,72h` of the original, and what ours says beyond it.
+"""Retention policies: the text `delete,72h` of the original, and the forms that ours add.
 
 The grammar, blanks and letter case apart: `keep`, or `delete` and one or two limits between commas. A limit is an age
 (`72h`; units s, m, h, d; none: hours) or a size of one partition (`10GB`; units KB, MB, GB, TB, powers of 1024), each
-at most once. A message goes when either limit says so. The original knows ages only, up to 168 hours.
+at most once. A message is removed when either limit is reached. The original knows ages only, up to 168 hours.
 
-The invariant: a text from `check_delete_policy` says the same to everyone who reads it here, and its ages are in units
+The invariant: a text from `check_delete_policy` has the same meaning for every reader here, and its ages are in units
 that the original reads.
 """
 
@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from pytubemq.errors import BadRequestError, Code
 
 MAX_AGE_S: Final = 168 * 3600
-"""The longest age the original takes; also what its Broker makes of a text that it does not understand."""
+"""The longest age the original accepts; also its Broker's value for a text that it does not understand."""
 LONGEST_AGE_S: Final = 3650 * 86_400
-"""The longest age ours takes; what is to be kept longer has `keep`."""
+"""The longest age ours accept; for more there is `keep`."""
 _LONGEST_AGE: Final = f"{LONGEST_AGE_S // 3600}h"
 LARGEST_SIZE_BYTES: Final = 2**50
 KEEP: Final = "keep"
@@ -30,7 +30,7 @@ _ORIGINAL_AGE: Final = re.compile(r"(\d{1,15})([smh]?)", re.ASCII)
 
 
 class RetentionPolicy(NamedTuple):
-    """The limits of what one partition keeps; None: no such limit. Age in seconds, size in bytes."""
+    """The limits of one partition; None: no such limit. Age in seconds, size in bytes."""
 
     age_s: float | None
     size_bytes: int | None
@@ -40,16 +40,16 @@ DEFAULT_RETENTION: Final = RetentionPolicy(float(MAX_AGE_S), None)
 
 
 def parse_delete_policy(text: str) -> RetentionPolicy:
-    """The limits that a text of this module's grammar says.
+    """Return the limits in a text of this module's grammar.
 
     Raises:
-        BadRequestError: it is not one, or a limit is nothing or beyond what is taken.
+        BadRequestError: it is not one, or a limit is 0 or too large.
     """
     return _limits(text)[0]
 
 
 def check_delete_policy(text: str, *, longest_age_s: int = LONGEST_AGE_S) -> str:
-    """The normal form of a policy whose age, if it has one, is at most so long (the HTTP API of the original: 168 h).
+    """Return the normal form of a policy with an age of at most `longest_age_s` (the original's HTTP API: 168 h).
 
     Raises:
         BadRequestError: it is not a policy, or has a longer age.
@@ -62,7 +62,7 @@ def check_delete_policy(text: str, *, longest_age_s: int = LONGEST_AGE_S) -> str
 
 
 def original_form(text: str) -> str:
-    """A policy in the words of the original, whose Brokers read `delete,<age>` and nothing else.
+    """Return a policy in the form of the original, whose Brokers read `delete,<age>` and nothing else.
 
     A policy without an age gets the longest that there is, so that a Broker which knows no sizes deletes nothing.
     """
@@ -70,7 +70,7 @@ def original_form(text: str) -> str:
 
 
 def understood_policy(text: str) -> RetentionPolicy:
-    """What a Broker of the original makes of a text: the age in the second of two items, else 168 hours."""
+    """Return the limits that a Broker of the original reads: the age in the second of two items, else 168 hours."""
     items = text.split(",")
     found = _ORIGINAL_AGE.fullmatch(items[1].strip().lower()) if len(items) == 2 else None
     if found is None or (number := int(found[1])) == 0:
@@ -79,10 +79,10 @@ def understood_policy(text: str) -> RetentionPolicy:
 
 
 def policy_of_retention(text: str) -> str:
-    """The policy of a text as people give it: `72h`, `10GB`, `72h,10GB` or `forever`; a policy's own text is one, too.
+    """Return the policy for a retention: `72h`, `10GB`, `72h,10GB` or `forever`; a policy's own text is accepted too.
 
     Raises:
-        BadRequestError: it is none.
+        BadRequestError: it is not a retention.
     """
     words = "".join(text.split()).lower()
     if words in ("forever", KEEP):
@@ -94,12 +94,12 @@ def policy_of_retention(text: str) -> str:
 
 
 def retention_of_policy(text: str) -> str:
-    """The other way: `72h,10GB` for `delete,72h,10GB`, and `forever` for `keep`."""
+    """Return the retention of a policy: `72h,10GB` for `delete,72h,10GB`, and `forever` for `keep`."""
     return "forever" if text == KEEP else text.removeprefix("delete,")
 
 
 def keeps_less(new: RetentionPolicy, old: RetentionPolicy) -> bool:
-    """Whether a change of policy may delete what the old one keeps."""
+    """True if a change of policy may delete messages that the old one keeps."""
     return _is_less(new.age_s, old.age_s) or _is_less(new.size_bytes, old.size_bytes)
 
 
@@ -108,7 +108,7 @@ def _is_less(new: float | None, old: float | None) -> bool:
 
 
 def size_text(size_bytes: int) -> str:
-    """A size in the largest unit that divides it: `10GB`."""
+    """Return a size in the largest unit that divides it: `10GB`."""
     for unit, factor in reversed(_UNIT_BYTES.items()):
         if size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
@@ -116,7 +116,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def _limits(text: str, longest_age_s: int = LONGEST_AGE_S) -> tuple[RetentionPolicy, str]:
-    """The policy, and its age as written ("" without one)."""
+    """Return the policy, and its age as written ("" without one)."""
     words = "".join(text.split()).lower()
     if words == KEEP:
         return RetentionPolicy(None, None), ""

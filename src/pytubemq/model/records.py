@@ -1,7 +1,7 @@
-"""What the Master keeps of a cluster: its metadata, record by record.
+"""The Master's records of a cluster: its metadata, record by record.
 
-Every record is a plain value with a `Stamp` that says who made and changed it. A property that nobody set is None and
-is looked up one layer below: a topic's place on a Broker, then the Broker, then the cluster. The names are the
+Every record is a plain value with a `Stamp` that has its authors. A property that nobody set is None and is looked up
+one layer below: a topic's deployment on a Broker, then the Broker, then the cluster. The names are the
 original's, Python-cased; sizes and times are in the unit that the name says.
 """
 
@@ -22,7 +22,7 @@ NO_RULES = "[]"
 
 @unique
 class ManageStatus(IntEnum):
-    """What a Broker is allowed to do; the numbers are the original's."""
+    """The uses that a Broker is allowed; the numbers are the original's."""
 
     DRAFT = 1
     ONLINE = 5
@@ -32,23 +32,23 @@ class ManageStatus(IntEnum):
 
     @property
     def text(self) -> str:
-        """As the HTTP API writes it: `only-read`."""
+        """The status as the HTTP API writes it: `only-read`."""
         return self.name.lower().replace("_", "-")
 
     @property
     def publishes(self) -> bool:
-        """Whether producers may use the Broker."""
+        """True if producers may use the Broker."""
         return self in (ManageStatus.ONLINE, ManageStatus.ONLY_WRITE)
 
     @property
     def subscribes(self) -> bool:
-        """Whether consumers may use the Broker."""
+        """True if consumers may use the Broker."""
         return self in (ManageStatus.ONLINE, ManageStatus.ONLY_READ)
 
 
 @unique
 class TopicStatus(IntEnum):
-    """How far a topic's place on a Broker is on its way out; the numbers are the original's."""
+    """The stage of removal of a topic on a Broker; the numbers are the original's."""
 
     NORMAL = 0
     SOFT_DELETED = 1
@@ -57,13 +57,13 @@ class TopicStatus(IntEnum):
 
     @property
     def removed(self) -> bool:
-        """Whether the Broker is to take the topic off its disk, or has."""
+        """True if the Broker must delete the topic from its disk, or has."""
         return self >= TopicStatus.SOFT_REMOVED
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who made a record and who changed it last; times in ms since 1970, 0 = not known.
+    """The authors of a record and of its last change; times in ms since 1970, 0 = not known.
 
     `serial_id` only grows: the wall clock in ms, or 10 more than before. -2 = never saved.
     """
@@ -78,7 +78,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class TopicProps:
-    """The properties a topic can have, at any layer; None = as the layer below says.
+    """The properties a topic can have, at any layer; None = use the layer below.
 
     `durability` is ours; the layer below the cluster is each Broker's own setting.
     """
@@ -97,7 +97,7 @@ class TopicProps:
     durability: Durability | None = None
 
     def over(self, below: TopicProps) -> TopicProps:
-        """These, and what is None here as the layer below says."""
+        """Return these, with the layer below for each None."""
         return TopicProps(
             **{
                 prop.name: getattr(below if getattr(self, prop.name) is None else self, prop.name)
@@ -176,7 +176,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeRecord:
-    """What one group may do with one topic (the original's consume control). Key: (group, topic)."""
+    """The rules for one group and one topic (the original's consume control). Key: (group, topic)."""
 
     group: str
     topic: str

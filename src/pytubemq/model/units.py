@@ -21,14 +21,14 @@ _MOST: Final = 2**63 - 1
 
 
 def count(text: str) -> int | None:
-    """A whole number of at least 1; None if it is none."""
+    """Return a whole number of at least 1; None if it is malformed."""
     found = _COUNT.fullmatch(text.strip())
     number = int(found[1].replace("_", "")) if found else 0
     return number if 1 <= number <= _MOST else None
 
 
 def size_bytes(text: str) -> int | None:
-    """Bytes of `64MiB`, `1.5 GB` or `1000`; at least 1; None if it is no size."""
+    """Return the bytes of `64MiB`, `1.5 GB` or `1000`; at least 1; None if it is not a size."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         return None
@@ -37,7 +37,7 @@ def size_bytes(text: str) -> int | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Seconds of `10s`, `500ms`, `2m`, `1.5h` or, without a unit, of a number of seconds; more than 0."""
+    """Return the seconds of `10s`, `500ms`, `2m`, `1.5h` or, without a unit, of a number of seconds; more than 0."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         return None
@@ -46,7 +46,7 @@ def duration_s(text: str) -> float | None:
 
 
 def ratio(text: str) -> float | None:
-    """A share from 0 to 1, written so or as a percentage."""
+    """Return a share from 0 to 1, written so or as a percentage."""
     found = _RATIO.fullmatch(text.strip())
     if found is None:
         return None
@@ -55,11 +55,11 @@ def ratio(text: str) -> float | None:
 
 
 def size_text(size: int) -> str:
-    """What `size_bytes` reads as this size: in the largest unit of which there is a whole number, as `64MiB`."""
+    """Return a text that `size_bytes` reads as this size: in the largest unit that divides it, as `64MiB`."""
     unit = next((unit for unit in ("GiB", "MiB", "KiB") if size % _SIZES[unit.lower()] == 0), None)
     return str(size) if unit is None or not size else f"{size // _SIZES[unit.lower()]}{unit}"
 
 
 def duration_text(seconds: float) -> str:
-    """What `duration_s` reads as this time: in seconds, as `1.5s`."""
+    """Return a text that `duration_s` reads as this time: in seconds, as `1.5s`."""
     return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"

@@ -1,4 +1,4 @@
-"""The clock port: what time it is, so that tests may say otherwise."""
+"""The clock port, which tests replace."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Clock(Protocol):
     """Two times: one that never jumps, for waits; one that people read, for records."""
 
     def now_s(self) -> float:
-        """Monotonic seconds; only differences mean something."""
+        """Return monotonic seconds; only differences mean something."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC; may jump."""
+        """Return milliseconds since 1970, UTC; may jump."""
         ...
 
 
@@ -22,9 +22,9 @@ class SystemClock:
     """The machine's clock."""
 
     def now_s(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
+        """Return milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000

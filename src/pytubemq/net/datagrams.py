@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def datagrams_to(there: Address) -> socket.socket:
-    """A socket whose `send` goes to that address, and never waits.
+    """Return a socket whose `send` goes to that address, and never waits.
 
     Raises:
         OSError: there is no way to it.
@@ -30,8 +30,9 @@ def datagrams_to(there: Address) -> socket.socket:
 
 
 def datagrams_beside(there: Address) -> socket.socket:
-    """A socket that listens on a free port of the address from which this machine reaches the other one: on loopback
-    where that is this machine.
+    """Return a socket on a free port of the address from which this machine reaches the other one.
+
+    It is on loopback if the other address is this machine's.
 
     Raises:
         OSError: there is no way to it, or no port.

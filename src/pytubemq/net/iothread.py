@@ -1,7 +1,7 @@
 """An event loop on a thread of its own, for callers that do not run one.
 
-The invariants: heartbeats go on while the caller is busy; a wait can be interrupted by Ctrl-C; who waits when the loop
-is closed, or comes too late for it, is told so; a forked child gets a clear refusal, for the loop is not there.
+The invariants: heartbeats continue while the caller is busy; a wait can be interrupted by Ctrl-C; a caller that waits
+when the loop is closed, or comes too late for it, gets an error; so does a forked child, which has no loop.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class IoThread:
         self._pid = os.getpid()
         self._closed = False
         self._gate = threading.RLock()
-        """Held while something is handed over: nothing is behind the loop's end, and a signal may come meanwhile."""
+        """Held during a handover, so that nothing is queued after the loop's end, whatever a signal handler does."""
         self._waited_for: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """True if `close` was called."""
         return self._closed
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -80,7 +80,7 @@ class IoThread:
             return how()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a plain function on the loop's thread."""
+        """Run a plain function on the loop's thread and return its result."""
 
         async def on_loop() -> T:
             return function()
@@ -88,7 +88,7 @@ class IoThread:
         return self.run(on_loop())
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have a plain function run soon, without waiting for it."""
+        """Schedule a plain function, without waiting for it."""
         self._hand_over(lambda: self._loop.call_soon_threadsafe(function))
 
     def close(self) -> None:

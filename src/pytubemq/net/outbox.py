@@ -1,7 +1,7 @@
-"""What waits to be written to a transport, gathered so that one loop turn makes one write.
+"""Buffers that wait to be written to a transport, gathered so that one loop turn makes one write.
 
 The invariant: buffers leave in the order they came, and never more than `MAX_UNSENT_BYTES` wait in the transport:
-a peer that does not read is cut off rather than remembered.
+a peer that does not read is disconnected instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LARGE_BYTES: Final = 64 * KIB
-"""A buffer of this size is not worth a copy, if the transport can write several at once."""
+"""The size from which a buffer is not copied, if the transport can write several at once."""
 
 
 class Outbox:
@@ -29,16 +29,16 @@ class Outbox:
         loop: asyncio.AbstractEventLoop,
         on_unsent: Callable[[], None] | None = None,
     ) -> None:
-        """`on_unsent` is called after a write that the operating system did not take as a whole."""
+        """Call `on_unsent` after a write that the operating system did not accept as a whole."""
         self._transport = transport
         self._loop = loop
         self._buffers: list[bytes] = []
         self._scheduled = False
         self._on_unsent = on_unsent
         self.queued_bytes = 0
-        """Bytes put and not yet handed to the transport."""
+        """Bytes put and not yet passed to the transport."""
         self.handed_bytes = 0
-        """Bytes handed to the transport since the start."""
+        """Bytes passed to the transport since the start."""
 
     def put(self, buffers: Sequence[bytes]) -> None:
         """Queue buffers for one write with everything else of this loop turn."""
@@ -53,7 +53,7 @@ class Outbox:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand over now what is queued."""
+        """Pass the queued buffers to the transport now."""
         self._scheduled = False
         if not self._buffers:
             return
@@ -78,7 +78,7 @@ class Outbox:
 
 
 def _few(buffers: list[bytes]) -> list[bytes]:
-    """The same bytes in fewer buffers: small neighbours become one, large ones stay as they are, without a copy."""
+    """Return the same bytes in fewer buffers: small neighbours are joined, large ones stay without a copy."""
     few: list[bytes] = []
     small: list[bytes] = []
     for buffer in buffers:

@@ -1,6 +1,6 @@
-"""Whether a TCP port can be had.
+"""Checks for free TCP ports.
 
-The invariant: nothing is held on to; a port that is free now may be taken a moment later, so the one who listens still
+The invariant: no port is reserved; a port that is free now may be in use a moment later, so the server still
 handles a refusal.
 """
 
@@ -15,13 +15,13 @@ MAX_TRIES = 100
 
 
 def is_free(address: Address) -> bool:
-    """Whether one could listen there now. Port 0 always can."""
+    """True if a server could listen there now. Port 0 always can."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address.host, address.port))
-            # Linux lets two sockets with SO_REUSEADDR bind while neither listens; listening tells.
+            # Linux lets two sockets with SO_REUSEADDR bind while neither listens; listening shows it.
             probe.listen(1)
         except OSError:
             return False
@@ -29,10 +29,10 @@ def is_free(address: Address) -> bool:
 
 
 def next_free(address: Address) -> Address:
-    """The address itself, or the same host with the first free port above it.
+    """Return the address itself, or the same host with the first free port above it.
 
     Raises:
-        ConfigError: a hundred ports in a row are taken.
+        ConfigError: a hundred ports in a row are in use.
     """
     for port in range(address.port, min(address.port + MAX_TRIES, 65_536)):
         candidate = Address(address.host, port)

@@ -1,7 +1,7 @@
-"""What the operating system is told about a connection, where it has these options.
+"""Options of connections for the operating system, where it has these options.
 
-The invariant: a peer that vanished without a word (a cut cable, a host that is gone, a firewall that forgot us) ends
-the connection within a bounded time, whoever speaks next.
+The invariant: a peer that vanished without notice (a cut cable, a host that is gone, a firewall that forgot us) ends
+the connection within a bounded time, whichever side sends next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PROBES: Final = 3
 
 
 def watch_peer(transport: asyncio.BaseTransport, *, gone_after_s: float) -> None:
-    """Let the operating system end this connection when its peer has been silent below for `gone_after_s`.
+    """Let the operating system end this connection when its peer has not acknowledged anything for `gone_after_s`.
 
     It probes an idle connection, and gives up one whose bytes nobody acknowledges. Platforms without an option keep
     their own, longer times.
@@ -28,7 +28,7 @@ def watch_peer(transport: asyncio.BaseTransport, *, gone_after_s: float) -> None
 
 
 def watch_socket(handle: socket.socket, *, gone_after_s: float) -> None:
-    """As `watch_peer`, for a socket."""
+    """Watch a socket as `watch_peer` does a transport."""
     probe_s = max(1, int(gone_after_s / (_PROBES + 1)))
     options = (
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),

@@ -1,1 +1,1 @@
-"""What a server lets people see of itself."""
+"""Metrics, logs and traces of a server."""

@@ -1,4 +1,4 @@
-"""How long things took, in cells whose bounds are powers of two.
+"""Durations in cells whose bounds are powers of two.
 
 The invariants: adding a time costs the same however many there were; a cell's upper bound is never below a time in it;
 counts only grow.
@@ -14,7 +14,7 @@ from typing import Final
 
 UNITS_PER_S: Final = 1_024_000
 CELLS: Final = 32
-"""The last one has what took 2^30 units (17 minutes) or longer."""
+"""The number of cells; the last one has durations of 2^30 units (17 minutes) or longer."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Histogram:
     most_s: float | None = None
 
     def add(self, taken_s: float, times: int = 1) -> None:
-        """Count one, or several that took as long."""
+        """Count one duration, or several equal ones."""
         taken_s = max(0.0, taken_s)
         self.cells[min(int(taken_s * UNITS_PER_S).bit_length(), CELLS - 1)] += times
         self.count += times
@@ -39,11 +39,11 @@ class Histogram:
             self.most_s = taken_s
 
     def forget_extremes(self) -> None:
-        """Look for the shortest and the longest anew; the counts go on."""
+        """Reset the shortest and the longest duration; the counts continue."""
         self.least_s = self.most_s = None
 
     def below(self, first: int, last: int) -> list[tuple[float, int]]:
-        """For cells `first` to `last`: the upper bound in seconds, and how many took less than that."""
+        """Return, for cells `first` to `last`, the upper bound in seconds and the number of shorter durations."""
         total = sum(self.cells[:first])
         found = []
         for cell in range(first, last + 1):
@@ -53,5 +53,5 @@ class Histogram:
 
 
 def bound_s(cell: int) -> float:
-    """What all times of a cell are below, in seconds."""
+    """Return the upper bound of a cell's durations, in seconds."""
     return (1 << cell) / UNITS_PER_S

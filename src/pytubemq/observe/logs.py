@@ -1,8 +1,8 @@
 """Log set-up of a server process: one line an event on standard error.
 
 The invariants: libraries of ours never call this, only a process that is ours does, once; whatever a peer puts into a
-name or a text, an event stays one line (a traceback goes on in lines that begin with blanks), and nothing in it is
-obeyed by the terminal or the program that shows it.
+name or a text, an event stays one line (a traceback continues in indented lines), and no terminal or program obeys
+anything in it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def configure(*, level: str, form: str, stream: TextIO | None = None, name: str 
     Args:
         level: the least level shown.
         form: `text` or `json`.
-        stream: where to; None is standard error.
-        name: stands in each line, for several processes that log to one place.
-        story: whose stories to tell, see `story.configure_stories`.
+            stream: the destination; None is standard error.
+            name: a part of each line, for several processes with a common log.
+            story: the topics and groups to trace, see `story.configure_stories`.
 
     Raises:
-        ConfigError: `story` does not say whose.
+        ConfigError: `story` is malformed.
     """
     configure_stories(story)
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -72,14 +72,14 @@ class TextFormatter(EscapingFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, process (if it has a name), level, logger, message, a story's fields, an error."""
+    """One object a line: time, process (if it has a name), level, logger, message, a trace event's fields, an error."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__()
         self._process = {"process": name} if name else {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """As `logging` asks for it."""
+        """Return the line for a record."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry: dict[str, object] = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",

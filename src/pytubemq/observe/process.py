@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROC: Final = Path("/proc/self")
 _STARTED_S: Final = time.time()
-"""When this was imported, which a server does at its start."""
+"""The time when this was imported, which a server does at its start."""
 
 
 def _resident_bytes(_: object) -> Values:
@@ -54,4 +54,4 @@ PROCESS_METRICS: tuple[Source[object], ...] = (
     gauge("process_open_fds", "Open files and connections of this process", _open_fds),
     gauge("process_max_fds", "Most files and connections that this process may have open", _max_fds),
 )
-"""Of any server."""
+"""The metrics of any server."""

@@ -42,7 +42,7 @@ class _Once:
 
 
 def family(reading: Reading) -> Family:
-    """A reading as prometheus_client keeps it."""
+    """Return a reading as prometheus_client keeps it."""
     metric, values = reading.metric, reading.values
     name = PREFIX + metric.name
     if isinstance(values, Histogram):

@@ -1,7 +1,7 @@
-"""The story of a message, a partition or a group: what became of it, step by step, in the log at level debug.
+"""Traces of messages, partitions and groups: their steps as events in the log at level debug.
 
-The invariants: a story costs nothing while nobody asked for it (`on` is looked at once for a batch, before anything is
-put together); a line tells names and numbers, never a payload; each line has its fields apart, for programs.
+The invariants: tracing costs nothing while it is off (`on` is checked once for a batch, before anything is built);
+an event has names and numbers, never a payload; each event has its fields individually, for programs.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _PLAIN: Final = re.compile(r"[^\s\"=]+")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What stories are about; empty: about everything."""
+    """The topics and groups that are traced; empty: all of them."""
 
     topics: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Asked:
-        """From `topic:orders,group:g1`, or `all`.
+        """Parse `topic:orders,group:g1`, or `all`.
 
         Raises:
-            ConfigError: it is neither.
+            ConfigError: it is malformed.
         """
         if text.strip() == EVERYTHING:
             return cls()
@@ -52,17 +52,17 @@ class Asked:
         )
 
     def about(self, fields: Mapping[str, object]) -> bool:
-        """Whether a line with these fields is asked for: it has one of the topics, or one of the groups."""
+        """True if an event with these fields is traced: it has one of the topics, or one of the groups."""
         if not self.topics and not self.groups:
             return True
         return fields.get("topic") in self.topics or fields.get("group") in self.groups
 
 
 class Story:
-    """Tells what becomes of one kind of thing."""
+    """Records the events of one kind of thing."""
 
     asked = Asked()
-    """What all stories of this process are about."""
+    """The topics and groups that all traces of this process are about."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
@@ -70,11 +70,11 @@ class Story:
 
     @property
     def on(self) -> bool:
-        """Whether anybody listens."""
+        """True if events are recorded."""
         return self._logger.isEnabledFor(logging.DEBUG)
 
     def record(self, event: str, **fields: object) -> None:
-        """One step; fields that are None are left out."""
+        """Record one event; fields that are None are left out."""
         if not self.on or not Story.asked.about(fields):
             return
         given = {name: value for name, value in fields.items() if value is not None}
@@ -88,10 +88,10 @@ GROUP: Final = Story("group")
 
 
 def configure_stories(text: str) -> None:
-    """Tell the stories that a setting asks for, whatever the log's level is; all that there are with a level of debug.
+    """Trace the topics and groups of a setting, whatever the log's level is; all of them with a level of debug.
 
     Raises:
-        ConfigError: the text does not say which.
+        ConfigError: the text is malformed.
     """
     Story.asked = Asked.parse(text) if text else Asked()
     logging.getLogger(ROOT).setLevel(logging.DEBUG if text else logging.NOTSET)

@@ -35,7 +35,7 @@ class EmbeddedCluster:
     """One Master with its HTTP, and one Broker or more, on free ports of this machine.
 
     Args:
-        data_dir: what is kept goes there and stays; None takes a temporary directory that is removed at the end.
+        data_dir: the directory of all data, which stays; None uses a temporary directory that is removed at the end.
         brokers: how many; their ids are 1, 2, ...
         broker_in_child: run Brokers as child processes, so that they can be killed.
         settings: settings over the defaults by dotted name, as in `{"broker.durability": "process"}`.
@@ -66,7 +66,7 @@ class EmbeddedCluster:
 
     @property
     def master(self) -> str:
-        """`host:port` of the Master, as `connect` takes it."""
+        """The Master's `host:port`, as `connect` accepts it."""
         return _known(self._endpoints.master)
 
     @property
@@ -190,7 +190,7 @@ class EmbeddedCluster:
 
 
 class ThreadedCluster:
-    """The same for programs without an event loop: it runs on a thread of its own."""
+    """An `EmbeddedCluster` for programs without an event loop: it runs on a thread of its own."""
 
     def __init__(
         self,

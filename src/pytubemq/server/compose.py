@@ -1,4 +1,4 @@
-"""The roles of one process: what starts in which order, and how all of it stops.
+"""The roles of one process: their order at the start, and their stop.
 
 The invariants: a node that failed to start has stopped again what it had started; the Master's ports open when the
 Broker beside it serves, and refuse connections before; `close` is idempotent, ends within STOP_TIMEOUT_S, and stops a
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 2.6
-"""All roles together; what has not ended by then is left to the end of the process."""
+"""The time for all roles together; work that has not ended by then is left to the end of the process."""
 
 
 @unique
 class Role(Enum):
-    """What a process can be."""
+    """A role of a process."""
 
     MASTER = "master"
     BROKER = "broker"
@@ -55,7 +55,7 @@ ROLES: dict[str, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a running node is reached; None for what it does not run."""
+    """The addresses of a running node; None for a role that it does not run."""
 
     master: str | None = None
     broker: str | None = None
@@ -63,7 +63,7 @@ class Endpoints:
     broker_http: str | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Those that there are."""
+        """Return those that exist."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -96,8 +96,8 @@ class Node:
     async def start(self) -> Endpoints:
         """Start every role; all are ready when this returns.
 
-        Where a Broker runs beside its Master, the Master's ports open last, when the Broker serves its topics: who
-        waits for such a port finds a cluster that works.
+        Where a Broker runs beside its Master, the Master's ports open last, when the Broker serves its topics: a
+        client that waits for such a port finds a cluster that works.
 
         Raises:
             ConfigError: an address or a directory cannot be used.
@@ -124,13 +124,13 @@ class Node:
         return self.endpoints
 
     async def close(self) -> bool:
-        """Stop everything; False when something did not end in time (its log line says what)."""
+        """Stop everything; return False when something did not end in time (its log line names it)."""
         clean = True
         steps, self._closing = self._closing, []
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + STOP_TIMEOUT_S
         for index, (name, close) in enumerate(reversed(steps)):
-            # Each may use what is left but for a moment that the ones after it need.
+            # Each may use the rest of the time, less a moment for each of the ones after it.
             budget_s = max(0.1, deadline_s - loop.time() - 0.3 * (len(steps) - 1 - index))
             try:
                 await asyncio.wait_for(close(), budget_s)
@@ -147,7 +147,7 @@ class Node:
 
     @property
     def refused_by_master(self) -> str | None:
-        """Why the Master does not take this process's Broker; None when it does, or cannot be asked."""
+        """The reason why the Master refuses this process's Broker; None if it accepts it, or cannot be asked."""
         return None if self.broker is None else self.broker.refused_by_master
 
     def on_message(self, word: Mapping[str, object]) -> None:
@@ -261,7 +261,7 @@ class Node:
         self.endpoints = replace(self.endpoints, broker=str(self.broker.address))
 
     async def _start_broker_http(self, broker: BrokerService) -> None:
-        """Before the Broker itself, so that a taken port is seen before any Master hears of it."""
+        """Start the Broker's HTTP before the Broker itself, so that a port in use is noticed before it registers."""
         from pytubemq.admin.broker_api.app import create_broker_app
         from pytubemq.admin.http import HttpServer
 
@@ -283,7 +283,7 @@ class Node:
         self.endpoints = replace(self.endpoints, broker_http=f"http://{address}")
 
     def _access(self, listen: Address) -> Access:
-        """What a page that listens there asks of those who change something."""
+        """Return the conditions for changes through a page that listens on this address."""
         from pytubemq.admin.webapi.access import Access
 
         section = self.settings.http
@@ -301,7 +301,7 @@ class Node:
         return shares(file_limit(), servers=len(self.roles), http_servers=http_servers)
 
     def _masters(self) -> tuple[Address, ...]:
-        """Those that were named; else the one in this process; else where it would listen."""
+        """Return the named Masters; else the one in this process; else the address where it would listen."""
         if self.settings.broker.masters:
             texts = self.settings.broker.masters
         elif self.endpoints.master is not None:
@@ -312,10 +312,10 @@ class Node:
 
 
 def make_directory(path: Path) -> Path:
-    """A directory that exists and can be written to.
+    """Create a directory if needed, and check that it can be written to.
 
     Raises:
-        ConfigError: it cannot be made or written to.
+        ConfigError: it cannot be created or written to.
     """
     try:
         make_private(path)
@@ -323,7 +323,7 @@ def make_directory(path: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _no_directory(path, error) from None  # it is all said
+        raise _no_directory(path, error) from None  # the error says everything
     return path
 
 
@@ -332,11 +332,11 @@ def _no_directory(path: Path, error: OSError) -> ConfigError:
     for place in (path, *path.parents):
         with contextlib.suppress(OSError):
             if place.exists() and not place.is_dir():
-                what = "is a file" if place == path else f"cannot be made: {place} is a file"
+                what = "is a file" if place == path else f"cannot be created: {place} is a file"
                 return ConfigError(f"the data directory {path} {what}", hint=other)
-    if isinstance(error, FileNotFoundError):  # parents are made as well, so this one takes none
+    if isinstance(error, FileNotFoundError):  # parents are created as well, so this one accepts none
         there = next((place for place in path.absolute().parents if place.exists()), Path("/"))
-        return ConfigError(f"the data directory {path} cannot be made: {there} takes no directories", hint=other)
+        return ConfigError(f"the data directory {path} cannot be created: {there} accepts no directories", hint=other)
     return ConfigError(
         f"the data directory {path} cannot be written to: {error.strerror or error}",
         hint=f"{other}, or change its owner",

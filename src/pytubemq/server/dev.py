@@ -1,9 +1,9 @@
 """A cluster for one person on one machine: `pytubemq dev`.
 
-The invariants: default ports that are taken are named and skipped, one that was given is an error; what was found is
-written into the profile `dev` before anyone is told that it is ready, and taken back at the end; the profile of another
-one that runs is left alone; two on one directory are refused before anything is started. A cluster that cannot get its
-demo topic stays up all the same, because the commands that help need a Master that runs.
+The invariants: default ports in use are named and skipped, a given one in use is an error; the addresses are written
+into the profile `dev` before the cluster is announced as ready, and removed at the end; the profile of another running
+cluster is not changed; two on one directory are refused before anything is started. A cluster that cannot get its
+demo topic stays up all the same, because the commands that help need a running Master.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _PORTS = (
     ("http", "listen", "http"),
     ("broker", "http_listen", "broker http"),
 )
-"""Section and key of each address, and what it is called."""
+"""Section, key and name of each address."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevReady:
-    """What a person wants to know about the cluster that now runs."""
+    """The running cluster as its user needs to know it."""
 
     endpoints: Endpoints
     data_dir: Path
     topic: str
     partitions: int
-    """Of the demo topic; 0 if it does not exist, and `notes` then say why."""
+    """The partitions of the demo topic; 0 if it does not exist, and `notes` then have the reason."""
     profile: str
     current: bool
-    """Whether commands that name no cluster work with this one."""
+    """True if commands that name no cluster work with this one."""
     notes: tuple[str, ...] = field(default_factory=tuple)
-    """Ports that were taken, and by whom; what is wrong with the cluster, and the remedy."""
+    """Ports in use and their owners; the cluster's problems, and the remedies."""
     has_token: bool = False
     """True if a change over HTTP needs the token of `http.token`."""
     insecure: bool = False
-    """True if `insecure` is set: whoever reaches the cluster may use it."""
+    """True if `insecure` is set: anyone who can reach the cluster may use it."""
 
 
 def run_dev(
@@ -70,7 +70,7 @@ def run_dev(
     until_ready: bool = False,
     profile: str = "dev",
 ) -> int:
-    """Run it to the end; returns the exit code.
+    """Run the cluster until it is stopped; return the exit code.
 
     Raises:
         DirectoryLockedError: another one uses the directory.
@@ -155,7 +155,7 @@ class _DemoTopic:
 
 
 def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:
-    """The name wanted, or with a number behind it where another cluster like this one runs under it."""
+    """Return the wanted name, with a number after it if another cluster of `dev` runs under it."""
     name, number = wanted, 1
     while name in profiles.by_name and _runs_elsewhere(profiles.by_name[name], data_dir):
         number += 1
@@ -172,17 +172,17 @@ def _runs_elsewhere(profile: Profile, data_dir: Path) -> bool:
     except DirectoryLockedError:
         return True
     except OSError:
-        return False  # not ours to look at, so not one that this user has started
+        return False  # not accessible, so this user has not started it
     return False
 
 
 def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings with each taken default port replaced by the next free one, and a line about each.
+    """Return the settings with each default port in use replaced by the next free one, and a line about each.
 
     Ports that were given are reserved first, so that no default takes one of them.
 
     Raises:
-        ConfigError: a port that was given (its setting is one of `given`) is taken.
+        ConfigError: a port that was given (its setting is one of `given`) is in use.
     """
     notes: list[str] = []
     chosen: set[Address] = set()
@@ -195,7 +195,7 @@ def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tu
         if f"{section}.{key}" in given and wanted.port and (wanted in chosen or not is_free(wanted)):
             owner = "another address of this cluster" if wanted in chosen else port_owner(wanted.port)
             raise ConfigError(
-                f"{section}.{key}: port {wanted.port} of {text} is taken{f' by {owner}' if owner else ''}",
+                f"{section}.{key}: port {wanted.port} of {text} is in use{f' by {owner}' if owner else ''}",
                 hint=f"stop what listens there, or give another port; without {section}.{key} a free one is chosen",
             )
         address = wanted
@@ -204,7 +204,7 @@ def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tu
         if address != wanted:
             owner = port_owner(wanted.port)
             by = f" by {owner}" if owner else ""
-            notes.append(f"port {wanted.port} ({name}) is taken{by}, using {address.port}")
+            notes.append(f"port {wanted.port} ({name}) is in use{by}, using {address.port}")
             part = msgspec.structs.replace(part, **{key: str(address)})
             settings = msgspec.structs.replace(settings, **{section: part})
         chosen.add(address)

@@ -1,7 +1,7 @@
-"""How many files and connections this process may have open.
+"""The number of files and connections that this process may have open.
 
-The invariant: what logs, protocol and HTTP may have open at a time, all together, leaves `RESERVED_FILES` free (of few
-files a quarter). So a crowd of clients is refused and no write is.
+The invariant: logs, protocol and HTTP together leave `RESERVED_FILES` free (of few files a quarter), so that a crowd
+of clients is refused and no write is.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ logger = logging.getLogger(__name__)
 RESERVED_FILES: Final = 128
 """For the journal, the metadata, log files in use beside those kept open, calls to a Master, and Python itself."""
 _HTTP_PART: Final = 8
-"""HTTP gets at most this part of what is left: it is for people and their tools."""
+"""The divisor for the share of HTTP, which is for people and their tools."""
 FEW_FILES: Final = 4096
-"""With less than this a server says at its start what that means."""
+"""The number below which a server logs the consequences at its start."""
 _SAID_AGAIN_S: Final = 10.0
 _NO_HANDLE: Final = ("socket.accept() out of system resource", "error status in uv_stream_t.listen callback")
-"""How asyncio and uvloop tell that a connection could not be accepted for want of a file handle."""
+"""The texts by which asyncio and uvloop report that a connection could not be accepted without a free file handle."""
 
 
 def raise_file_limit() -> int:
-    """Take as many open files as the operating system lets this process have, within MAX_OPEN_FILES.
+    """Raise this process's limit of open files as far as the operating system allows, within MAX_OPEN_FILES.
 
     Returns:
-        How many it may have open now.
+        The number of files that it may have open now.
     """
     if sys.platform == "win32":
         return MAX_OPEN_FILES
@@ -44,14 +44,14 @@ def raise_file_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # what it has then is counted below
+        with contextlib.suppress(OSError, ValueError):  # the limit then stays, and is read below
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     files = file_limit()
     if files != soft and soft != resource.RLIM_INFINITY:
         logger.info("this process may have %d files open (raised from %d)", files, soft)
     if files < FEW_FILES:
         logger.warning(
-            "this process may have only %d files open, so it takes %d connections and keeps %d log files open; "
+            "this process may have only %d files open, so it accepts %d connections and keeps %d log files open; "
             "raise the hard limit (ulimit -Hn, LimitNOFILE= of a systemd unit) to %d or more",
             files, shares(files).connections, shares(files).log_files, FEW_FILES,
         )  # fmt: skip
@@ -59,7 +59,7 @@ def raise_file_limit() -> int:
 
 
 def file_limit() -> int:
-    """How many files this process may have open."""
+    """Return how many files this process may have open."""
     if sys.platform == "win32":
         return MAX_OPEN_FILES
     import resource
@@ -69,18 +69,18 @@ def file_limit() -> int:
 
 
 class Shares(NamedTuple):
-    """Who may have how many files open at a time."""
+    """The number of files that each part may have open at a time."""
 
     log_files: int
     """Logs and indexes of partitions; the others are opened when they are needed."""
     connections: int
-    """Of each server that speaks the protocol."""
+    """Connections of each server of the protocol."""
     http_connections: int
-    """Of each that speaks HTTP."""
+    """Connections of each HTTP server."""
 
 
 def shares(files: int, *, servers: int = 1, http_servers: int = 1) -> Shares:
-    """How a process that may have `files` files open shares them among its logs and its servers."""
+    """Return the shares of a process that may have `files` files open, for its logs and its servers."""
     left = files - min(RESERVED_FILES, files // 4)
     log_files = min(left // 2, MAX_OPEN_LOG_FILES)
     http = min(left // _HTTP_PART // max(1, http_servers), MAX_HTTP_CONNECTIONS)
@@ -89,9 +89,9 @@ def shares(files: int, *, servers: int = 1, http_servers: int = 1) -> Shares:
 
 
 def mind_lack_of_handles(loop: asyncio.AbstractEventLoop, *, now_s: Callable[[], float] = time.monotonic) -> None:
-    """Say in one line, and not again for a while, that connections cannot be accepted for want of file handles.
+    """Log in one line, and not again for a while, that connections cannot be accepted without a free file handle.
 
-    The loop pauses by itself and tries again a second later; left to itself it would log a traceback for each place
+    The loop pauses on its own and retries a second later; without this it would log a traceback for each entry
     in its queue.
     """
     said_s: float | None = None

@@ -1,6 +1,6 @@
-"""What the C library does with memory that was freed, where it can be told.
+"""Settings of the C library for freed memory, where it has them.
 
-The invariant: nothing depends on it. Where the library is another one, everything works as well, and more slowly.
+The invariant: nothing depends on it. With another library everything works as well, only more slowly.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 """Names of options of glibc's `mallopt`."""
 _LARGEST_FROM_HEAP_BYTES: Final = 32 * MIB
-"""The most that glibc takes for this."""
+"""The largest value that glibc accepts for this."""
 _KEPT_BYTES: Final = 64 * MIB
 
 
 def keep_freed_memory() -> bool:
-    """Let frames, packs and journal blocks use the memory that the ones before them used.
+    """Let frames, record batches and journal blocks reuse the memory of earlier ones.
 
-    By default glibc gives buffers of a megabyte back to the operating system as soon as they are freed, and the next
-    one is filled with zeros again, page by page: that takes longer than to receive and check what is in it. At most
+    By default glibc returns buffers of a megabyte to the operating system as soon as they are freed, and the next one
+    is filled with zeros again, page by page: that takes longer than to receive and check its content. At most
     `_KEPT_BYTES` stay with the process unused.
 
     Returns:
-        Whether the library took it.
+        True if the library accepted it.
     """
     if not sys.platform.startswith("linux"):
         return False

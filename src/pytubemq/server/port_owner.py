@@ -1,6 +1,6 @@
-"""Which process has a port, for a message that helps.
+"""The process that uses a port, for a message that helps.
 
-The invariant: this is a courtesy; whatever cannot be found out is left out, and nothing is raised.
+The invariant: this is a courtesy; missing information is left out, and nothing is raised.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LISTENING = "0A"
 
 
 def port_owner(port: int, *, proc: Path = Path("/proc")) -> str | None:
-    """`name (pid 812)` of who listens on a TCP port of this machine; None when that cannot be seen."""
+    """Return `name (pid 812)` of the listener on a TCP port of this machine; None if it cannot be determined."""
     inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listeners(proc / "net" / table, port)}
     if not inodes:
         return None

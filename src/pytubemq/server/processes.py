@@ -1,6 +1,6 @@
 """The roles as child processes: started, killed and started again at the same addresses.
 
-The invariants: `start` returns when the child says that it serves, or raises what the child said last; a child ends
+The invariants: `start` returns when the child reports that it serves, or raises the child's last error; a child ends
 with its parent, however the parent ends (its standard input closes); no child is left behind by `close`.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.server.settings import Settings
 
 START_TIMEOUT_S = 30.0
-"""For Python to load, a large journal to be read and the Master to be found."""
+"""The time to load Python, read a large journal and find the Master."""
 STOP_TIMEOUT_S = 5.0
 LOG_TAIL_BYTES = 2_000
 
@@ -44,7 +44,7 @@ class ServerProcess:
         self.settings = settings
         self.endpoints = Endpoints()
         self.refused_by_master: str | None = None
-        """Why the Master does not take the Broker that was started, if it does not."""
+        """The reason why the Master refuses the started Broker; None if it does not."""
         self.log_path = settings.data_dir / f"{self.name}.log"
         self._shares_log = shares_log
         self._process: asyncio.subprocess.Process | None = None
@@ -56,14 +56,14 @@ class ServerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether there is a child that has not ended."""
+        """True if there is a child that has not ended."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self, *, timeout_s: float = START_TIMEOUT_S) -> Endpoints:
         """Start it and wait until it serves.
 
         Raises:
-            TubeError: it ended, with the error that it ended with, if it said so; or did not serve in time; the text is
+            TubeError: it ended, with the child's error if it reported one; or did not serve in time; the text is
                 then the end of its log.
         """
         directory = make_directory(self.settings.data_dir)
@@ -71,7 +71,7 @@ class ServerProcess:
         path.touch(mode=0o600)
         path.chmod(0o600)  # it may hold a token
         path.write_text(to_toml(self.settings), "utf-8")
-        # Only the file counts: what is set in our environment was read when the settings were made.
+        # Only the file counts: our environment was read when the settings were built.
         environ = {key: value for key, value in os.environ.items() if not key.startswith(ENV_PREFIX)}
         named = ("--log-name", self.name) if self._shares_log else ()
         with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ class ServerProcess:
             if self._shares_log:
                 late = isinstance(error, TimeoutError)
                 reason = f"it does not serve after {timeout_s:g} s" if late else "it ended without a reason"
-                raise TubeError(f"{self.name} did not start: {reason}", hint="see its log above") from None
+                raise TubeError(f"{self.name} did not start: {reason}", hint="check its log above") from None
             raise TubeError(
                 f"{self.name} as a child process did not start: {self._log_tail(log_start)}",
                 hint=f"its log is {self.log_path}",
@@ -101,11 +101,11 @@ class ServerProcess:
         return self.endpoints
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until it is gone. Nothing happens when it is not running."""
+        """Send SIGKILL, and wait until it is gone. Does nothing if it is not running."""
         await self._end(signal.SIGKILL)
 
     async def close(self) -> None:
-        """SIGTERM; SIGKILL after STOP_TIMEOUT_S."""
+        """Send SIGTERM; SIGKILL after STOP_TIMEOUT_S."""
         try:
             await asyncio.wait_for(self._end(signal.SIGTERM), STOP_TIMEOUT_S)
         except TimeoutError:
@@ -118,7 +118,7 @@ class ServerProcess:
         return await self.start(timeout_s=timeout_s)
 
     async def wait(self) -> int:
-        """Wait until it ends; returns its exit code (negative: the signal)."""
+        """Wait until it ends; return its exit code (negative: the signal)."""
         if self._process is None:
             raise TubeError(f"{self.name} was not started")
         return await self._process.wait()
@@ -126,7 +126,7 @@ class ServerProcess:
     def tell(self, word: Mapping[str, object]) -> None:
         """Send it one line of JSON on its standard input; lost when it does not run."""
         if self.running and self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError, RuntimeError):  # it ends just now
+            with contextlib.suppress(OSError, RuntimeError):  # it is ending
                 self._process.stdin.write(json.dumps(word).encode() + b"\n")
 
     async def _ready_line(self) -> Endpoints:
@@ -156,7 +156,7 @@ class ServerProcess:
             transport.close()
 
     def _keep_ports(self) -> None:
-        """Ports that were "any free one" are kept for the next start: others know them now."""
+        """Keep ports that were "any free one" for the next start, since others know them now."""
         settings = self.settings
         if self.endpoints.master is not None:
             settings = _listening(settings, "master", self.endpoints.master)
@@ -180,13 +180,13 @@ class ServerProcess:
 
 
 def failed_line(error: TubeError) -> str:
-    """What a child says in the place of the line that says where it serves; `start` raises the same error."""
+    """Return the line of a child that failed, instead of the line with its addresses; `start` raises the same error."""
     report = {"error": type(error).__name__, "message": error.message, "hint": error.hint, "code": error.code}
     return json.dumps({"ready": False, **report})
 
 
 def _failure(name: str, report: Mapping[str, Any], *, log: Path | None) -> TubeError:
-    """The error of `failed_line`, of the same class, so that it ends with the same exit code."""
+    """Return the error of `failed_line`, of the same class, so that it ends with the same exit code."""
     kind = _kinds(TubeError).get(str(report.get("error")), TubeError)
     hints = [report.get("hint"), None if log is None else f"its log is {log}"]
     hint = "; ".join(filter(None, hints)) or None
@@ -194,7 +194,7 @@ def _failure(name: str, report: Mapping[str, Any], *, log: Path | None) -> TubeE
 
 
 def _kinds(root: type[TubeError]) -> dict[str, type[TubeError]]:
-    """The errors that are made of a message, a hint and a code."""
+    """Return the errors whose constructors take a message, a hint and a code."""
     found = {root.__name__: root} if root.__init__ is TubeError.__init__ else {}
     for kind in root.__subclasses__():
         found |= _kinds(kind)

@@ -1,4 +1,4 @@
-"""The clusters a user works with, by name: where their Masters and their HTTP API are.
+"""The clusters of a user by name, with the addresses of their Masters and HTTP APIs.
 
 One TOML file of the user's (`$XDG_CONFIG_HOME/pytubemq/profiles.toml`). The invariant: it is replaced as a whole, so a
 reader never sees half of it.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OF_DEV: Final = re.compile(r"dev(-[0-9]+)?")
-"""Names that `pytubemq dev` gives to what it runs."""
+"""The names of profiles that `pytubemq dev` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Profile:
     http: str
     """URL of the JSON API."""
     data: str = ""
-    """Where `pytubemq dev` keeps it; empty for clusters that run elsewhere."""
+    """The data directory of `pytubemq dev`; empty for clusters that run elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """All of them, and which is current."""
+    """All profiles, and the name of the current one."""
 
     current: str = ""
     by_name: Mapping[str, Profile] = field(default_factory=dict)
 
     def get(self, name: str) -> Profile:
-        """The profile of that name.
+        """Return the profile of that name.
 
         Raises:
             ConfigError: there is none.
@@ -59,22 +59,22 @@ class Profiles:
         hint = f"did you mean {near!r}?" if near else f"profiles: {known}"
         if _OF_DEV.fullmatch(name):
             there = f"; profiles: {known}" if self.by_name else ""
-            hint = f"it stands while its cluster runs, start one:  pytubemq dev{there}"
+            hint = f"it exists while its cluster runs, start one:  pytubemq dev{there}"
         raise ConfigError(f"no profile is named {name!r}", hint=hint)
 
 
 def profiles_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the file is, by the XDG rules."""
+    """Return the path of the file, by the XDG rules."""
     environ = os.environ if environ is None else environ
     base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
     return Path(base) / "pytubemq" / "profiles.toml"
 
 
 def read_profiles(path: Path | None = None) -> Profiles:
-    """What the file says; empty when there is none.
+    """Return the profiles in the file; empty if there is none.
 
     Raises:
-        ConfigError: it cannot be read, or is not what this program writes.
+        ConfigError: it cannot be read, or is not in the form that this program writes.
     """
     path = path or profiles_path()
     try:
@@ -93,7 +93,7 @@ def read_profiles(path: Path | None = None) -> Profiles:
 
 
 def save_profile(profile: Profile, *, path: Path | None = None, make_current: bool = True) -> Path:
-    """Add or replace one profile; returns where.
+    """Add or replace one profile; return the file's path.
 
     Raises:
         ConfigError: the file cannot be read or written.
@@ -106,9 +106,9 @@ def save_profile(profile: Profile, *, path: Path | None = None, make_current: bo
 
 
 def restore_profiles(written: Profile, before: Profiles, *, path: Path | None = None) -> None:
-    """Take back a profile that `save_profile` wrote, unless somebody has changed it since.
+    """Undo `save_profile` for a profile, unless somebody has changed it since.
 
-    What `before` had under its name comes back if a person wrote it; so does what was current.
+    The profile of this name in `before` is restored if a person wrote it; so is the current one.
     """
     path = path or profiles_path()
     now = read_profiles(path)
@@ -132,7 +132,7 @@ def use_profile(name: str, *, path: Path | None = None) -> Profile:
 
 
 def remove_profile(name: str, *, path: Path | None = None) -> Profiles:
-    """Take one profile away; returns those that are left. If it was the current one, none is.
+    """Remove one profile; return the others. If it was the current one, none is.
 
     Raises:
         ConfigError: there is none of that name, or the file cannot be read or written.
@@ -165,5 +165,5 @@ def _write(path: Path, profiles: Profiles) -> None:
 
 
 def _quote(text: str) -> str:
-    """A TOML basic string, which JSON writes alike."""
+    """Return a TOML basic string, which is the same as in JSON."""
     return json.dumps(text, ensure_ascii=False)

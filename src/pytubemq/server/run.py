@@ -1,4 +1,4 @@
-"""Runs a node until it is told to stop.
+"""The run of a node until it is stopped.
 
 The invariant: SIGINT, SIGTERM, or the end of standard input (when a parent process asked for that) lead to one clean,
 bounded stop; a second signal ends the process at once.
@@ -32,29 +32,29 @@ OnReady = Callable[[], Awaitable[None]]
 OnMessage = Callable[[Mapping[str, object]], None]
 
 _MAX_WORD_BYTES: Final = 64 * KIB
-"""Of one line from the parent process."""
+"""The largest size of one line from the parent process."""
 
 
 _SWITCH_S = 0.0005
-"""How long a thread that could go on may be kept waiting by another one that computes. The journal's writer has little
-to compute between its system calls, and all who wait for a block wait for it: at the default of 5 ms it would stand
-still longer than the disk takes."""
+"""The longest time that a thread waits for another one that computes. The journal's writer has little to compute
+between its system calls, and all callers of a block wait for it: with the default of 5 ms it would pause longer than
+the disk takes."""
 
 
 class Runnable(Protocol):
     """A node, or several in processes of their own."""
 
     async def start(self) -> object:
-        """Ready when it returns."""
+        """Start; ready when it returns."""
         ...
 
     async def close(self) -> bool:
-        """Stop, within bounds; False when something did not end in time."""
+        """Stop, within bounds; return False when something did not end in time."""
         ...
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, on uvloop where the extra [speed] is installed."""
+    """Run as `asyncio.run` does, on uvloop where the extra [speed] is installed."""
     _collect_less_often()
     sys.setswitchinterval(_SWITCH_S)
     keep_freed_memory()
@@ -69,12 +69,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _until_terminated(main: Coroutine[Any, Any, T]) -> T:
-    """SIGTERM ends what runs as Ctrl-C does: a member leaves its group, what was sent is counted.
+    """Let SIGTERM end a program as Ctrl-C does: a member leaves its group, sent messages are counted.
 
     It does not go by way of SIGINT, which is ignored where a shell started the program in the background.
     """
     if threading.current_thread() is not threading.main_thread():
-        return await main  # signals are not this thread's
+        return await main  # this thread gets no signals
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     terminated = False
 
@@ -97,7 +97,7 @@ async def _until_terminated(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _collect_less_often() -> None:
-    """Let the cycle collector run for what a server really leaves behind.
+    """Let the cycle collector run less often, as servers create few cycles.
 
     Messages in flight are plain values without cycles, freed by their counts; at the default of 700 allocations the
     collector walks them again and again, for a seventh of the Broker's time under load.
@@ -114,14 +114,14 @@ def run_node(
     stop_on_eof: bool = False,
     on_message: OnMessage | None = None,
 ) -> int:
-    """Run to the end of the process's life; returns its exit code.
+    """Run to the end of the process; return its exit code.
 
     Args:
-        node: what to run.
-        on_ready: called once when every role serves.
-        until_ready: stop as soon as it does.
-        stop_on_eof: stop when standard input ends, so that a child does not outlive its parent.
-        on_message: called with what the parent sends meanwhile, one JSON object a line.
+            node: the node.
+            on_ready: called once when every role serves.
+            until_ready: stop as soon as it does.
+            stop_on_eof: stop when standard input ends, so that a child does not outlive its parent.
+            on_message: called with the parent's messages meanwhile, one JSON object a line.
     """
     raise_file_limit()
     parent = _Parent(on_message) if stop_on_eof else None

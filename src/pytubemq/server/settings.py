@@ -1,7 +1,7 @@
 """Every setting of a server, typed, with its default and its meaning.
 
 The invariant: a `Settings` that exists is usable: types and bounds hold, addresses parse, and nothing listens beyond
-this machine unless that was asked for in so many words. The descriptions here are the reference documentation.
+this machine unless a setting allows it explicitly. The descriptions here are the reference documentation.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
 
 
 class MasterSection(Struct, frozen=True, kw_only=True):
-    """`[master]`: who keeps topics, Brokers and groups."""
+    """`[master]`: the keeper of topics, Brokers and groups."""
 
     listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = DEFAULT_MASTER
     advertised: Annotated[str, Meta(description="advertised address, when it differs from `listen`")] = ""
     client_timeout_s: Annotated[
-        float, Meta(gt=0, le=86_400, description="a client or Broker silent for so long counts as gone")
+        float, Meta(gt=0, le=86_400, description="a client or Broker that is silent for this long counts as gone")
     ] = limits.CLIENT_TIMEOUT_S
     lost_connection_grace_s: Annotated[
         float,
@@ -47,7 +47,7 @@ class MasterSection(Struct, frozen=True, kw_only=True):
 
 
 class BrokerSection(Struct, frozen=True, kw_only=True):
-    """`[broker]`: who keeps the messages."""
+    """`[broker]`: the store of the messages."""
 
     id: Annotated[int, Meta(ge=1, le=2**31 - 1, description="this Broker's number, unique in the cluster")] = 1
     listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = (
@@ -76,8 +76,8 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     durability: Annotated[
         Durability,
         Meta(
-            description="what an acknowledged message survives, in topics of which neither they nor the cluster say "
-            "it: a power cut (`disk`), a killed Broker (`process`), neither (`memory`)"
+            description="what an acknowledged message survives, if neither its topic nor the cluster sets it: "
+            "a power cut (`disk`), a killed Broker (`process`), neither (`memory`)"
         ),
     ] = _STORE.durability
     retention_check_s: Annotated[float, Meta(gt=0, le=86_400, description="time between two retention passes")] = (
@@ -86,7 +86,7 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     check_on_read: Annotated[
         bool,
         Meta(
-            description="check each record again when it is read from the disk, so that damage is not handed on; costs "
+            description="check each record again when it is read from the disk, so that no damage is sent; costs "
             "time for each single message, and clients check each message themselves"
         ),
     ] = _STORE.check_on_read
@@ -101,10 +101,10 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
     ] = limits.BROKER_HEARTBEAT_PERIOD_S
     lease_timeout_s: Annotated[
-        float, Meta(gt=0, le=3_600, description="a consumer's hold on a partition without any sign of life")
+        float, Meta(gt=0, le=3_600, description="how long a silent consumer keeps its partitions")
     ] = limits.LEASE_TIMEOUT_S
     segment_bytes: Annotated[
-        int, Meta(ge=limits.MIB, le=2**40, description="a partition's log file is followed by another beyond this size")
+        int, Meta(ge=limits.MIB, le=2**40, description="size at which a partition's next log file begins")
     ] = _STORE.segment_bytes
     journal_segment_bytes: Annotated[
         int, Meta(ge=limits.MIB, le=2**40, description="the same for the journal's files")
@@ -114,8 +114,8 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=2**50,
-            description="free space on the disk that sends may not use, so that what was accepted "
-            "always fits into its log",
+            description="free space on the disk that sends may not use, so that accepted messages "
+            "always fit into their logs",
         ),
     ] = _STORE.reserve_bytes
 
@@ -138,8 +138,8 @@ class HttpSection(Struct, frozen=True, kw_only=True):
         Meta(
             max_length=limits.MAX_TOKEN_CHARS,
             pattern="^[!-~]*$",
-            description="what those must give who change something over HTTP; empty: `/webapi.htm`, `/api/v1` and "
-            "`/broker.htm` take changes only while they listen on a loopback address",
+            description="what a request must carry to change something over HTTP; empty: `/webapi.htm`, `/api/v1` and "
+            "`/broker.htm` accept changes only while they listen on a loopback address",
         ),
     ] = ""
     token_in_url: Annotated[
@@ -149,7 +149,7 @@ class HttpSection(Struct, frozen=True, kw_only=True):
 
 
 class LogSection(Struct, frozen=True, kw_only=True):
-    """`[log]`: what goes to standard error."""
+    """`[log]`: the log on standard error."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least level shown")] = "info"
     format: Annotated[Literal["text", "json"], Meta(description="one line of text, or one JSON object a line")] = "text"
@@ -166,7 +166,7 @@ class LogSection(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     """All settings of one server process."""
 
-    data: Annotated[str, Meta(description="directory for everything that is kept")] = "./tubemq-data"
+    data: Annotated[str, Meta(description="directory of all data")] = "./tubemq-data"
     insecure: Annotated[
         bool,
         Meta(
@@ -185,11 +185,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return Path(self.data).expanduser().absolute()
 
     def check(self) -> Settings:
-        """This, or the reason why it cannot be used.
+        """Return these settings if they can be used.
 
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
-                this machine without `insecure = true`; `log.story` names no stories; the token can be guessed.
+                this machine without `insecure = true`; `log.story` is malformed; the token can be guessed.
         """
         listening = {
             "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
@@ -233,10 +233,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def parse_address(key: str, text: str, *, default_port: int) -> Address:
-    """The address that the setting `key` holds.
+    """Return the address in the setting `key`.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not an address.
     """
     try:
         return Address.parse(text, default_port=default_port)
@@ -245,7 +245,7 @@ def parse_address(key: str, text: str, *, default_port: int) -> Address:
 
 
 def _check_version(key: str, text: str, address: Address) -> None:
-    """The protocol writes addresses as host:port between colons, so its peers cannot be told an IPv6 one."""
+    """Refuse an IPv6 address: the protocol writes addresses as host:port between colons and has no form for it."""
     if ":" in address.host:
         raise ConfigError(
             f"{key} = {text!r} is an IPv6 address, which the protocol cannot carry",
@@ -254,12 +254,12 @@ def _check_version(key: str, text: str, address: Address) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a listening host is this machine's own, seen from nowhere else."""
+    """True if a listening host is this machine's own, reachable from nowhere else."""
     return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host is given as an address and not by a name."""
+    """True if a host is given as an address and not as a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

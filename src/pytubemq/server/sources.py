@@ -1,7 +1,7 @@
-"""Where settings come from: a TOML file, the environment over it, flags over both.
+"""The sources of settings: a TOML file, the environment over it, flags over both.
 
-The invariant: a key that does not exist is never ignored silently; the error names the nearest one that does,
-and the place where the wrong one stands.
+The invariant: an unknown key is never ignored silently; the error suggests a similar one,
+and names the position of the wrong one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ENV_PREFIX = "PYTUBEMQ_"
 _TOO_CLOSE = 0.8
-"""A variable without `__` that resembles a top-level key this much is taken for a misspelt one; the others (such as
-those that Kubernetes sets for a service named pytubemq) are none of ours."""
+"""The similarity to a top-level key from which a variable without `__` is treated as a misspelt one; others (such as
+those that Kubernetes sets for a service named pytubemq) are ignored."""
 _SHOWN_CHARS = 80
 
 
@@ -36,9 +36,9 @@ def load_settings(
     flags: Mapping[str, object] | None = None,
     origins: dict[str, str] | None = None,
 ) -> Settings:
-    """Settings from a file, the environment over it, flags over both.
+    """Return settings from a file, the environment over it, flags over both.
 
-    `origins` receives the place of each setting that was given.
+    `origins` receives the origin of each setting that was given.
 
     The variable for `master.listen` is `PYTUBEMQ_MASTER__LISTEN`, and `flags` has it under its dotted name.
 
@@ -60,7 +60,7 @@ def load_settings(
 
 
 def known_keys() -> dict[str, msgspec.inspect.Field]:
-    """Every setting by its dotted name."""
+    """Return every setting by its dotted name."""
     found: dict[str, msgspec.inspect.Field] = {}
     top = msgspec.inspect.type_info(Settings)
     assert isinstance(top, msgspec.inspect.StructType)
@@ -78,7 +78,7 @@ def _bare(entry: msgspec.inspect.Field) -> msgspec.inspect.Type:
 
 
 def describe(entry: msgspec.inspect.Field) -> str:
-    """What a setting means."""
+    """Return the meaning of a setting."""
     kind = entry.type
     extra = kind.extra_json_schema if isinstance(kind, msgspec.inspect.Metadata) else None
     return str((extra or {}).get("description", ""))
@@ -158,7 +158,7 @@ def _convert(merged: dict[str, Any], origins: Mapping[str, str]) -> Settings:
             reason = f" is {shown(_value(merged, key))}, {forms}" if (forms := _forms(key, _bare(entry))) else reason
             hint = f"{key}: {describe(entry)}"
         where = "" if place == f"--set {key}" else f"{place}: "
-        raise ConfigError(f"{where}{key}{reason}", hint=hint) from None  # it is all said
+        raise ConfigError(f"{where}{key}{reason}", hint=hint) from None  # the error says everything
 
 
 def _value(merged: Mapping[str, Any], key: str) -> object:
@@ -169,13 +169,13 @@ def _value(merged: Mapping[str, Any], key: str) -> object:
 
 
 def shown(value: object) -> str:
-    """A value as it was given, cut where it is very long."""
+    """Return a value as it was given, cut if it is very long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
 def _forms(key: str, kind: msgspec.inspect.Type) -> str:
-    """What a setting may be, behind the value that it may not be; blank where the reason says it better."""
+    """Return the allowed values of a setting as the end of a sentence; blank where the reason says it better."""
     if isinstance(kind, msgspec.inspect.LiteralType | msgspec.inspect.EnumType):
         return f"not one of {', '.join(_declared(key))}"
     if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
@@ -189,7 +189,7 @@ def _forms(key: str, kind: msgspec.inspect.Type) -> str:
 
 
 def _declared(key: str) -> tuple[str, ...]:
-    """The values of a setting that has only a few, in the order in which they stand in its type."""
+    """Return the values of a setting that has only a few, in the order of its type."""
     kind: Any = Settings
     for name in key.split("."):
         kind = get_type_hints(kind)[name]
@@ -199,7 +199,7 @@ def _declared(key: str) -> tuple[str, ...]:
 
 
 def _place(path: Path, text: str, key: str) -> str:
-    """`file:line` of a key, by a look at the lines: good enough to find it, and no second TOML parser."""
+    """Return `file:line` of a key, found by a scan of the lines: good enough to find it, and no second TOML parser."""
     *section, name = key.split(".")
     current: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -216,7 +216,7 @@ def _place(path: Path, text: str, key: str) -> str:
 
 
 def to_toml(settings: Settings) -> str:
-    """The same settings as a file, every key named."""
+    """Return the settings as a file, every key named."""
     tables: dict[str, Any] = msgspec.to_builtins(settings)
     lines = [f"{key} = {_toml(value)}" for key, value in tables.items() if not isinstance(value, dict)]
     for section, table in tables.items():
@@ -226,12 +226,12 @@ def to_toml(settings: Settings) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Strings, numbers, booleans and lists of strings, which TOML writes as JSON does."""
+    """Return a string, a number, a Boolean or a list of strings in TOML, which is the same as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def setting_rows() -> list[dict[str, object]]:
-    """Every setting: key, default, environment variable, meaning."""
+    """Return every setting: key, default, environment variable, meaning."""
     rows: list[dict[str, object]] = []
     for key, entry in _KEYS.items():
         default = msgspec.to_builtins(entry.default) if entry.default is not msgspec.NODEFAULT else []

@@ -1,7 +1,7 @@
-"""What each of several Brokers on one machine is started with.
+"""The settings of each of several Brokers on one machine.
 
-The invariant: worker k differs from the settings it was made of only in what must differ: its id, its ports and its
-directory, and its address where that was asked for. No two listen at the same place.
+The invariant: worker k differs from the original settings only as it must: in its id, its ports and its directory, and
+in its address if that was requested. No two listen on the same address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.server.settings import BrokerSection, Settings
 
 SPREAD: Final = "spread"
-"""For `--worker-ip`: the address of `broker.listen`, and those that follow it."""
+"""The value of `--worker-ip` for the address of `broker.listen`, and those that follow it."""
 _LAST_ID: Final = 2**31 - 1
 _LAST_PORT: Final = 65_535
 _LAST_IP: Final = 2**32 - 1
@@ -38,11 +38,11 @@ class Plan:
 
 
 def plan_workers(settings: Settings, count: int, *, ips: str = "") -> list[Plan]:
-    """The settings of each worker, from those of the first.
+    """Return the settings of each worker, from those of the first.
 
     Args:
-        settings: what `pytubemq server run broker` would run with.
-        count: how many.
+        settings: those of `pytubemq server run broker`.
+        count: the number of workers.
         ips: SPREAD, or an IPv4 address for each worker between commas; empty: all at the host of `broker.listen`.
 
     Raises:
@@ -78,7 +78,7 @@ def check_directories(settings: Settings, plans: Sequence[Plan]) -> None:
         for place in places:
             if place != own and (place / name).is_dir():
                 raise ConfigError(
-                    f"{place / name} holds what Broker {plan.settings.broker.id} stored, and {plan.name} would not "
+                    f"{place / name} has the data of Broker {plan.settings.broker.id}, and {plan.name} would not "
                     f"find it: its directory is {own / name}",
                     hint="start without --workers; or, while nothing runs, move it "
                     + ("away if it is not needed any more" if (own / name).exists() else f"into {own}")
@@ -106,7 +106,7 @@ def _plan(settings: Settings, number: int, host: str | None) -> Plan:
 
 
 def _moved(key: str, address: Address, number: int) -> Address:
-    """The address `number` ports further on; any free port stays any free port."""
+    """Return the address `number` ports further on; any free port stays any free port."""
     return address if not address.port else Address(address.host, _port(key, address.port, number))
 
 
@@ -123,7 +123,7 @@ def _hosts(section: BrokerSection, count: int, ips: str) -> list[str | None]:
         return [None] * count
     if section.advertised:
         raise ConfigError(
-            "--worker-ip and broker.advertised both say where the workers are",
+            "--worker-ip and broker.advertised both have the workers' addresses",
             hint="leave one of them out; with --worker-ip each advertises the address it listens on",
         )
     if ips.strip() == SPREAD:
@@ -150,7 +150,7 @@ def _ipv4(text: str, where: str) -> IPv4Address:
 
 
 def _check_apart(plans: list[Plan]) -> None:
-    """No two of all the places to listen at are the same."""
+    """Check that all listening addresses are different."""
     taken: dict[Address, str] = {}
     for plan in plans:
         section = plan.settings.broker

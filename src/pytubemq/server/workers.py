@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 RESTART_MOST_S: Final = 30.0
 STABLE_S: Final = 60.0
-"""One that ran so long is started again at once if it dies, as if it were the first time."""
+"""The running time after which a worker that dies is restarted at once, as if it were the first time."""
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=RESTART_MOST_S)
 
 
@@ -39,12 +39,12 @@ class Worker:
     broker_id: int
     process: ServerProcess
     restarts: int = 0
-    """How often it was started again."""
+    """The number of restarts."""
     down: str | None = None
-    """Why it does not run now; None while it does."""
+    """The reason why it does not run now; None while it does."""
 
     def row(self) -> dict[str, object]:
-        """What a reader of the ready line wants to know."""
+        """Return the worker's entry in the ready line."""
         return {
             "name": self.name,
             "id": self.broker_id,
@@ -55,7 +55,7 @@ class Worker:
 
 
 class Workers:
-    """The parent's side."""
+    """The parent of the worker processes."""
 
     def __init__(
         self, plans: Sequence[Plan], *, backoff: Backoff = _BACKOFF, rng: Callable[[], float] = random.random
@@ -100,7 +100,7 @@ class Workers:
         return self.workers
 
     async def close(self) -> bool:
-        """Stop all; False when one had to be killed. Idempotent."""
+        """Stop all; return False when one had to be killed. Idempotent."""
         keepers, self._keepers = self._keepers, []
         for keeper in keepers:
             keeper.cancel()
@@ -116,7 +116,7 @@ class Workers:
         return clean
 
     async def _keep(self, worker: Worker) -> None:
-        """Start a worker again whenever it ends."""
+        """Restart a worker whenever it ends."""
         loop = asyncio.get_running_loop()
         attempt = 0
         started_s = loop.time()
@@ -126,9 +126,7 @@ class Workers:
             reason = _ended_by(code)
             while True:
                 pause_s = self._backoff.delay_s(attempt, self._rng)
-                logger.error(
-                    "%s (Broker %d) %s; it is started again in %.1f s", worker.name, worker.broker_id, reason, pause_s
-                )
+                logger.error("%s (Broker %d) %s; it restarts in %.1f s", worker.name, worker.broker_id, reason, pause_s)
                 self._is_down(worker, reason)
                 await asyncio.sleep(pause_s)
                 started_s = loop.time()
@@ -147,7 +145,7 @@ class Workers:
             self._is_down(worker, None)
 
     def _is_down(self, worker: Worker, reason: str | None) -> None:
-        """Let those that run know which of them do not, so that the health of each tells it."""
+        """Send the running workers the list of those that do not run, for the health of each."""
         worker.down = reason
         down = [f"{one.name} (Broker {one.broker_id}) {one.down}" for one in self.workers if one.down is not None]
         for one in self.workers:

@@ -1,1 +1,1 @@
-"""What users of pytubemq test their own code with; nothing else in the package imports it."""
+"""Tools for users of pytubemq to test their own code; nothing else in the package imports it."""

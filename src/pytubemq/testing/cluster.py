@@ -21,9 +21,9 @@ ClusterFactory: TypeAlias = Callable[..., ThreadedCluster]
 
 @pytest.fixture
 def tube_cluster(tmp_path: Path) -> Iterator[ClusterFactory]:
-    """Starts clusters: `tube_cluster()`, `tube_cluster(3)` for three Brokers, `tube_cluster(broker_in_child=True)`.
+    """Start clusters: `tube_cluster()`, `tube_cluster(3)` for three Brokers, `tube_cluster(broker_in_child=True)`.
 
-    What it returns has `master` and `http` addresses, `create_topic`, `kill_broker` and `restart_broker`.
+    The result has `master` and `http` addresses, `create_topic`, `kill_broker` and `restart_broker`.
     """
     started: list[ThreadedCluster] = []
 

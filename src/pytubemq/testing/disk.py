@@ -1,7 +1,7 @@
-"""A disk in memory that tears, loses and fails, for tests of whatever writes through `storage.disk.Disk`.
+"""A disk in memory that tears, loses and fails, for tests of code that writes through `storage.disk.Disk`.
 
-The invariant: after `crash` a file holds what was flushed, and of the rest any part, in any order, torn at any byte; a
-name that was made, renamed or removed without a following `fsync_dir` may be in its old state or its new one. A seed
+The invariant: after `crash` a file has its flushed bytes, and of the rest any part, in any order, torn at any byte; a
+name that was created, renamed or removed without a following `fsync_dir` may be in its old state or its new one. A seed
 makes all of it repeatable.
 """
 
@@ -27,7 +27,7 @@ _NO_LIMIT: Final = 1 << 62
 
 
 class Operation(Enum):
-    """What can be made to fail."""
+    """An operation that can fail."""
 
     OPEN = "open"
     READ = "read"
@@ -44,7 +44,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _NameChange:
-    """`removed` loses its name, `added` gets one; a rename does both in one step."""
+    """A change of names: `removed` loses its name, `added` gets one; a rename does both in one step."""
 
     removed: Path | None
     added: Path | None
@@ -75,7 +75,7 @@ class FaultyDisk:
         self.capacity_bytes = capacity_bytes
         self.short_writes = short_writes
         self.calls: Counter[Operation] = Counter()
-        """How often each operation was called."""
+        """The number of calls of each operation."""
         self._rng = Random(seed)
         self._guard = RLock()
         self._names: dict[Path, Inode | None] = {Path("/"): None}
@@ -100,11 +100,11 @@ class FaultyDisk:
         """Let an operation fail.
 
         Args:
-            operation: what fails.
-            error: errno of the OSError raised.
-            after_calls: so many matching calls still work.
-            after_bytes: so many bytes are still written (WRITE only), the last write of them short.
-            times: then works again; None fails until `heal`.
+                operation: the operation.
+                error: errno of the OSError raised.
+                after_calls: the number of matching calls that still work.
+            after_bytes: the bytes that are still written (WRITE only), the last write of them short.
+            times: the number of failures; None fails until `heal`.
             path_contains: only on paths with this text.
         """
         with self._guard:
@@ -117,13 +117,13 @@ class FaultyDisk:
             self._faults.clear()
 
     def kill(self) -> None:
-        """The process dies: handles and locks are gone, everything written stays."""
+        """Simulate the death of the process: handles and locks are gone, everything written stays."""
         with self._guard:
             self._generation += 1
             self._locks.clear()
 
     def crash(self) -> None:
-        """The machine dies: of all that was not flushed, any part may be lost."""
+        """Simulate the death of the machine: of everything that was not flushed, any part may be lost."""
         with self._guard:
             self.kill()
             for directory in sorted(self._changes, key=lambda path: len(path.parts)):
@@ -144,7 +144,7 @@ class FaultyDisk:
             self._inode(path).flip_bit(position, bit)
 
     def content(self, path: Path) -> bytes:
-        """A file's bytes as programs see them."""
+        """Return a file's bytes as programs see them."""
         with self._guard:
             return bytes(self._inode(path).data)
 
@@ -155,7 +155,7 @@ class FaultyDisk:
             self._names[path] = self._durable_names[path] = inode
 
     def files(self) -> list[Path]:
-        """All files, sorted."""
+        """Return all files, sorted."""
         with self._guard:
             return sorted(path for path, inode in self._names.items() if inode is not None)
 
@@ -167,7 +167,7 @@ class FaultyDisk:
                 self._durable_names[change.added] = change.inode
 
     def _check(self, operation: Operation, path: Path, size: int = 0) -> int:
-        """Raise the fault that is due; returns how many of `size` bytes may be written."""
+        """Raise the fault that is due; return how many of `size` bytes may be written."""
         self.calls[operation] += 1
         for fault in self._faults:
             if fault.operation is not operation or fault.path_contains not in str(path) or not fault.times:
@@ -236,7 +236,7 @@ class FaultyDisk:
             self._directory(path)
             if self.listdir(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
-            # Names here are told apart by their paths alone: what this directory had must not turn up in the next one
+            # Names here differ by their paths alone: the content of this directory must not appear in the next one
             # of its name, which on a disk is another directory.
             self._keep(self._changes.pop(path, []))
             self._rename_to(path, None, None)
@@ -249,7 +249,7 @@ class FaultyDisk:
             self._keep(self._changes.pop(path, []))
 
     def sync_all(self, path: Path) -> bool:
-        """See `Disk`; as with FDATASYNC, what is pending when it fails will never reach the device."""
+        """See `Disk`; as with FDATASYNC, pending bytes never reach the device after a failure."""
         with self._guard:
             if not any(lock.parent == path for lock in self._locks):
                 return False

@@ -1,6 +1,6 @@
-"""A file of the disk in memory: what programs see of it, what is on the device, and what a crash leaves.
+"""A file of the disk in memory: its content for programs, on the device, and after a crash.
 
-The invariant: what was flushed stays; of the rest a crash leaves any part, in any order, torn at any byte.
+The invariant: flushed bytes stay; of the rest a crash leaves any part, in any order, torn at any byte.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SECTOR_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """These bytes, from this position on."""
+    """A write of bytes from a position on."""
 
     position: int
     data: bytes
@@ -25,7 +25,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """The file has this size, with zeros where it had nothing."""
+    """A change of the file's size, with zeros where it had nothing."""
 
     size: int
 
@@ -35,7 +35,7 @@ Change: TypeAlias = Write | Truncate
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """`data` is what programs see, `durable` what is on the device, `pending` what happened in between."""
+    """A file: `data` is its content for programs, `durable` that on the device, `pending` the changes between."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
@@ -43,26 +43,26 @@ class Inode:
 
     @classmethod
     def durably(cls, data: bytes) -> Inode:
-        """One whose bytes are on the device."""
+        """Return a file whose bytes are on the device."""
         return cls(bytearray(data), bytearray(data))
 
     def do(self, change: Change) -> None:
-        """Programs see it at once."""
+        """Apply a change that programs see at once."""
         _change(self.data, change)
         self.pending.append(change)
 
     def take_pending(self) -> list[Change]:
-        """What is to be flushed; if that fails it will never reach the device, as on Linux."""
+        """Remove and return the changes to flush; if that fails they never reach the device, as on Linux."""
         pending, self.pending = self.pending, []
         return pending
 
     def flush(self, changes: Sequence[Change]) -> None:
-        """These have reached the device."""
+        """Apply changes that have reached the device."""
         for change in changes:
             _change(self.durable, change)
 
     def lose(self, rng: Random) -> None:
-        """The machine dies: a random part of what is pending reaches the device."""
+        """Simulate the death of the machine: a random part of the pending changes reaches the device."""
         pending = self.pending
         way = rng.randrange(4)
         if way == 1:
@@ -101,7 +101,7 @@ def _change(content: bytearray, change: Change) -> None:
 
 
 def _sectors(write: Write) -> list[Write]:
-    """The write cut at the device's sector bounds."""
+    """Return the write cut at the device's sector bounds."""
     pieces: list[Write] = []
     at = 0
     while at < len(write.data):

@@ -1,4 +1,4 @@
-"""What a mock cluster answers to consumers that balance themselves."""
+"""A mock Master's responses to client-balanced consumers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MockBalance:
         return master.HeartResponseM2CV2(**OK, **meta, **self._brokers(reported), **self._ops(request))
 
     def _begin_beat(self, request: master.HeartRequestC2MV2) -> None:
-        """Take the report at once; the last heartbeat of a client is the only one that is held."""
+        """Record the report at once; the last heartbeat of a client is the only one that is held."""
         self._mock.last_beats[request.client_id] = request
         if request.client_id in self._mock.consumers:
             self._note(request.client_id, request.sub_rep_info)

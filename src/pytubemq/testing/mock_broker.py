@@ -1,7 +1,7 @@
 """A Master and a Broker in one, in memory, on two loopback ports: for tests of code that uses the client.
 
-By itself it does what a small cluster does: topics have partitions, messages are stored, the first member of a group
-gets every partition. Then any answer can be scripted: `respond`, `respond_fn`, `fail_next`, `silence`, and the whole
+Unscripted it behaves like a small cluster: topics have partitions, messages are stored, the first member of a group
+gets every partition. Any response can be scripted: `respond`, `respond_fn`, `fail_next`, `silence`, and the whole
 can go away and come back with `stop`, `start` and `drop_connections`.
 
     async with MockBroker(topics={"demo": 2}) as mock:
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
 
 Script = Callable[[Call, Any], Any]
-"""(call, request) -> a message to answer with; None for the usual answer; `SILENCE` for none at all."""
+"""(call, request) -> a message as the response; None for the usual response; `SILENCE` for no response."""
 
 SILENCE = object()
 
 
 class MockBroker(MockCluster):
-    """See the module."""
+    """A Master and a Broker in memory; see the module."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class MockBroker(MockCluster):
         await self.start_broker()
 
     async def start_broker(self) -> None:
-        """The Broker's half of `start`."""
+        """Start the Broker only, as `start` does."""
         self._broker = self._server(Service.BROKER_READ, Service.BROKER_WRITE)
         self.broker_address = await self._broker.start(self.broker_address)
 
     async def stop(self) -> None:
-        """Go away as processes that end: connections break, registrations are forgotten, messages stay."""
+        """Stop like processes that end: connections break, registrations are forgotten, messages stay."""
         await self.stop_broker()
         master, self._master = self._master, None
         if master is not None:
@@ -92,7 +92,7 @@ class MockBroker(MockCluster):
         self.forget_clients()
 
     async def stop_broker(self) -> None:
-        """The Broker's half of `stop`; the Master goes on naming it."""
+        """Stop the Broker only, as `stop` does; the Master goes on naming it."""
         broker, self._broker = self._broker, None
         if broker is not None:
             self.touch()
@@ -112,7 +112,7 @@ class MockBroker(MockCluster):
         return RpcServer(handlers, offered=frozenset(services), name="mock", capabilities=self.capabilities)
 
     def forget_clients(self) -> None:
-        """Forget who is registered, as a Master that restarted has."""
+        """Forget all registrations, like a Master that restarted."""
         self.producers.clear()
         self.consumers.clear()
         self.queued_events.clear()
@@ -120,25 +120,25 @@ class MockBroker(MockCluster):
 
     @property
     def masters(self) -> str:
-        """What to give to `connect`."""
+        """The argument for `connect`."""
         return str(self.address)
 
     # --- scripting ------------------------------------------------------------------------------------------
 
     def respond(self, method: Method, message: Any, *, times: int = 1) -> None:
-        """Answer the next `times` requests of a method with `message`."""
+        """Respond to the next `times` requests of a method with `message`."""
         self._scripts[method].extend([lambda _call, _request: message] * times)
 
     def script(self, method: Method, *scripts: Script) -> None:
-        """Ask each of `scripts` for the answer to one of the next requests of a method, before `respond_fn`."""
+        """Let each of `scripts` respond to one of the next requests of a method, before `respond_fn`."""
         self._scripts[method].extend(scripts)
 
     def work(self, call: Call, request: Any) -> Any:
-        """Do what is asked and return the usual answer; for scripts that change only a part of it."""
+        """Do the usual work and return its response; for scripts that change only a part of it."""
         return self._handlers.work(call, request)
 
     def respond_fn(self, method: Method, script: Script | None) -> None:
-        """Ask `script` for the answer to every request of a method; None ends that."""
+        """Let `script` respond to every request of a method; None ends that."""
         if script is None:
             self._always.pop(method, None)
         else:
@@ -153,7 +153,7 @@ class MockBroker(MockCluster):
     def crash_next(
         self, method: Method, *, exception_name: str = "java.lang.Exception", text: str = "scripted"
     ) -> None:
-        """Answer the next request of a method with an exception instead of an answer."""
+        """Respond to the next request of a method with an exception."""
 
         def crash(call: Call, _request: Any) -> Any:
             call.fail(exception_name=exception_name, text=text)
@@ -162,11 +162,11 @@ class MockBroker(MockCluster):
         self._scripts[method].append(crash)
 
     def silence(self, method: Method, *, times: int = 1) -> None:
-        """Never answer the next `times` requests of a method."""
+        """Never respond to the next `times` requests of a method."""
         self._scripts[method].extend([lambda _call, _request: SILENCE] * times)
 
     def drop_on(self, method: Method, *, times: int = 1, after: bool = False) -> None:
-        """Break the connection at the next requests of a method; `after` does the work first, so the answer is lost."""
+        """Break the connection at the next requests of a method; `after` does the work before that."""
 
         def drop(call: Call, request: Any) -> Any:
             if after:
@@ -179,18 +179,18 @@ class MockBroker(MockCluster):
     # --- looking --------------------------------------------------------------------------------------------
 
     def received(self, method: Method) -> list[Any]:
-        """The requests of a method so far, decoded."""
+        """Return the requests of a method so far, decoded."""
         return [recorded.message for recorded in self.requests if recorded.method is method]
 
     async def until(self, condition: Callable[[], object], *, timeout_s: float = 10.0) -> None:
-        """Wait until something that a request brings about is so."""
+        """Wait until a condition is true that a request brings about."""
         async with asyncio.timeout(timeout_s):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
 
     def bodies(self, topic: str, partition_id: int | None = None) -> list[bytes]:
-        """The bodies stored in a topic, partition by partition."""
+        """Return the bodies stored in a topic, partition by partition."""
         return [
             decode_payload(message.payload, message.flag)[0]
             for (name, number), partition in sorted(self.partitions.items())
@@ -199,7 +199,7 @@ class MockBroker(MockCluster):
         ]
 
     def confirmed(self, group: str, topic: str, partition_id: int = 0) -> int:
-        """How many messages of a partition a group has confirmed."""
+        """Return the number of messages of a partition that a group has confirmed."""
         return self.partitions[topic, partition_id].confirmed.get(group, 0)
 
     # --- doing ----------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class MockBroker(MockCluster):
         self.requests.append(Recorded(method, request, call.peer))
         self.touch()
         if call.connection.closed:
-            return  # broken by what was scripted for an earlier one: nothing that came after it is done
+            return  # a script for an earlier request broke it: no later request is served
         if mock_order.behind(call, request):
             answer = self._handlers.refusal(method, Code.SERVER_RECEIVE_OVERFLOW, EARLIER_BATCH_REFUSED)
         else:
@@ -237,7 +237,7 @@ class MockBroker(MockCluster):
         self.touch()
 
     async def _answer(self, method: Method, call: Call, request: Any) -> Any:
-        """As scripted, else as usual."""
+        """Return the scripted response, else the usual one."""
         scripts = self._scripts[method]
         script = scripts.popleft() if scripts else self._always.get(method)
         answer = script(call, request) if script is not None else None

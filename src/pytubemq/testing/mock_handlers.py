@@ -1,4 +1,4 @@
-"""What a mock cluster answers when nothing is scripted."""
+"""A mock cluster's responses when nothing is scripted."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 MAX_FETCH = 1000
 UNREGISTER = 32
 WITHOUT_SUCCESS = (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2, Method.GET_PART_META_C2M)
-"""Methods whose answers have a code and no `success`."""
+"""Methods whose responses have a code and no `success`."""
 CONSUMED = 0
-"""`readStatus` of a farewell whose last fetch was consumed."""
+"""The `readStatus` of an unregistration whose last fetch was consumed."""
 ALWAYS_LATEST = 2
 
 
 class MockHandlers(MockBalance, MockWriting):
-    """One method per kind of request."""
+    """The handlers, one method for each kind of request."""
 
     def __init__(self, mock: MockCluster) -> None:
         self._mock = mock
         self._asker = Capability(0)
-        """What the one can do whose request is being answered."""
+        """The capabilities of the peer whose request is being answered."""
 
     def refusal(self, method: Method, code: int, text: str) -> Any:
-        """An answer that says no."""
+        """Return a refusal."""
         response = METHODS[method].response
         if method in WITHOUT_SUCCESS:
             return response(err_code=int(code), err_msg=text)
@@ -49,7 +49,7 @@ class MockHandlers(MockBalance, MockWriting):
         return response(success=False, err_code=int(code), err_msg=text, **extra)
 
     async def answer(self, call: Call, request: Any) -> Any:
-        """The usual answer, after the wait that the request allows."""
+        """Return the usual response, after the wait that the request allows."""
         if isinstance(request, master.HeartRequestC2MV2):
             self._begin_beat(request)
         wait_ms = getattr(request, "max_wait_ms", None) or 0
@@ -58,7 +58,7 @@ class MockHandlers(MockBalance, MockWriting):
         return self.work(call, request)
 
     def work(self, call: Call, request: Any) -> Any:
-        """Do what is asked, now."""
+        """Do the work of a request now and return its response."""
         name = type(request).__name__
         handler = getattr(self, f"_{name}", None)
         if handler is None:
@@ -208,7 +208,7 @@ class MockHandlers(MockBalance, MockWriting):
         return broker.RegisterResponseB2C(**OK)
 
     def _not_held(self, partition: MockPartition, group: str, client_id: str, method: Method) -> Any:
-        """A refusal, unless this client holds the partition."""
+        """Return a refusal, unless the partition is assigned to this client."""
         owner = partition.owners.get(group)
         if owner is None:
             return self.refusal(method, Code.HB_NO_NODE, "not registered")
@@ -271,7 +271,7 @@ class MockHandlers(MockBalance, MockWriting):
         if request.partition_id not in range(self._mock.topics.get(request.topic_name, 0)):
             return self.refusal(Method.READ_RANGE_C2B, Code.FORBIDDEN, "no such partition")
         if request.offset < 0 or (request.end_offset is not None and request.end_offset < request.offset):
-            return self.refusal(Method.READ_RANGE_C2B, Code.BAD_REQUEST, "no range to read")
+            return self.refusal(Method.READ_RANGE_C2B, Code.BAD_REQUEST, "not a range")
         partition = self._mock.partitions[request.topic_name, request.partition_id]
         end = partition.end if request.end_offset is None else min(partition.end, request.end_offset // OFFSET_UNIT)
         first = request.offset // OFFSET_UNIT

@@ -1,6 +1,6 @@
-"""The mock's half of the rule that keeps the batches of a producer in order, as a pytubemq Broker has it.
+"""The mock's copy of a pytubemq Broker's rule that keeps the batches of a producer in order.
 
-The invariant: of a producer that counts its refusals, no batch is taken that was sent without knowledge of an earlier
+The invariant: if a producer counts its refusals, no batch is stored that it sent without knowledge of an earlier
 one that was refused for now.
 """
 
@@ -22,14 +22,14 @@ _CONTEXT = "mock send order"
 
 
 def behind(call: Call, request: object) -> bool:
-    """Whether `request` is a batch that was sent without knowledge of an earlier refusal."""
+    """True if `request` is a batch that was sent without knowledge of an earlier refusal."""
     if not isinstance(request, SendPacksRequestP2B) or request.refusals_seen is None:
         return False
     return _counts(call).get(_producer(request), 0) > request.refusals_seen
 
 
 def answered(call: Call, request: object, answer: object) -> None:
-    """Count the answer, if it refuses anything for now."""
+    """Count the response, if it refuses anything for now."""
     codes: set[int] = set()
     if isinstance(answer, SendPacksResponseB2P):
         codes = {answer.err_code, *(span.err_code for result in answer.results for span in result.spans)}
@@ -38,7 +38,7 @@ def answered(call: Call, request: object, answer: object) -> None:
 
 
 def dropped(call: Call, request: object) -> None:
-    """Count a batch that was not taken and comes again."""
+    """Count a batch that was not stored and is sent again."""
     if isinstance(request, SendPacksRequestP2B) and request.refusals_seen is not None:
         counts = _counts(call)
         counts[_producer(request)] = counts.get(_producer(request), 0) + 1

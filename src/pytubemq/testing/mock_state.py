@@ -1,4 +1,4 @@
-"""What a mock cluster remembers: messages, positions, who holds what."""
+"""The state of a mock cluster: messages, positions, assignments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BROKER_ID = 1
 APPEND_TIME_MS = 1_700_000_000_000
-"""When the mock says that it appended a message: always the same, so that tests can compare."""
+"""The time at which every message is appended: always the same, so that tests can compare."""
 
 
 @dataclass(slots=True)
@@ -35,24 +35,24 @@ class MockMessage:
     flag: int = 0
     msg_type: str | None = None
     corrupt: bool = False
-    """Stored with a wrong checksum."""
+    """True if it is stored with a wrong checksum."""
     pack: int = 0
-    """Messages with the same number other than 0 came in one pack."""
+    """Messages with the same number other than 0 came in one record batch."""
 
     @property
     def code(self) -> int:
-        """The filter code."""
+        """Return the filter code."""
         return NO_FILTER_CODE if self.msg_type is None else filter_code(self.msg_type)
 
     def entry(self, number: int) -> bytes:
-        """As a fetch answers it."""
+        """Return the message as in a fetch response."""
         checked = check_sum(self.payload) ^ (1 if self.corrupt else 0)
         return stored_entry(number + 1, self.payload, self.flag, number * OFFSET_UNIT, APPEND_TIME_MS, checked)
 
 
 @dataclass(slots=True)
 class MockPartition:
-    """A partition's messages, and per group its position and what it fetched last."""
+    """A partition's messages, and each group's position and last fetch."""
 
     messages: list[MockMessage] = field(default_factory=list)
     confirmed: dict[str, int] = field(default_factory=dict)
@@ -61,21 +61,21 @@ class MockPartition:
     owners: dict[str, str] = field(default_factory=dict)
     filters: dict[str, frozenset[int]] = field(default_factory=dict)
     numbered: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Producer id and sequence -> the message that has it."""
+    """The message stored under a producer id and sequence."""
     packs: int = 0
-    """How many packs came."""
+    """The number of record batches received."""
 
     @property
     def end(self) -> int:
-        """The number the next message gets."""
+        """The number of the next message."""
         return len(self.messages)
 
     def offset_at(self, time_ms: int) -> int:
-        """Where the first message stands that was appended then or later."""
+        """Return the offset of the first message that was appended at that time or later."""
         return 0 if time_ms <= APPEND_TIME_MS else self.end * OFFSET_UNIT
 
     def records(self, numbers: list[int], *, packs: bool) -> list[bytes]:
-        """These messages as a fetch answers them; `packs`: whole packs to one who knows them."""
+        """Return these messages as in a fetch response; with `packs` as whole record batches."""
         found: list[bytes] = []
         last_pack = 0
         for number in numbers:
@@ -88,7 +88,7 @@ class MockPartition:
         return found
 
     def _pack(self, number: int) -> bytes:
-        """The whole pack that a message came in."""
+        """Return the whole record batch that a message came in."""
         wanted = self.messages[number].pack
         first = last = number
         while first and self.messages[first - 1].pack == wanted:
@@ -104,7 +104,7 @@ class MockPartition:
         return stored_pack_head(PackHead(first * OFFSET_UNIT, first + 1, APPEND_TIME_MS), len(columns)) + columns
 
     def select(self, group: str, start: int, limit: int) -> tuple[list[int], int]:
-        """Numbers of the messages to deliver from `start` on, and where the next fetch begins."""
+        """Return the numbers of the messages to deliver from `start` on, and the start of the next fetch."""
         codes = self.filters.get(group)
         chosen: list[int] = []
         number = start
@@ -118,7 +118,7 @@ class MockPartition:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A request that came in."""
+    """A received request."""
 
     method: Method
     message: Any
@@ -126,7 +126,7 @@ class Recorded:
 
 
 class MockCluster:
-    """All that a mock cluster remembers, and the event that wakes whoever waits for a change of it."""
+    """The state of a mock cluster, with the event that wakes callers who wait for a change."""
 
     def __init__(
         self,
@@ -180,11 +180,11 @@ class MockCluster:
         return BrokerInfo(self.broker_id, self.broker_address)
 
     def touch(self) -> None:
-        """Wake everything that waits for a change."""
+        """Wake all callers who wait for a change."""
         self.changed.set()
 
     def push_event(self, client_id: str, op_type: int, partitions: list[Partition]) -> int:
-        """Queue an event for a consumer: 1 connect, 2 disconnect; returns its number."""
+        """Queue an event for a consumer, 1 connect, 2 disconnect; return its number."""
         self._events += 1
         group = self.consumers[client_id]
         infos = tuple(
@@ -197,5 +197,5 @@ class MockCluster:
         return self._events
 
     def all_partitions(self, topic: str) -> list[Partition]:
-        """The partitions of a topic."""
+        """Return the partitions of a topic."""
         return [Partition(self.broker_id, topic, number) for number in range(self.topics.get(topic, 0))]

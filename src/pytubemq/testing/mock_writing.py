@@ -1,4 +1,4 @@
-"""What a mock Broker answers to producers: messages one by one and in record batches."""
+"""A mock Broker's responses to producers: single messages and record batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg":
 
 
 class Placed(NamedTuple):
-    """Where a message is; `repeated`: it was there before."""
+    """The number of a stored message; `repeated` if it was stored before."""
 
     number: int
     repeated: bool
@@ -33,13 +33,13 @@ class MockWriting:
     _mock: MockCluster
 
     def refusal(self, method: Method, code: int, text: str) -> Any:
-        """An answer that says no."""
+        """Return a refusal."""
         raise NotImplementedError  # the class that this is a part of has it
 
     def _append(
         self, topic: str, partition_id: int, message: MockMessage, producer_id: int | None, sequence: int | None
     ) -> Placed:
-        """Keep a message, once if its producer has numbered it."""
+        """Store a message, once if its producer has numbered it."""
         partition = self._mock.partitions[topic, partition_id]
         mark = None
         if producer_id is not None and sequence is not None and Capability.IDEMPOTENT in self._mock.capabilities:
@@ -119,7 +119,7 @@ def _refused(count: int, code: int, text: str) -> extension.PackSpan:
 
 
 def _joined(spans: list[extension.PackSpan]) -> list[extension.PackSpan]:
-    """Neighbours with one fate and offsets that follow each other as one span."""
+    """Return spans with neighbours of the same outcome and consecutive offsets joined."""
     found: list[extension.PackSpan] = []
     for span in spans:
         last = found[-1] if found else None
@@ -145,7 +145,7 @@ def _joined(spans: list[extension.PackSpan]) -> list[extension.PackSpan]:
 
 
 def _type_of(columns: Columns, at: int, payload: bytes) -> str | None:
-    """A pack has the filter codes beside the messages; the items themselves stand in the attributes."""
+    """Return a message's type: a record batch has the filter codes; the items themselves are in the attributes."""
     try:
         text = decode_payload(payload, columns.flag_of(at))[1]
     except FormatError:

@@ -94,7 +94,7 @@ def test_a_port_that_was_given_and_is_taken_is_an_error(tube: CommandLine) -> No
             "--set", "broker.http_listen=127.0.0.1:0",
         )  # fmt: skip
     assert found.returncode == ExitCode.BAD_CONFIG, found.stderr
-    assert f"master.listen: port {port} of 127.0.0.1:{port} is taken".encode() in found.stderr
+    assert f"master.listen: port {port} of 127.0.0.1:{port} is in use".encode() in found.stderr
     assert found.stdout == b""
 
 

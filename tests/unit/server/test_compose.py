@@ -195,7 +195,7 @@ def test_what_lies_in_the_way_of_a_directory_is_named(tmp_path: Path) -> None:
     file.write_text("x")
     with pytest.raises(ConfigError, match=f"^the data directory {file} is a file\n"):
         make_directory(file)
-    with pytest.raises(ConfigError, match=f"{file / 'data'} cannot be made: {file} is a file\n"):
+    with pytest.raises(ConfigError, match=f"{file / 'data'} cannot be created: {file} is a file\n"):
         make_directory(file / "data")
-    with pytest.raises(ConfigError, match="/proc/nowhere/master cannot be made: /proc takes no directories\n"):
+    with pytest.raises(ConfigError, match="/proc/nowhere/master cannot be created: /proc accepts no directories\n"):
         make_directory(Path("/proc/nowhere/master"))

@@ -63,7 +63,7 @@ def test_the_limit_is_raised_as_far_as_it_goes() -> None:
     done = subprocess.run([sys.executable, "-c", RAISED], capture_output=True, text=True, check=True)
     assert done.stdout == "2000\n"
     assert "this process may have 2000 files open (raised from 256)" in done.stderr
-    assert "this process may have only 2000 files open, so it takes" in done.stderr
+    assert "this process may have only 2000 files open, so it accepts" in done.stderr
 
 
 FEW_HANDLES = """

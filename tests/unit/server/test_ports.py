@@ -61,7 +61,7 @@ def test_no_two_get_the_same_port(taken: int) -> None:
 
 def test_a_port_that_was_given_is_an_error_if_it_is_taken(taken: int) -> None:
     settings = load_settings(None, environ={}, flags={"http.listen": f"127.0.0.1:{taken}"})
-    with pytest.raises(ConfigError, match=rf"^http\.listen: port {taken} of 127\.0\.0\.1:{taken} is taken by .*pid"):
+    with pytest.raises(ConfigError, match=rf"^http\.listen: port {taken} of 127\.0\.0\.1:{taken} is in use by .*pid"):
         free_ports(settings, given=frozenset({"http.listen"}))
 
 

@@ -84,7 +84,7 @@ def test_the_profile_of_a_cluster_that_does_not_run_says_how_to_start_one(tmp_pa
     save_profile(Profile("dev-5", "x:1", "http://x:2"), path=path)
     with pytest.raises(ConfigError) as caught:
         read_profiles(path).get("dev")
-    assert caught.value.hint == "it stands while its cluster runs, start one:  pytubemq dev; profiles: dev-5"
+    assert caught.value.hint == "it exists while its cluster runs, start one:  pytubemq dev; profiles: dev-5"
 
 
 def test_a_profile_is_removed_and_then_none_is_current(tmp_path: Path) -> None:

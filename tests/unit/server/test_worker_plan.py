@@ -74,7 +74,7 @@ def test_addresses_are_spread_or_given() -> None:
         ({}, 2, "127.0.0.1", "names 1 addresses for 2 workers"),
         ({}, 2, "127.0.0.1,host", "'host' is not an IPv4 address"),
         ({"broker__listen": "localhost:1"}, 2, "spread", "'localhost' is not an IPv4 address"),
-        ({"broker__advertised": "a:1"}, 2, "spread", "both say where"),
+        ({"broker__advertised": "a:1"}, 2, "spread", "both have the workers"),
         ({}, 2, "127.0.0.1,192.168.7.7", "beyond this machine"),
     ],
 )  # fmt: skip
@@ -100,7 +100,7 @@ def test_workers_do_not_start_beside_a_directory_of_one_of_their_brokers(tmp_pat
     (tmp_path / place).mkdir(parents=True)
     with pytest.raises(ConfigError) as refused:
         check_directories(base, plans)
-    assert refused.value.message.startswith(f"{tmp_path / place} holds what Broker {place[-1]} stored")
+    assert refused.value.message.startswith(f"{tmp_path / place} has the data of Broker {place[-1]}")
     assert refused.value.hint is not None
     assert "start without --workers" in refused.value.hint
     assert "move it away" in refused.value.hint

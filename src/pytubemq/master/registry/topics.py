@@ -124,7 +124,7 @@ class TopicRegistry:
 
         def decide(spec: DeploySpec, by: Audit, record: DeployRecord | None) -> Step[DeployRecord]:
             if by.user == DELETED_BY:
-                text = f"modifyUser {DELETED_BY} marks topics that are deleted as a whole: give another name"
+                text = f"modifyUser {DELETED_BY} is reserved for topics that are deleted as a whole: give another name"
                 return Step(Outcome(spec.key, BAD_VALUE, text))
             return existing(spec, by, record)
 

@@ -1,9 +1,9 @@
-"""A connection for one thread that has nothing else to do: requests out, answers in the same order.
+"""A connection for one thread that has nothing else to do: requests out, responses in the same order.
 
 Reading ranges by the thousand million costs a quarter less without an event loop between the socket and the reader.
 
-The invariants: what an answer's body is a view of stays as it is until the next `receive`; every wait has an end; after
-an error the connection is of no use any more.
+The invariants: the buffer behind a response's body is unchanged until the next `receive`; every wait has an end; after
+an error the connection cannot be used any more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _SERIAL_MASK: Final = 0x7FFFFFFF
 _HEAD_BYTES: Final = 128
-"""So much of an answer holds its envelope, where that is usual."""
+"""The usual length of a response's envelope at most, in bytes."""
 _FIRST_ROOM_BYTES: Final = 1 * MIB
 _LENGTH_BYTES: Final = 4
 
@@ -53,16 +53,16 @@ class BlockingConnection:
     """A connection to a Broker. One thread at a time may use it."""
 
     def __init__(self, handle: socket.socket, peer: Address) -> None:
-        """Use `connect`."""
+        """Create a connection; callers use `connect`."""
         self.peer = peer
         self.capabilities = Capability(0)
         self.closed = False
         self._socket = handle
         self._serial = 0
         self._due: list[tuple[int, int]] = []
-        """Requests without an answer yet."""
+        """Requests without a response."""
         self._room = bytearray(_FIRST_ROOM_BYTES)
-        """Where answers are read into; it grows to the largest."""
+        """The buffer for responses; it grows to the largest."""
 
     @classmethod
     def connect(
@@ -74,16 +74,16 @@ class BlockingConnection:
         request_timeout_s: float,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> BlockingConnection:
-        """Open a connection, and ask what its peer can do with a heartbeat for no partition.
+        """Open a connection, and learn the peer's capabilities with a heartbeat for no partition.
 
         Raises:
             UnreachableError: refused, unknown host, or nothing within `connect_timeout_s`.
-            TransportError: it does not answer.
+            TransportError: it does not respond.
         """
         try:
             handle = socket.create_connection((peer.host, peer.port), timeout=connect_timeout_s)
         except TimeoutError as error:
-            raise UnreachableError(f"nothing answers at {peer} within {connect_timeout_s:g} s") from error
+            raise UnreachableError(f"nothing responds at {peer} within {connect_timeout_s:g} s") from error
         except OSError as error:
             raise UnreachableError(f"cannot connect to {peer}: {error.strerror or error}") from error
         made = cls(handle, peer)
@@ -99,7 +99,7 @@ class BlockingConnection:
         return made
 
     def send(self, method: int, service: int, body: bytes, *, timeout_s: float) -> None:
-        """Send a request; its answer is received after those of the requests before it.
+        """Send a request; its response is received after those of the requests before it.
 
         Raises:
             ConnectionLostError: the connection broke.
@@ -107,12 +107,12 @@ class BlockingConnection:
         self._send(method, service, body, timeout_s, offer=None)
 
     def receive(self, *, timeout_s: float) -> memoryview:
-        """The body of the next answer; it lasts until the next call.
+        """Return the body of the next response; it is valid until the next call.
 
         Raises:
             RequestTimeoutError: it does not begin within `timeout_s`, or is not whole within `FRAME_TIMEOUT_S`.
             ConnectionLostError: the connection broke.
-            FrameError, EnvelopeError: what came is no answer.
+            FrameError, EnvelopeError: the bytes are not a response.
             RemoteError: the peer failed at the request; the connection can still be used.
         """
         content = self._frame(timeout_s)
@@ -156,13 +156,13 @@ class BlockingConnection:
         self._due.append((serial, METHODS[method].response_bytes))
 
     def _frame(self, timeout_s: float) -> memoryview:
-        """The content of the next frame."""
+        """Return the content of the next frame."""
         try:
             return self._read_frame(timeout_s)
         except TimeoutError as error:
             self.close()
             raise RequestTimeoutError(
-                f"{self.peer} did not answer within {timeout_s:g} s",
+                f"{self.peer} did not respond within {timeout_s:g} s",
                 hint="it may be overloaded or gone",
             ) from error
         except OSError as error:

@@ -1,8 +1,8 @@
-"""The client's side of one connection: requests out, answers matched by serial number.
+"""The client's side of one connection: requests out, responses matched by serial number.
 
-The invariants: every call ends, with its answer, with an error that says what is known, or by its time; a call that
-ended so is forgotten, and a late answer to it is dropped; a connection on which calls end by their time while nothing
-at all comes is given up, so that the next call gets another.
+The invariants: every call ends, with its response, with an error, or by its deadline; a call that reached its deadline
+is forgotten, and a late response to it is dropped; a connection on which calls reach their deadlines while no byte
+arrives is given up, so that the next call gets another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Route: TypeAlias = "Callable[[], Awaitable[socket.socket]]"
 
 _SWEEP_S = 0.1
 _HELD_UP_S = 0.5
-"""A sweep that comes so late shows that the loop was busy with something else."""
+"""The delay of a sweep from which the loop was evidently busy with something else."""
 _SERIAL_MASK = 0x7FFFFFFF
 
 
@@ -61,7 +61,9 @@ class RpcConnection(asyncio.Protocol):
     """A connection to a Master or a Broker, shared by everything in this process that talks to it."""
 
     def __init__(self, peer: Address, *, capabilities: Capability = OURS) -> None:
-        """Use `connect`. `capabilities` is what we show; `Capability(0)` speaks as the original does."""
+        """Create a connection; callers use `connect`.
+
+        `capabilities` are announced to the peer; `Capability(0)` speaks as the original does."""
         self.peer = peer
         self.capabilities = Capability(0)
         self.closed = False
@@ -80,11 +82,11 @@ class RpcConnection(asyncio.Protocol):
         self._sweep_handle: asyncio.TimerHandle | None = None
         self._sweep_due_s = 0.0
         self._heard_s = 0.0
-        """When the last byte came."""
+        """When the last byte arrived."""
         self._used_s = self._loop.time()
-        """When something was asked last."""
+        """When the last request was sent."""
         self._asked_s: float | None = None
-        """When the first request left after that byte."""
+        """When the first request after that byte was sent."""
 
     @classmethod
     async def connect(
@@ -112,7 +114,7 @@ class RpcConnection(asyncio.Protocol):
                         lambda: cls(peer, capabilities=capabilities), peer.host, peer.port
                     )
         except TimeoutError as error:
-            raise UnreachableError(f"nothing answers at {peer} within {timeout_s:g} s") from error
+            raise UnreachableError(f"nothing responds at {peer} within {timeout_s:g} s") from error
         except OSError as error:
             raise UnreachableError(f"cannot connect to {peer}: {_reason(error)}") from error
         except (ValueError, OverflowError) as error:  # no name that can be looked up, no number that is a port
@@ -127,7 +129,7 @@ class RpcConnection(asyncio.Protocol):
     def call(
         self, method: int, service: int, body: bytes | Sequence[bytes], *, timeout_s: float
     ) -> asyncio.Future[Response]:
-        """Send a request; the future gets its answer.
+        """Send a request; the future gets its response.
 
         Raises (through the future): ConnectionLostError, RequestTimeoutError, RemoteError, StandbyError.
         """
@@ -144,9 +146,9 @@ class RpcConnection(asyncio.Protocol):
         timeout_s: float,
         done: Callable[[Response | TubeError], None],
     ) -> None:
-        """Send a request; `done` is called once with its answer or the error of `call`, from the loop, and not before
-        this returns. It costs less than a future, for those who ask a hundred thousand times a second.
-        """
+        """Send a request; call `done` once with its response or the error of `call`, from the loop, after this returns.
+
+        It costs less than a future, for callers with a hundred thousand requests a second."""
         self._ask(method, service, body, timeout_s, done, None)
 
     def _ask(
@@ -169,7 +171,7 @@ class RpcConnection(asyncio.Protocol):
         serial = self._serial = self._serial % _SERIAL_MASK + 1
         offer = None
         if not self._pending_calls.known:
-            # Shown until the peer has answered such a request: the first one may be answered last, or never.
+            # Announced until the peer has responded to such a request: the first one may be answered last, or never.
             offer = self._offer
             self._offered = serial
         outbox.put(
@@ -225,25 +227,25 @@ class RpcConnection(asyncio.Protocol):
             self._sweep_soon(now_s)
 
     def flush(self) -> None:
-        """Hand over what was asked so far, without waiting for the end of the loop turn."""
+        """Send the requests so far, without waiting for the end of the loop turn."""
         if self._outbox is not None and not self.closed:
             self._outbox.flush()
 
     async def request(
         self, message: object, response_type: type[T], method: int, service: int, *, timeout_s: float
     ) -> T:
-        """Encode, call, decode. The business code inside the answer is the caller's to look at."""
+        """Encode, call, decode. The business code inside the response is the caller's to check."""
         response = await self.call(method, service, encode(message), timeout_s=timeout_s)
         return decode(response_type, response.body)
 
     @property
     def answered(self) -> bool:
-        """Whether `capabilities` is known: a request that showed ours has had its answer."""
+        """True if `capabilities` is known: a request that announced ours has its response."""
         return self._pending_calls.known
 
     @property
     def block_bytes(self) -> int | None:
-        """The most that a block of a frame may hold; None if the peer takes any."""
+        """The most bytes in a block of a frame; None if the peer accepts any."""
         return self._block_bytes
 
     @property
@@ -254,16 +256,16 @@ class RpcConnection(asyncio.Protocol):
 
     @property
     def idle_s(self) -> float:
-        """How long nothing was asked, and no answer is due."""
+        """The time without a request or an expected response, in seconds."""
         return 0.0 if self._pending_calls else self._loop.time() - self._used_s
 
     @property
     def in_flight(self) -> int:
-        """Calls without an answer yet."""
+        """The number of calls without a response."""
         return len(self._pending_calls)
 
     async def close(self) -> None:
-        """Close; calls without an answer fail with ConnectionLostError. Idempotent."""
+        """Close; calls without a response fail with ConnectionLostError. Idempotent."""
         if self._outbox is not None and not self.closed:
             self._outbox.flush()
         self._end(None)
@@ -274,7 +276,7 @@ class RpcConnection(asyncio.Protocol):
                 await asyncio.shield(self.lost)
 
     def drop(self) -> None:
-        """Close without waiting for the end of it; calls without an answer fail."""
+        """Close without waiting for the end of it; calls without a response fail."""
         self._end(None)
         if self._transport is not None:
             self._transport.close()
@@ -310,7 +312,7 @@ class RpcConnection(asyncio.Protocol):
         return MAX_FRAME_BYTES if method is None or method not in METHODS else METHODS[method].response_bytes
 
     def _learn(self, response: Response) -> None:
-        """What the peer understands, which its first answer tells."""
+        """Record the peer's capabilities, which its first response carries."""
         if response.capabilities is not None:
             self._pending_calls.known = True
             self.capabilities = Capability(response.capabilities) & OURS
@@ -341,8 +343,8 @@ class RpcConnection(asyncio.Protocol):
             self._sweep_soon(now_s)
 
     def _give_up(self, silent_s: float) -> None:
-        """A long wait at the peer ends before its call's time does, so this is no patience: the peer is not there."""
-        logger.warning("closing the connection to %s: no answer and no byte for %.1f s", self.peer, silent_s)
+        """Give up the connection: a long poll ends before its call's deadline, so the peer is not there."""
+        logger.warning("closing the connection to %s: no response and no byte for %.1f s", self.peer, silent_s)
         self._end(ConnectionLostError(f"nothing was received from {self.peer} for {silent_s:.1f} s"))
         if self._transport is not None:
             self._transport.abort()
@@ -368,7 +370,7 @@ def _settle(future: asyncio.Future[Response], answer: Response | TubeError) -> N
 
 
 def _reason(error: OSError) -> str:
-    """What the system says of it, not what asyncio makes of that: `Connection refused`."""
+    """Return the system's text for an error, not asyncio's: `Connection refused`."""
     numbers = [str(error.errno)] if error.errno else re.findall(r"\[Errno (\d+)\]", str(error))
     if "Connect call failed" in str(error) and numbers:
         return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))

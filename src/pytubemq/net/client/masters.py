@@ -1,7 +1,7 @@
-"""Calls to whichever Master leads.
+"""Calls to the leading Master.
 
-The invariant: one call asks each Master at most once, beginning with the one that answered last; what the last one
-said is what the caller gets.
+The invariant: one call goes to each Master at most once, beginning with the one that responded last; the caller gets
+the result of the last one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_MASTER = f"No service {int(Service.MASTER)} found"
-"""What a server says that is asked for a Master's service and is none; ours and the original's say it alike."""
+"""The error of a server that is not a Master, for a Master's service; ours and the original's are alike."""
 _PORT = f"port {DEFAULT_MASTER_PORT} unless it was set otherwise"
 
 
 def parse_masters(text: str) -> tuple[Address, ...]:
-    """`host:port[,host:port...]`; the port may be left out (8715)."""
+    """Parse `host:port[,host:port...]`; the port may be left out (8715)."""
     if "://" in text:
         raise FormatError(f"not the address of a Master: {text!r}", hint="write host:port, without http://")
     masters = tuple(Address.parse(item, default_port=DEFAULT_MASTER_PORT) for item in text.split(",") if item.strip())
@@ -62,15 +62,15 @@ class MasterClient:
 
     @property
     def current(self) -> Address:
-        """The Master that is asked first."""
+        """The Master that is tried first."""
         return self._masters[self._current]
 
     def peek(self) -> RpcConnection | None:
-        """The live connection to the current Master, if there is one."""
+        """Return the live connection to the current Master, if there is one."""
         return self._pool.peek(self.current)
 
     async def connect(self) -> RpcConnection:
-        """A connection to the first Master that can be reached; whether it leads is only known from its answers.
+        """Return a connection to the first reachable Master; only its responses show if it leads.
 
         Raises:
             UnreachableError: none could be reached; names each with its reason.
@@ -85,11 +85,11 @@ class MasterClient:
         raise _failure(failures) from failures[-1][1]
 
     async def request(self, message: object, response_type: type[T], method: int, *, timeout_s: float) -> T:
-        """Ask the Masters in turn until one answers.
+        """Send a request to the Masters in turn until one responds.
 
         Raises:
             UnreachableError: none could be reached; names each with its reason.
-            TransportError, StandbyError, RemoteError: what the last one did, when at least one was reached.
+            TransportError, StandbyError, RemoteError: the last one's error, when at least one was reached.
         """
         failures: list[tuple[Address, TubeError]] = []
         for _ in self._masters:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
-"""How the names of exceptions end that speak of the server's state and not of the request. Only the ending counts:
-the package in front of it depends on the version of the protocol."""
+"""Endings of exception names that concern the server's state and not the request. Only the ending counts:
+the package before it depends on the version of the protocol."""
 
 
 class PendingRun(NamedTuple):
@@ -46,7 +46,7 @@ class PendingCall(NamedTuple):
     timeout_s: float
     method: int
     future: asyncio.Future[Response] | None
-    """The future that gets the response, if somebody awaits it; a cancelled one wants none any more."""
+    """The future that gets the response, if somebody awaits it; a cancelled one needs none any more."""
 
     def given_up(self) -> bool:
         """True if nobody wants the response any more."""
@@ -77,7 +77,7 @@ class PendingCalls:
 
     def __init__(self, peer: Address, learn: Callable[[Response], None]) -> None:
         self.known = False
-        """Whether what the peer understands is known."""
+        """True once the peer's capabilities are known."""
         self._peer = peer
         self._learn = learn
         self._calls: dict[int, PendingCall] = {}
@@ -183,8 +183,8 @@ class PendingCalls:
                 call.fail(serial, result)
             else:
                 call.complete(result)
-        except Exception:  # whoever asked failed at the answer; the others are still to get theirs
-            logger.exception("the answer of %s to method %d could not be handled", self._peer, call.method)
+        except Exception:  # the caller failed at the response; the others still get theirs
+            logger.exception("the response of %s to method %d could not be handled", self._peer, call.method)
 
     # --- no responses -----------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class PendingCalls:
                 call,
                 serial,
                 RequestTimeoutError(
-                    f"{self._peer} did not answer method {call.method} within {call.timeout_s:g} s",
+                    f"{self._peer} did not respond to method {call.method} within {call.timeout_s:g} s",
                     hint="it may be overloaded or gone; whether it did the work is unknown",
                 ),
             )

@@ -1,6 +1,6 @@
-"""One connection per peer, shared; a dead one is replaced at the next use, one that nobody uses is closed.
+"""One connection per peer, shared; a dead one is replaced at the next use, an unused one is closed.
 
-The invariant: a connection with an answer due is never closed for being idle.
+The invariant: a connection with an expected response is never closed for being idle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConnectionPool:
-    """Hands out connections by address. Callers that ask at once share one attempt to connect."""
+    """The connections by address. Concurrent callers share one attempt to connect."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class ConnectionPool:
         self._sweeper: asyncio.TimerHandle | None = None
 
     def peek(self, address: Address) -> RpcConnection | None:
-        """The live connection to a peer, if there is one."""
+        """Return the live connection to a peer, if there is one."""
         connection = self._open.get(address)
         return connection if connection is not None and not connection.closed else None
 
     async def get(self, address: Address) -> RpcConnection:
-        """A live connection.
+        """Return a live connection.
 
         Raises:
-            UnreachableError: none could be made.
+            UnreachableError: none could be opened.
             ClosedError: the pool is closed.
         """
         if self._closed:

@@ -1,8 +1,8 @@
-"""A connection whose capabilities are known before anything beyond the original's protocol is asked over it.
+"""Connections whose peers' capabilities are known before any extension of the protocol is used.
 
-The invariant: an extension method is never the first request on a connection. A new one learns what its peer
-understands from its first answer, so a heartbeat for no partition goes first: every Broker, also the original's,
-answers it and does nothing.
+The invariant: an extension method is never the first request on a connection. A new one learns its peer's capabilities
+from its first response, so a heartbeat for no partition goes first: every Broker, also the original's,
+responds to it and does nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ async def probed(
     timeout_s: float,
     auth_info: AuthorizedInfo | None = None,
 ) -> RpcConnection:
-    """A live connection to a Broker that has told its capabilities.
+    """Return a live connection to a Broker whose capabilities are known.
 
     Raises:
-        TransportError: the Broker cannot be reached, or does not answer.
+        TransportError: the Broker cannot be reached, or does not respond.
     """
     connection = await pool.get(broker)
     if not connection.answered:

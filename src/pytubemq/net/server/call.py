@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _SUCCESS: Final = b"\x08\x01"
 _NOTHING_THERE: Final = b"\x08\x00\x10" + encode_varint(Code.NOT_FOUND)
-"""How responses begin that say so: `success` is field 1 of each, the code is field 2."""
+"""The beginnings of such responses: `success` is field 1 of each, the code is field 2."""
 
 
 def _is_served(body: bytes) -> bool:
@@ -34,7 +34,7 @@ def _is_served(body: bytes) -> bool:
 
 
 class CallServer(Protocol):
-    """What a call and its handler use of the server."""
+    """The part of a server that a call and its handler use."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class CallServer(Protocol):
 
 
 class Connection(Reader, Protocol):
-    """What a call and its handler use of the connection that the request came over."""
+    """The part of a connection that a call and its handler use."""
 
     peer: str
     """`host:port` of the caller."""
@@ -66,7 +66,7 @@ class Connection(Reader, Protocol):
     """The capabilities of both sides."""
     block_bytes: int | None
     context: dict[str, Any]
-    """Room for the service to remember who this is; gone with the connection."""
+    """A place for the service to store the caller's identity; gone with the connection."""
     on_writable: Callable[[], None] | None
     """Called when `paused` has ended."""
     closed: bool
@@ -109,7 +109,7 @@ class Connection(Reader, Protocol):
 
 
 class Call:
-    """A request with where it came from, when, and how long its answer is wanted."""
+    """A request with its origin, its arrival and its deadline."""
 
     __slots__ = ("answered", "connection", "deadline_s", "received_s", "request", "size_bytes")
 
@@ -120,7 +120,7 @@ class Call:
         self.deadline_s = deadline_s
         self.answered = False
         self.size_bytes = len(request.body)
-        """What came with it, also after the body was let go."""
+        """The size of its frame, also after the body was released."""
 
     @property
     def peer(self) -> str:
@@ -129,11 +129,11 @@ class Call:
 
     @property
     def expired(self) -> bool:
-        """Whether the caller has given up by now."""
+        """True if the caller has given up by now."""
         return self.connection.server.clock.now_s() >= self.deadline_s
 
     def reply(self, body: bytes | Sequence[bytes]) -> None:
-        """Answer with an encoded business message, whole or in parts."""
+        """Respond with an encoded business message, whole or in parts."""
         if self.answered:
             return
         connection, request = self.connection, self.request
@@ -145,7 +145,7 @@ class Call:
                 capabilities=None if request.capabilities is None else connection.announce(request),
                 block_bytes=connection.block_bytes,
             )
-        except FrameError as error:  # more than fits into a frame: the caller is told so, instead of nothing
+        except FrameError as error:  # more than fits into a frame: the caller gets an error instead of nothing
             self.crash(error)
             return
         if self._take():
@@ -154,7 +154,7 @@ class Call:
             connection.send(buffers)
 
     def fail(self, *, exception_name: str, text: str, fatal: bool = False) -> None:
-        """Answer with an exception in the envelope; `text` must not be empty, or Java does not see the class."""
+        """Respond with an exception in the envelope; `text` must not be empty, or Java does not see the class."""
         if not self._take():
             return
         self.connection.server.stats.failed += 1
@@ -170,18 +170,18 @@ class Call:
         )
 
     def refuse(self, error: EnvelopeError) -> None:
-        """Answer that the request cannot be read or served."""
+        """Respond that the request cannot be read or served."""
         self.fail(exception_name=error.exception_name, text=error.text, fatal=error.fatal)
 
     def drop(self) -> None:
-        """Let it go unanswered, because its caller has given up before its turn came; counted as late."""
+        """Drop it without a response, because its caller has given up before its turn came; counted as late."""
         if not self.answered:
             self.answered = True
             self.connection.server.stats.late += 1
             self.connection.count_answered(self.size_bytes)
 
     def crash(self, error: BaseException) -> None:
-        """Answer for a handler that raised: the caller learns that it failed, the log learns why."""
+        """Respond for a handler that raised: the caller learns that it failed, the log has the reason."""
         if isinstance(error, EnvelopeError):  # the peer's fault, wherever in the handler it shows
             self.refuse(error)
             return
@@ -196,7 +196,7 @@ class Call:
         )
 
     def _take(self) -> bool:
-        """Whether this answer may go out; counts it as the one."""
+        """True if this response may be sent; counts it as the one."""
         if self.answered:
             return False
         self.answered = True
@@ -211,4 +211,4 @@ class Call:
 
 
 Handler: TypeAlias = "Callable[[Call], Awaitable[None] | None]"
-"""A plain function answers at once or keeps the call and answers later; a coroutine function runs as a task."""
+"""A plain function responds at once or keeps the call and responds later; a coroutine function runs as a task."""

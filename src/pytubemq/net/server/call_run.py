@@ -1,6 +1,6 @@
-"""Requests of one method that came one behind the other on one connection, and are served together.
+"""Consecutive requests of one method on one connection that are served together.
 
-The invariant: each is answered at most once, and none after the time of its caller is over, as a `Call` by itself.
+The invariant: each gets at most one response, and none after its deadline, as an individual `Call`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CallRun:
         """The requests, some of them in runs; until `keep_serials`."""
         first = parts[0]
         self.first = (first[0] if isinstance(first, RequestRun) else first)._replace(body=b"")
-        """What the envelopes say."""
+        """The common content of the envelopes."""
         self.serials: list[int] = []
         self.size_bytes = 0
         for part in parts:
@@ -55,15 +55,15 @@ class CallRun:
 
     @property
     def capabilities(self) -> int | None:
-        """The capability field of the answers."""
+        """The capability field of the responses."""
         return None if self.first.capabilities is None else self.connection.announce(self.first)
 
     def keep_serials(self) -> None:
-        """The requests were read: let go of their bytes."""
+        """Keep only the serial numbers, since the requests were read."""
         self.parts = ()
 
     def requests(self) -> Iterator[Request]:
-        """Each request by itself, until `keep_serials`."""
+        """Yield each request individually, until `keep_serials`."""
         for part in self.parts:
             if isinstance(part, RequestRun):
                 yield from part
@@ -71,16 +71,16 @@ class CallRun:
                 yield part
 
     def calls(self) -> list[Call]:
-        """As calls by themselves, each with its request; the run is no more."""
+        """Return individual calls, each with its request; the run cannot be used any more."""
         return [Call(request, self.connection, self.received_s, self.deadline_s) for request in self.requests()]
 
     def first_call(self) -> Call:
-        """The first one as a call by itself, to look at: it is answered with the others."""
+        """Return the first one as an individual call, for checks: it is answered with the others."""
         request = next(self.requests(), self.first)
         return Call(request, self.connection, self.received_s, self.deadline_s)
 
     def reply(self, frames: Sequence[bytes], *, refused: bool = False) -> None:
-        """Answer all of them with whole frames; `refused` says that none of them was served."""
+        """Respond to all of them with whole frames; with `refused` none of them was served."""
         if self.answered:
             return
         self.answered = True
@@ -96,7 +96,7 @@ class CallRun:
         connection.send((b"".join(frames),))
 
     def drop(self) -> None:
-        """Let them go unanswered, because their caller has given up."""
+        """Drop them without a response, because their caller has given up."""
         if not self.answered:
             self.answered = True
             self.connection.server.stats.late += len(self.serials)
@@ -104,4 +104,4 @@ class CallRun:
 
 
 RunHandler: TypeAlias = "Callable[[CallRun], bool]"
-"""Takes several requests at once; False, and nothing done, where they have to be served one by one."""
+"""Serves several requests at once; returns False without an effect if they must be served one by one."""

@@ -1,7 +1,7 @@
-"""One accepted connection: bytes to calls, answers to bytes, with limits on both.
+"""One accepted connection: bytes to calls, responses to bytes, with limits on both.
 
-The invariant: a peer that sends faster than it reads, or asks faster than it is answered, is not read from until it
-has caught up; what it may hold of our memory is bounded, by itself and together with all others.
+The invariant: a peer that sends faster than it reads, or requests faster than it is answered, is not read from until
+it has caught up; its share of our memory is bounded, individually and together with all others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MAX_TIMEOUT_MS = MAX_REQUEST_TIMEOUT_S * 1000
 
 
 class ConnectionServer(Protocol):
-    """What a connection uses of its server: the table of methods, the limits of all connections together."""
+    """The part of a server that a connection uses: the table of methods, the limits of all connections together."""
 
     name: str
     clock: Clock
@@ -95,7 +95,7 @@ class ServerConnection(asyncio.Protocol):
         self.capabilities = NO_CAPABILITY
         self.block_bytes: int | None = BLOCK_BYTES
         self.context: dict[str, Any] = {}
-        """Room for the service to remember who this is; gone with the connection."""
+        """A place for the service to store the caller's identity; gone with the connection."""
         self.on_writable: Callable[[], None] | None = None
         """Called when `paused` has ended."""
         self.closed = False
@@ -103,7 +103,7 @@ class ServerConnection(asyncio.Protocol):
         """True until a request of it was served; refused ones do not count."""
         self.open_calls = 0
         self.buffered_bytes = 0
-        """What came with its unanswered calls and lies in a frame that is not whole yet."""
+        """The bytes of its unanswered calls and of its incomplete frame."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
         """Time when the incomplete frame began; times without reading do not count."""
@@ -117,7 +117,7 @@ class ServerConnection(asyncio.Protocol):
         self._writing_paused = False
         self._reading_paused = False
         self._put_off: list[_Item] = []
-        """Requests that came and took too long to serve in one turn of the loop; nothing is read until they are served.
+        """Requests that would take too long to serve in one turn of the loop; nothing is read until they are served.
         """
 
     # --- asyncio calls these --------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class ServerConnection(asyncio.Protocol):
     # --- the server and its calls use these -----------------------------------------------------------------
 
     def send(self, buffers: Sequence[bytes]) -> None:
-        """Queue an answer's buffers."""
+        """Queue a response's buffers."""
         outbox = self._outbox
         if outbox is not None and not self.closed:
             outbox.put(buffers)
@@ -188,31 +188,32 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that the peer has not taken."""
+        """Bytes of responses that the peer has not received."""
         if self._outbox is None or self._transport is None:
             return 0
         return self._outbox.queued_bytes + self._transport.get_write_buffer_size()
 
     @property
     def taken_bytes(self) -> int:
-        """Bytes of responses that the peer, or its operating system, has taken."""
+        """Bytes of responses that the peer, or its operating system, has received."""
         if self._outbox is None or self._transport is None:
             return 0
         return self._outbox.handed_bytes - self._transport.get_write_buffer_size()
 
     @property
     def paused(self) -> bool:
-        """Whether the peer reads more slowly than it is answered; `on_writable` tells when it has caught up."""
+        """True if the peer reads more slowly than it is answered; `on_writable` is called when it has caught up."""
         return self._writing_paused
 
     @property
     def backlogged(self) -> bool:
-        """Whether more answers are queued than are worth it: a service that makes large ones should not make another
-        before the loop's next turn, or, while `paused`, before `on_writable`."""
+        """True if so many responses are queued that a service should not build another large one.
+
+        It should wait for the loop's next turn, or, while `paused`, for `on_writable`."""
         return self._writing_paused or (self._outbox is not None and self._outbox.queued_bytes > _BACKLOG_BYTES)
 
     def announce(self, request: Request) -> int | None:
-        """The capability field of the answer: told only to a peer that told its own."""
+        """Return the capability field of the response: only for a peer that announced its own."""
         return None if request.capabilities is None else self.server.capability_bits
 
     def count_answered(self, size_bytes: int, calls: int = 1) -> None:
@@ -225,7 +226,7 @@ class ServerConnection(asyncio.Protocol):
             self._balance_reading()
 
     def release(self) -> None:
-        """Stop counting what this connection held, because it has ended."""
+        """Stop counting the bytes of this connection, because it has ended."""
         self.closed = True
         self.server.responses.forget(self)
         self.server.buffered_bytes -= self.buffered_bytes
@@ -254,8 +255,7 @@ class ServerConnection(asyncio.Protocol):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _serve_all(self, items: Sequence[_Item], now_s: float) -> None:
-        """Serve together what came together and is alike, if its method has a handler for that; after a while the rest
-        is put off."""
+        """Serve alike requests together, if their method has a handler for that; after a while put off the rest."""
         handlers, count, at = self.server.run_handlers, len(items), 0
         clock, until_s = self.server.clock, now_s + SERVING_SLICE_S
         while at < count and not self.closed:
@@ -283,7 +283,7 @@ class ServerConnection(asyncio.Protocol):
                 return
 
     def _put_off_rest(self, items: Sequence[_Item]) -> None:
-        """Serve these in the loop's next turn, behind what others have sent meanwhile."""
+        """Serve these in the loop's next turn, after requests that others have sent meanwhile."""
         self._put_off += items
         asyncio.get_running_loop().call_soon(self._serve_rest)
 
@@ -331,7 +331,7 @@ class ServerConnection(asyncio.Protocol):
         if taken:
             run.keep_serials()
             return []
-        self.count_answered(run.size_bytes, len(run.serials))  # each is counted by itself
+        self.count_answered(run.size_bytes, len(run.serials))  # each is counted individually
         server.stats.calls -= len(run.serials)
         return self._serve_each(parts, now_s, until_s)
 
@@ -371,11 +371,11 @@ class ServerConnection(asyncio.Protocol):
             if result is not None and inspect.iscoroutine(result):
                 server.run(call, result)
             elif call.size_bytes > _LARGE_BODY_BYTES and not call.answered:
-                # It was read; while the call waits for its answer, nobody looks at the bytes again.
+                # It was read; while the call waits for its response, nobody needs the bytes again.
                 call.request = request._replace(body=b"")
 
     def _buffer(self, more_bytes: int) -> None:
-        """Count what is held for this peer, and for all of them."""
+        """Count the bytes that are buffered for this peer, and for all of them."""
         if self.closed:
             return
         self.buffered_bytes += more_bytes
@@ -437,14 +437,14 @@ class ServerConnection(asyncio.Protocol):
 
 
 def _envelope(item: Request | RequestRun | Frame) -> tuple[int | None, ...] | None:
-    """What requests that are served together share; None of a frame that is still to be decoded."""
+    """Return the common envelope of requests that are served together; None for a frame that is not decoded yet."""
     if isinstance(item, Frame):
         return None
     return (item[0] if isinstance(item, RequestRun) else item)[1:-1]
 
 
 def _timeout_s(timeout_ms: int) -> float:
-    """How long the caller waits, by what the request says."""
+    """Return the time that the caller waits, according to the request."""
     if timeout_ms <= 0:
         return DEFAULT_REQUEST_TIMEOUT_S
     return timeout_ms / 1000 if timeout_ms <= _MAX_TIMEOUT_MS else MAX_REQUEST_TIMEOUT_S

@@ -23,10 +23,10 @@ def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) ->
     """Return a socket bound to the address, which does not listen yet; port 0 picks a free one.
 
     `name` is the server's name, for the error. `send_buffer_bytes` is about how much of a response the operating system
-    buffers; the server can count only what lies beyond. None leaves that to the system, which may buffer megabytes.
+    buffers; the server can count only the rest. None leaves that to the system, which may buffer megabytes.
 
     Raises:
-        ConfigError: the address is taken or not ours.
+        ConfigError: the address is in use or not of this machine.
     """
     try:
         bound = socket.socket(socket.AF_INET6 if ":" in listen.host else socket.AF_INET, socket.SOCK_STREAM)

@@ -4,9 +4,9 @@ The invariants: between two slices, whoever they belong to, other work of the lo
 took, unless there is none to do; so nobody waits for more than a slice, and long requests together get no more than
 half of the time that others want. Connections take turns, and requests of one connection are worked on one after the
 other, so many of one peer delay only that peer. Few are begun at a time, none for a peer that does not read its
-responses, and those that wait are let go with their connection, so what they hold of memory is bounded. A host begins
-another one only while it has fewer under way than places are free, and who has fewer comes first: however many
-connections it has, some places stay free for other hosts.
+responses, and waiting ones are dropped with their connection, so their memory is bounded. A host begins
+another one only while it has fewer under way than slots are free, and hosts with fewer come first: however many
+connections it has, some slots stay free for other hosts.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Turn: TypeAlias = "Callable[[], Awaitable[None]]"
 _Queues: TypeAlias = "OrderedDict[Peer, deque[asyncio.Future[None]]]"
 
 _BACKLOGGED_S: Final = 0.05
-"""How soon it is looked again whether a peer reads its responses."""
+"""The time between two checks that a peer reads its responses."""
 _IDLE_S: Final = 0.0003
-"""A round of the loop that took less had nothing to do but to ask the operating system."""
+"""The duration of a round of the loop that only polled the operating system."""
 
 
 def sliced(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in slices, each of which is little enough for one turn."""
+    """Yield the items in slices, each of them small enough for one turn."""
     for at in range(0, len(items), LONG_WORK_SLICE):
         yield items[at : at + LONG_WORK_SLICE]
 
 
 class Peer(Protocol):
-    """The part of a connection that matters here."""
+    """The part of a connection that is used here."""
 
     @property
     def peer(self) -> str: ...
@@ -54,26 +54,26 @@ class LongWork:
     """The turns of one server. Event loop only."""
 
     def __init__(self, *, most: int = MAX_LONG_REQUESTS) -> None:
-        """`most`: requests that are worked on at a time."""
+        """Create the turns; `most` requests are worked on at a time."""
         self._most = most
         self._entering: OrderedDict[str, _Queues] = OrderedDict()
         """Requests of hosts that are not begun yet."""
         self._inside: set[Peer] = set()
-        """Whose requests are worked on."""
+        """The peers whose requests are worked on."""
         self._begun: Counter[str] = Counter()
-        """How many of them each host has."""
+        """The number of them by host."""
         self._looks_again: asyncio.TimerHandle | None = None
         self._waiting: _Queues = OrderedDict()
         """Requests that wait for their next turn."""
         self._under_way = False
-        """Whether a turn was given, or one is to be given after a pause."""
+        """True if a turn was given, or one is to be given after a pause."""
         self._began_s = 0.0
         self._owed_s = 0.0
-        """Time that others are to have before the next turn."""
+        """The time that others get before the next turn."""
 
     @asynccontextmanager
     async def request(self, peer: Peer) -> AsyncIterator[Turn]:
-        """Begin a request of this peer in its turn; what is yielded waits until its next slice may run.
+        """Begin a request of this peer in its turn; the yielded function waits until its next slice may run.
 
         Raises:
             CancelledError: the connection was lost before that.
@@ -94,12 +94,12 @@ class LongWork:
                 self._begin_some()
 
     def has_any_of(self, peer: Peer) -> bool:
-        """Whether requests of this peer wait or are worked on."""
+        """True if requests of this peer wait or are worked on."""
         return peer in self._inside or peer in self._entering.get(_host(peer), ())
 
     def let_go(self, peer: Peer) -> None:
-        """End the tasks of requests that were not begun when their connection was lost: nobody counts any more what
-        they hold."""
+        """End the tasks of requests that were not begun when their connection was lost, since their memory is no longer
+        counted."""
         if queues := self._entering.get(host := _host(peer)):
             for begun in queues.pop(peer, ()):
                 begun.cancel()
@@ -114,7 +114,7 @@ class LongWork:
             self._looks_again = asyncio.get_running_loop().call_later(_BACKLOGGED_S, self._look_again)
 
     def _next_to_begin(self) -> Peer | None:
-        """Whose request may be begun next; None if there is nobody."""
+        """Return the peer whose request may be begun next; None if there is none."""
         free = self._most - len(self._inside)
         if not free:
             return None
@@ -127,7 +127,7 @@ class LongWork:
         return None
 
     def _begin_one(self, peer: Peer) -> None:
-        """Begin the first request of a peer; it goes behind its host's others, its host behind the others."""
+        """Begin the first request of a peer; it moves behind its host's others, and its host behind the others."""
         host = _host(peer)
         queues = self._entering.pop(host)
         queue = queues.pop(peer)
@@ -142,7 +142,7 @@ class LongWork:
             begun.set_result(None)
 
     def _end(self, peer: Peer) -> None:
-        """A request of a peer is not worked on any more."""
+        """Record that a peer's request has ended."""
         if peer in self._inside:
             self._inside.remove(peer)
             host = _host(peer)
@@ -164,7 +164,7 @@ class LongWork:
         await mine
 
     def _give(self) -> None:
-        """Let the next peer's slice run; around it the time is taken."""
+        """Let the next peer's slice run, and measure its time."""
         next_one = self._next()
         if next_one is None:
             self._under_way = False
@@ -185,7 +185,7 @@ class LongWork:
         loop.call_soon(loop.call_soon, self._look, now_s)
 
     def _look(self, since_s: float) -> None:
-        """Give the next turn if others had their time since the last one, or did not want it."""
+        """Give the next turn if others had their time since the last one, or did not need it."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         round_s = now_s - since_s

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 10.0
 MOST_LINES: Final = 10
-"""Most lines in one period."""
+"""The most lines in one period."""
 
 
 class PeerWarnings:

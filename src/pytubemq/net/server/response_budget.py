@@ -56,7 +56,7 @@ class ReadSize(NamedTuple):
     """The expected size of a read."""
 
     most_bytes: int
-    """The most that it takes, as far as is known."""
+    """The largest size of the read, as far as is known."""
     message_bytes: int = 0
     """The size of a message there; one is always read."""
 
@@ -68,13 +68,13 @@ class ReadSize(NamedTuple):
 
 @dataclass(slots=True)
 class _Progress:
-    """The bytes that a peer had taken at the beginning of a period."""
+    """The bytes that a peer had received at the beginning of a period."""
 
     since_s: float
     taken_bytes: int
 
     def is_short(self, now_s: float, taken_bytes: int, *, period_s: float, least_bytes: int) -> bool:
-        """True if the period is over and the peer took too little in it; begins the next period if it is over."""
+        """True if the period is over and the peer received too little in it; begins the next period if it is over."""
         if now_s - self.since_s < period_s:
             return False
         taken = taken_bytes - self.taken_bytes
@@ -86,7 +86,7 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Debt:
-    """The bytes that one peer has not taken, and its progress."""
+    """The bytes that one peer has not received, and its progress."""
 
     unsent_bytes: int
     least: _Progress
@@ -208,7 +208,7 @@ class ResponseBudget:
     # --- connections to close -------------------------------------------------------------------------------
 
     def slow_readers(self, now_s: float) -> list[Reader]:
-        """Count all connections anew, and return the readers that are too slow, those that owe most first.
+        """Update all connections, and return the readers that are too slow, those that owe most first.
 
         Usually these are too slow over the long period. While the budget is used up the short period counts as well,
         and only as many are returned as free half of the budget. While peers wait that owe nothing, the period is

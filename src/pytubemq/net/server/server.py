@@ -1,8 +1,8 @@
-"""The server's side of the protocol: accepts connections, hands calls to handlers, sends their answers.
+"""The server's side of the protocol: accepts connections, passes calls to handlers, sends their responses.
 
-The invariants: a fault in a frame closes that connection with one line in the log and touches no other; a fault in an
-envelope or an unknown method is answered and the connection goes on; every wait for a peer is bounded; an answer that
-comes after its caller has given up is dropped and counted, never sent.
+The invariants: a fault in a frame closes that connection with one line in the log and affects no other; a fault in an
+envelope or an unknown method gets a response and the connection stays; every wait for a peer is bounded; a response
+after its caller's deadline is dropped and counted, never sent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LEAST_PEAK_BYTES: Final = 64 * MIB
 
 
 class RpcServer:
-    """Serves a table of handlers on one listening address."""
+    """A server of a table of handlers on one listening address."""
 
     def __init__(
         self,
@@ -70,8 +70,9 @@ class RpcServer:
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES,
     ) -> None:
-        """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for;
-        `run_handlers` may take several requests of a method at once."""
+        """Serve `offered`, the service types (1 Master, 2 Broker read, 3 Broker write) of this server.
+
+        `run_handlers` may serve several requests of a method at once."""
         self.handlers = handlers
         self.run_handlers = run_handlers or {}
         self.offered = offered
@@ -82,7 +83,7 @@ class RpcServer:
         self.served = frozenset(
             (method, int(service)) for method, spec in METHODS.items() for service in spec.services & offered
         )
-        """The pairs of method and service that may be asked for here."""
+        """The pairs of method and service that requests may have here."""
         self.request_bytes: Mapping[int, int] = {
             method: spec.request_bytes for method, spec in METHODS.items() if spec.services & offered
         }
@@ -95,7 +96,7 @@ class RpcServer:
         self.unused: dict[ServerConnection, None] = {}
         """Connections of which no request was served so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
-        """Silent connections, as found while all places were taken, the longest silent first."""
+        """Silent connections, found when all slots were in use, the longest silent first."""
         self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
         self._peak_held_bytes = 0
         self._refusals = 0
@@ -107,29 +108,29 @@ class RpcServer:
         self._max_connections = max_connections
         self.max_buffered_bytes = max_buffered_bytes
         self.buffered_bytes = 0
-        """What came with unanswered calls and lies in unfinished frames, of all connections."""
+        """The bytes of unanswered calls and of incomplete frames, of all connections."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._socket: ListeningSocket | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self, listen: Address) -> Address:
-        """Bind and open the port; port 0 picks a free one. Returns the address in use.
+        """Bind and open the port; port 0 picks a free one. Return the address in use.
 
         Raises:
-            ConfigError: the address is taken or not ours.
+            ConfigError: the address is in use or not of this machine.
         """
         address = await self.bind(listen)
         await self.open()
         return address
 
     async def bind(self, listen: Address) -> Address:
-        """Reserve the port without opening it; port 0 picks a free one. Returns the address in use.
+        """Reserve the port without opening it; port 0 picks a free one. Return the address in use.
 
         Until `open`, only connections from `connect_inside` are served.
 
         Raises:
-            ConfigError: the address is taken or not ours.
+            ConfigError: the address is in use or not of this machine.
         """
         if ":" in listen.host:
             raise ConfigError(
@@ -209,17 +210,17 @@ class RpcServer:
 
     @property
     def problem(self) -> str | None:
-        """Why new connections are refused, or were refused within the last `REFUSALS_SHOWN_S`; None otherwise."""
+        """The reason why new connections are refused, or were within the last `REFUSALS_SHOWN_S`; None otherwise."""
         is_recent = self.clock.now_s() - self._refused_s < REFUSALS_SHOWN_S
         refused = f"{self._refusals if is_recent else 0} were refused lately, {self.stats.refused} since the start"
         if len(self.connections) >= self._max_connections:
-            return f"all {self._max_connections} places for connections are taken; {refused}"
+            return f"all {self._max_connections} connections are in use; {refused}"
         if is_recent:
-            return f"all {self._max_connections} places for connections were taken within the last minute; {refused}"
+            return f"all {self._max_connections} connections were in use within the last minute; {refused}"
         return None
 
     def _make_room(self) -> bool:
-        """Close the oldest connection of which no request was served, or else one that has been silent for long."""
+        """Close the oldest connection without a served request, or else one that has been silent for long."""
         victim = next(iter(self.unused), None)
         while victim is None and self._silent:
             silent = self._silent.popleft()
@@ -244,7 +245,7 @@ class RpcServer:
         self.forget(connection)
 
     def forget(self, connection: ServerConnection) -> None:
-        """Called once by a connection that has ended."""
+        """Forget a connection that has ended; called once for each."""
         if connection not in self.connections:
             return
         self.connections.discard(connection)
@@ -286,7 +287,7 @@ class RpcServer:
             self._drop(connection)
 
     def run(self, call: Call, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Own a handler's task; its failure becomes the call's answer."""
+        """Own a handler's task; its failure becomes the call's response."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(call, done))
@@ -336,7 +337,7 @@ class RpcServer:
 
 
 def release_free_memory() -> bool:
-    """Return freed memory that the C library keeps to the operating system; True if there was any.
+    """Return freed memory that the C library keeps to the operating system; return True if there was any.
 
     Nothing depends on it; with another C library nothing happens.
 

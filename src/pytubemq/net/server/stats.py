@@ -18,10 +18,10 @@ class ServerStats:
     failed: int = 0
     """Calls answered with an exception."""
     late: int = 0
-    """Answers dropped because their caller's time was over."""
+    """Responses dropped because their caller's deadline had passed."""
     slow_readers: int = 0
     """Connections closed because their peers did not read their responses."""
     made_room: int = 0
     """Connections closed to make room for a new one, because they were unused or silent for long."""
     unsent_bytes: int = 0
-    """Bytes of responses that peers have not taken."""
+    """Bytes of responses that peers have not received."""

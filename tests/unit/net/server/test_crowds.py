@@ -101,7 +101,7 @@ async def test_refused_connections_are_named_for_a_minute_after_the_last_one() -
     async with serving(max_connections=1, clock=clock) as (server, address):
         known = await RpcConnection.connect(address)
         await ask(known)
-        assert "all 1 places for connections are taken" in (server.problem or "")
+        assert "all 1 connections are in use" in (server.problem or "")
         async with unused_connections(address, 3) as readers:
             for reader in readers:
                 await reader.read()
