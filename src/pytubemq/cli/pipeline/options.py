@@ -39,15 +39,14 @@ def file_argument(command: F) -> F:
 
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Complete an error for this file: as `tell_for`, with the line of what is wrong in it."""
-    tell_for(error, file, variables)
-    if not isinstance(error, NotFoundError | ConfigError):
-        return
-    from pytubemq.pipelines import PipelineFileError, load
-    from pytubemq.pipelines.analysis.missing import MissingError
+    """Complete an error for this file: with the line of what is wrong in it, and as `tell_for`."""
+    if isinstance(error, NotFoundError | ConfigError):
+        from pytubemq.pipelines import PipelineFileError, load
+        from pytubemq.pipelines.analysis.missing import MissingError
 
-    if isinstance(error, MissingError | PipelineFileError):
-        error.put(load(file, variables=variables).places)
+        if isinstance(error, MissingError | PipelineFileError):
+            error.put(load(file, variables=variables).places)
+    tell_for(error, file, variables)
 
 
 def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:

@@ -196,7 +196,7 @@ def test_progress_is_forgotten_only_when_it_is_said(tube: Tube, file: Path) -> N
     ran = tube("pipeline", "reset", str(file), "--yes")
     assert ran.code == 0
     assert (file.parent / "st" / "forgotten" / "checkpoint").is_dir()
-    assert "holds no progress" in tube("pipeline", "reset", str(file), "--dry-run").out
+    assert "has no progress" in tube("pipeline", "reset", str(file), "--dry-run").out
 
 
 def test_dead_letters_are_listed_shown_and_dropped(tube: Tube, file: Path) -> None:

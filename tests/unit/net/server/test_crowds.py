@@ -280,7 +280,7 @@ async def test_requests_that_are_refused_hold_no_place() -> None:
         for connection in crowd:
             assert not (await ask(connection)).success
         assert server.problem is not None
-        assert "all 5 places" in server.problem
+        assert "all 5 connections" in server.problem
         refuse[0] = False
         known = [await RpcConnection.connect(address) for _ in range(5)]
         for connection in known:

@@ -58,7 +58,7 @@ async def test_a_member_without_a_partition_hears_what_the_master_says(api: Fake
         await until(lambda: len(options.lines) == 2)
     assert options.lines == [
         "nothing yet: this member of readers holds no partition; flights is closed for it: switched off",
-        "  see   pytubemq group show readers --topic flights",
+        "  check   pytubemq group show readers --topic flights",
     ]
 
 
@@ -134,4 +134,4 @@ async def test_the_recommended_command_asks_the_same_cluster(
     why = Why(options, "g", "flights", None, where=same_cluster(options, master), quiet_s=0)
     async with why.watching(lambda: False, nobody):
         await until(lambda: len(options.lines) == 2)
-    assert options.lines[1] == f"  see   pytubemq group show g --topic flights{where}"
+    assert options.lines[1] == f"  check   pytubemq group show g --topic flights{where}"
