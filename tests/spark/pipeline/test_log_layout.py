@@ -51,7 +51,7 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     forget(files)
     with pytest.raises(ConfigError, match="lake holds the log of another query") as refused:
         run(pipeline("lake"), spark=spark, once=True)
-    assert "new path" in (refused.value.hint or "")
+    assert "new path" in refused.value.message
     assert count("lake") == 5
     assert run(pipeline("lake-2"), spark=spark, once=True).totals.rows_out == {"lake": 5}
     assert count("lake-2") == 5

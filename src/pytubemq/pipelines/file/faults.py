@@ -256,5 +256,6 @@ class PipelineFileError(ConfigError):
             self.message, self.hint = f"{first.file}: {first.message} [{first.code}]", self._said or first.hint
         else:
             self.message = f"{first.place} {first.text} [{first.code}]{more}".lstrip()
-            told = [f"also {fault.place} {fault.text}".replace("  ", " ") for fault in others]
+            told = [f"also {f'{fault.place} ' if fault.place else ''}{fault.text}" for fault in others]
             self.hint = self._said or "; ".join(told) or None
+        self.args = (self.message,)

@@ -1,24 +1,30 @@
 """Place of each sink, and of the dead letters: its own, for what one has is else taken for the other's.
 
-Topics may be shared. Once references are known, paths are compared as the file system has them.
+Topics may be shared. Two texts of one place that no look at the file system tells apart (`./tables/t`, `tables//t`) are
+one; once references are known, paths are compared as the file system has them.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.sink_targets import target_of
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import DEAD_LETTER
 from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.model import DeadLetter
+    from collections.abc import Callable
+
+    from pytubemq.pipelines.file.model import DeadLetter, Sink
     from pytubemq.pipelines.rules.rule import Context, Faults
+
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
 
 @rule(Need.FILE, sharper=Need.VALUES)
@@ -31,7 +37,7 @@ def check(context: Context) -> Faults:
     local = os.path.realpath if Need.VALUES in context.sees else posixpath.normpath
     taken: dict[tuple[str, ...], str] = {}
     for path, sink in written.items():
-        place = target_of(sink, text_of=context.known, local=local)
+        place = _place(context, sink, local)
         if place is not None and place in taken:
             text = f"is where the sink {taken[place]} writes"
             hint = "give each its own target; rows of two steps go to one place by UNION ALL in a step"
@@ -47,3 +53,23 @@ def _with_place(letters: DeadLetter, state: str | None) -> DeadLetter:
     if letters.path is None and kind is not None and kind.beside_state and state is not None:
         return replace(letters, path=f"{state}/{DEAD_LETTER}")
     return letters
+
+
+def _place(context: Context, sink: Sink, local: Callable[[str], str]) -> tuple[str, ...] | None:
+    """The place; None where several may write. `local` gives the one form of a path of this machine."""
+    if sink.path:
+        return ("path", _path(context.known(sink.path), local))
+    if sink_kind(sink.format).is_shared:
+        return None
+    if sink.table:
+        return ("table", context.known(sink.url or ""), context.known(sink.table).lower())
+    return (sink.format, *(f"{key}={value}" for key, value in sorted(sink.more.items()))) if sink.more else None
+
+
+def _path(path: str, local: Callable[[str], str]) -> str:
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    named = _SCHEME.fullmatch(path)
+    if named is None:
+        return local(path)
+    return f"{named[1].lower()}://{named[2].lower()}{posixpath.normpath(named[3] or '/')}"
