@@ -219,7 +219,7 @@ def test_no_topic_of_somebodys_is_filled_with_noise_unasked(tube: CommandLine, c
     cluster.create_topic("mine", partitions=1)
     found = tube("bench", "consume", "--topic", "mine", *where)
     assert found.returncode == ExitCode.BAD_CONFIG
-    assert b"the topic 'mine' holds 0 of 30 messages to read" in found.stderr
+    assert b"the topic 'mine' has 0 of 30 messages to read" in found.stderr
     assert tube("consume", "mine", "--master", cluster.master).stdout == b""
     filled = tube("bench", "consume", "--topic", "mine", "--fill", *where)
     assert json.loads(filled.stdout)["messages"] >= 30
