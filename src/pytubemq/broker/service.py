@@ -402,7 +402,7 @@ class BrokerService:
             problems=tuple(reported),
             read_stopped=state.serving.read_stopped,
             write_stopped=state.serving.write_stopped,
-            removed=self._orders.removal.done if self._orders is not None else (),
+            removed=self._orders.removal.removed if self._orders is not None else (),
         )
 
     def _writes_off(self, state: BrokerState) -> bool:

@@ -397,8 +397,8 @@ CONFIRM_RETRY_S: Final = 300.0
 Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
 MAX_KNOWN_PARTITIONS: Final = 100_000
 """Partitions of all topics that a client takes from one response of a Master; the rest is left out."""
-SKIPPED_WARNING_PERIOD_S: Final = 60.0
-"""Least time between two warnings of unreadable entries in the same list."""
+WARNING_PERIOD_S: Final = 60.0
+"""Least time between two warnings, or events, of a client about the same thing, while it goes on."""
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
 

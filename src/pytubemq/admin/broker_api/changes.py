@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.admin.broker_api.kinds import OffsetItem, OffsetMap
 from pytubemq.admin.broker_api.queries import ONE_GROUP, ONE_TOPIC, PARTITION, TOPICS
 from pytubemq.admin.broker_api.shapes import known
-from pytubemq.admin.webapi.envelope import GOOD, Reply, done
+from pytubemq.admin.webapi.envelope import GOOD, Reply, success
 from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, Bool, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
@@ -56,7 +56,7 @@ async def _remove(broker: BrokerService, args: Args) -> Reply:
 
 def _changed(count: int) -> Reply:
     """Return the response with the number of changes: 0 means an unknown name, or only keys of another Broker."""
-    return {**done(), "changed": count}
+    return {**success(), "changed": count}
 
 
 METHODS: tuple[Method[BrokerService], ...] = (

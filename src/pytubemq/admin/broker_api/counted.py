@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.admin.broker_api.queries import TOPICS
 from pytubemq.admin.broker_api.statistics import Part, Statistics
-from pytubemq.admin.webapi.envelope import Reply, date, done, rows
+from pytubemq.admin.webapi.envelope import Reply, date, rows, success
 from pytubemq.admin.webapi.kinds import USER, Bool, Choice
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import Args, Param
@@ -48,17 +48,17 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
     async def enable(broker: BrokerService, args: Args) -> Reply:
         for part in args["statsType"]:
             statistics.open(part, broker.facts())
-        return done()
+        return success()
 
     async def disable(broker: BrokerService, args: Args) -> Reply:
         for part in args["statsType"]:
             statistics.close(part, broker.facts())
-        return done()
+        return success()
 
     async def disable_all(broker: BrokerService, _: Args) -> Reply:
         for part in Part:
             statistics.close(part, broker.facts())
-        return done()
+        return success()
 
     return (
         Method(

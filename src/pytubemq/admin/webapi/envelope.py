@@ -47,7 +47,7 @@ async def many_rows(data: Iterable[Mapping[str, Any]]) -> Reply:
     return rows(await Turns().all(data))
 
 
-def done() -> Reply:
+def success() -> Reply:
     """Return a success without data."""
     return {**GOOD, "data": []}
 

@@ -144,7 +144,7 @@ class FetchHandlers:
                 return
             max_bytes = meter.most_bytes(max_bytes)
 
-        def done(result: Slice | Refusal) -> None:
+        def finish_read(result: Slice | Refusal) -> None:
             try:
                 # The disk was read without a lock: a reset, a confirm or a new registration may have moved the cursor
                 # since.
@@ -157,7 +157,7 @@ class FetchHandlers:
                 turns.finish()
 
         limits = fetch.limits.within(max_bytes)
-        read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
+        read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=hold.codes)
 
     def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
         """True if retention removed the offset during the read: then the cursor is advanced as for any other fetch."""
@@ -348,7 +348,7 @@ class FetchHandlers:
         cursor = hold.cursor
         confirmed = cursor.settling()
 
-        def done(refusal: Refusal | None) -> None:
+        def finish_commit(refusal: Refusal | None) -> None:
             # Before the next fetch: a client that knows of the refusal understands why messages are repeated.
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
@@ -367,7 +367,7 @@ class FetchHandlers:
             if MESSAGE.on or GROUP.on:
                 tracing.record_confirm(key, consumer_id, confirmed)
 
-        state.positions.commit(key, confirmed, done)
+        state.positions.commit(key, confirmed, finish_commit)
 
     def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
         if request.up_to is None:

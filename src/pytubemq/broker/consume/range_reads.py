@@ -120,7 +120,7 @@ class RangeHandlers:
     def _read(self, wanted: _Range, most_bytes: int) -> None:
         turns = FetchTurns.of(wanted.call.connection)
 
-        def done(result: Slice | Refusal) -> None:
+        def finish_read(result: Slice | Refusal) -> None:
             try:
                 self._deliver(wanted, result)
             finally:
@@ -137,7 +137,7 @@ class RangeHandlers:
                 *wanted.key,
                 wanted.offset,
                 wanted.limits.within(most_bytes),
-                done,
+                finish_read,
                 end_offset=wanted.end_offset,
                 codes=wanted.codes,
             )

@@ -45,7 +45,7 @@ class TopicRemoval:
         return self._listed if self._under_way is None else self._listed | {self._under_way}
 
     @property
-    def done(self) -> tuple[str, ...]:
+    def removed(self) -> tuple[str, ...]:
         """The topics that are removed and still listed."""
         return tuple(sorted(self._done))
 

@@ -29,7 +29,7 @@ from pytubemq.errors import (
     TransportError,
     TubeError,
 )
-from pytubemq.model.limits import CONFIRM_RETRY_S
+from pytubemq.model.limits import CONFIRM_RETRY_S, WARNING_PERIOD_S
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import CommitOffsetResponseB2C
 from pytubemq.wire.rpc.methods import Method, Service
@@ -53,7 +53,6 @@ RESEND_BACKOFF = Backoff(first_s=0.05, most_s=1.0)
 """Pause before a confirm that failed twice or more is sent again."""
 REFETCH_BACKOFF = Backoff(first_s=0.1, most_s=5.0)
 """Pause before a batch is fetched again after its confirm failed."""
-REPORT_PERIOD_S = 60.0
 
 
 def ends_registration(connection: RpcConnection, code: int | None) -> bool:
@@ -259,11 +258,11 @@ class ConfirmBackoff:
         self._failures = 0
 
     def record_failure(self, error: TubeError, *, messages: int, now_s: float, emit: Callable[[Event], None]) -> None:
-        """Count a failure, and report it unless one was reported within REPORT_PERIOD_S."""
+        """Count a failure, and report it unless one was reported within WARNING_PERIOD_S."""
         self._failures += 1
         wait_s = REFETCH_BACKOFF.delay_s(self._failures, self._rng)
         self._not_before_s = now_s + wait_s
-        if now_s - self._reported_s < REPORT_PERIOD_S:
+        if now_s - self._reported_s < WARNING_PERIOD_S:
             return
         self._reported_s = now_s
         logger.warning(

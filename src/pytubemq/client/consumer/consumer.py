@@ -44,10 +44,7 @@ class Consumer(ConsumerBase):
         """
         self._enter(self._kind)
         role = self._role = ConsumerRole(
-            self.cluster,
-            self.options,
-            self.client_id,
-            flow=self.flow,
+            self,
             held=self._held_infos,
             work=self._work,
             handle=self._rebalance,

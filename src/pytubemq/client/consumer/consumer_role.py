@@ -40,9 +40,7 @@ from pytubemq.wire.text.strings import (
 )
 
 if TYPE_CHECKING:
-    from pytubemq.client.options import ConsumerOptions
-    from pytubemq.client.session.cluster import Cluster
-    from pytubemq.client.session.flow_rules import FlowControl
+    from pytubemq.client.session.requests import Requester
 
 CONNECT_OPS = frozenset({1, 10})
 DISCONNECT_OPS = frozenset({2, 20})
@@ -70,21 +68,18 @@ class ConsumerRole:
 
     def __init__(
         self,
-        cluster: Cluster,
-        options: ConsumerOptions,
-        client_id: str,
+        member: Requester,
         *,
-        flow: FlowControl,
         held: Callable[[], Held],
         work: Callable[[Callable[[], Awaitable[None]]], None],
         handle: Handler,
         poke: Callable[[], None],
     ) -> None:
         """`handle(connect, infos)` executes an event; `work` runs it as an owned task; `held` lists the partitions."""
-        self.client_id = client_id
-        self._cluster = cluster
-        self._options = options
-        self._flow = flow
+        self.client_id = member.client_id
+        self._cluster = member.cluster
+        self._options = member.options
+        self._flow = member.flow
         self._not_allocated = True
         """True until the Master has divided the partitions or sent an event."""
         self._held = held

@@ -17,6 +17,7 @@ from pytubemq.core.rate import Rate
 from pytubemq.core.retry import Backoff, Rng
 from pytubemq.core.throttle import Fetched, Throttle
 from pytubemq.errors import Code
+from pytubemq.model.limits import WARNING_PERIOD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,6 @@ POLL: Final = Backoff(first_s=0.02, most_s=0.2, jitter=0.25)
 """Between fetches at the end of a partition whose Broker has no long poll. (The original waits 400 ms each time.)"""
 LIMITED_S: Final = 0.4
 """After a 452 that does not say how long to wait (the original's msgNotFoundWaitPeriodMs)."""
-REPORT_PERIOD_S: Final = 60.0
 OTHER_S: Final = 0.3
 _WAITS_S: Final[dict[int, float]] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: OTHER_S}
 """The original's pauses after refusals."""
@@ -137,7 +137,7 @@ class FetchThrottle:
         self._not_before_s = now_s + max(wait_s, self._interval_s)
         if code == Code.SERVER_CONSUME_SPEED_LIMIT:
             reason = head.err_msg or "flow control of the Broker"
-        if reason is not None and now_s - self._reported_s >= REPORT_PERIOD_S:
+        if reason is not None and now_s - self._reported_s >= WARNING_PERIOD_S:
             self._reported_s = now_s
             logger.info("%s: the next fetch waits %.3g s: %s", self._partition, wait_s, reason)
             emit(Throttled(reason, wait_s, self._partition))

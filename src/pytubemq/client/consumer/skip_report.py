@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.session.events import Skipped
+from pytubemq.model.limits import WARNING_PERIOD_S
 from pytubemq.model.offset import messages_between
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOG_PERIOD_S: Final = 60.0
 EXPIRED: Final = "retention removed them before the group had confirmed them"
 EXPIRED_OR_MOVED: Final = (
     "the Broker continues behind them: retention removed them before the group had confirmed them, or somebody moved "
@@ -55,6 +55,6 @@ class SkipReport:
         self._owner.count(skipped=messages)
         self._owner.emit(Skipped(self._partition, messages, reason, goes_on))
         self._unlogged += messages
-        if now_s - self._logged_s >= LOG_PERIOD_S:
+        if now_s - self._logged_s >= WARNING_PERIOD_S:
             logger.warning("%s: %d messages skipped: %s", self._partition, self._unlogged, reason)
             self._unlogged, self._logged_s = 0, now_s

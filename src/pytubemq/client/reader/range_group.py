@@ -20,6 +20,7 @@ from pytubemq.client.session.metadata import MetadataClient
 from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.client.session.requests import DISCARD, REGISTER, UNREGISTER
 from pytubemq.errors import ClosedError, Code, CorruptError, TransportError, TubeError
+from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S
 from pytubemq.wire.batch.fetch_batches import decode_get_message
 from pytubemq.wire.batch.stored import StoredMessage
 from pytubemq.wire.protocol.messages.broker import (
@@ -79,7 +80,7 @@ class GroupRanges:
         masters: Sequence[Address],
         *,
         client_name: str = "",
-        retry_for_s: float = 10.0,
+        retry_for_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         known: Known | None = None,
     ) -> None:
         """`known`: state that another process has passed on; then no Master is asked before that is needed."""

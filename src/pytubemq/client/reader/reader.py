@@ -244,7 +244,7 @@ class Reader:
             check(fetched.head, hint=_moved_hint(fetched.head))
         return fetched
 
-    def done(self) -> bool:
+    def is_finished(self) -> bool:
         """True if the range has been read to its end."""
         return self._rest is None and self._stop is not None and self._next is not None and self._next >= self._stop
 
@@ -268,7 +268,7 @@ class ReadBatches:
             batch = await self._take(until_s)
             if batch is not None:
                 return batch
-            if self._reader.done() or (until_s is not None and loop.time() >= until_s):
+            if self._reader.is_finished() or (until_s is not None and loop.time() >= until_s):
                 raise StopAsyncIteration
 
     async def _take(self, until_s: float | None) -> ReadBatch | None:
@@ -284,7 +284,7 @@ class ReadBatches:
         finally:
             if task.done():
                 self._ahead = None
-        if batch is not None and not self._reader.done():
+        if batch is not None and not self._reader.is_finished():
             self._ahead = self._reader.fetch_ahead(self._options)
         return batch
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import STORE_BASE, Partition
-from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, SKIPPED_WARNING_PERIOD_S
+from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, WARNING_PERIOD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ class EntryReader:
         """Count a skipped entry of a list, and warn of it at a bounded rate."""
         self.skipped += 1
         now_s = self._now_s()
-        if now_s >= self._warned_s.get(what, now_s) + (SKIPPED_WARNING_PERIOD_S if what in self._warned_s else 0.0):
+        if now_s >= self._warned_s.get(what, now_s) + (WARNING_PERIOD_S if what in self._warned_s else 0.0):
             self._warned_s[what] = now_s
             logger.warning("skipped an entry of %s that cannot be read, the others are used: %s", what, error.message)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.core.balance.assignment_strategy import plan_assignment
 from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import (
     Acked,
@@ -38,7 +39,6 @@ from pytubemq.core.balance.facts import (
     Unread,
     Wake,
 )
-from pytubemq.core.balance.plan import plan
 from pytubemq.core.balance.view import GroupView, Member
 from pytubemq.model.limits import MAX_FORGONE_EVENTS
 
@@ -345,7 +345,7 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
         return share_claimed(view.claims, view.available, view.owners, sharing)
     absent_held = view.absent.intersection(view.owners)
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
-    return plan(
+    return plan_assignment(
         {name: member.holds - member.leaving for name, member in sharing.items()},
         view.available | absent_held,
         tuple(sharing),

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from pytubemq.admin.webapi.access import Access
 from pytubemq.admin.webapi.dispatch import WebApi
-from pytubemq.admin.webapi.envelope import Reply, done, outcomes, rows
+from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Int, ListOf, Text
 from pytubemq.admin.webapi.method import Method, Table
 from pytubemq.admin.webapi.params import OPS_ADD, Args, CallError, Param, json_set
@@ -64,11 +64,11 @@ async def long(server: Server, args: Args) -> Reply:
     for _ in range(3):
         server.asked.append(args)
         await turns.took(ROWS_A_TURN)
-    return done()
+    return success()
 
 
 async def nothing(_: Server, __: Args) -> Reply:
-    return done()
+    return success()
 
 
 TABLE = Table[Server](

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.client.consumer.skip_report import EXPIRED, EXPIRED_OR_MOVED, LOG_PERIOD_S, SkipReport
+from pytubemq.client.consumer.skip_report import EXPIRED, EXPIRED_OR_MOVED, SkipReport
 from pytubemq.model.ids import Partition
+from pytubemq.model.limits import WARNING_PERIOD_S
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def test_what_the_broker_reports_is_counted_and_said_each_time_and_logged_seldom
     passed.record_expired(head(28), 0.0)
     passed.record_expired(head(2_800, 99), 1.0)
     passed.record_expired(head(-1, 3), 2.0)
-    passed.record_expired(head(5_600, 7), LOG_PERIOD_S + 1.0)
+    passed.record_expired(head(5_600, 7), WARNING_PERIOD_S + 1.0)
     assert counts == [99, 3, 7]
     assert [(event.messages, event.offset, event.reason) for event in events] == [
         (99, 2_800, EXPIRED),

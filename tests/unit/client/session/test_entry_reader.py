@@ -13,7 +13,7 @@ from pytubemq.client.session.cluster import Cluster
 from pytubemq.client.session.entry_reader import EntryReader
 from pytubemq.client.session.routes import RouteDiscovery
 from pytubemq.model.ids import Address, BrokerInfo, Partition
-from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, SKIPPED_WARNING_PERIOD_S
+from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, WARNING_PERIOD_S
 from pytubemq.wire.text.strings import parse_broker_info
 
 POISONED = (
@@ -79,7 +79,7 @@ async def test_what_is_left_out_is_named_once_in_a_while(caplog: pytest.LogCaptu
     assert len(caplog.records) == 1
     assert "skipped an entry of a list" in caplog.records[0].getMessage()
     assert entries.skipped == 800
-    now_s[0] += SKIPPED_WARNING_PERIOD_S
+    now_s[0] += WARNING_PERIOD_S
     with caplog.at_level(logging.WARNING):
         entries.read(POISONED, parse_broker_info, "a list")
         entries.read(POISONED, parse_broker_info, "another list")

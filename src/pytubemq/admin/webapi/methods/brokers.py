@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.broker_views import record_shown, run_shown
-from pytubemq.admin.webapi.envelope import Reply, done, outcomes, rows
+from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import PORT
@@ -170,7 +170,7 @@ async def _switch(master: MasterService, args: Args) -> Reply:
 
 async def _release(master: MasterService, args: Args) -> Reply:
     master.registry.brokers.release_forbidden(args["brokerId"])
-    return done()
+    return success()
 
 
 async def _delete(master: MasterService, args: Args) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.admin.webapi.envelope import GOOD, Reply, done, rows
+from pytubemq.admin.webapi.envelope import GOOD, Reply, rows, success
 from pytubemq.admin.webapi.kinds import CONSUMER_ID, GROUP, TOPIC, Int, ListOf, shown
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.group_detail import describe
@@ -101,7 +101,7 @@ async def _rebalance(master: MasterService, args: Args) -> Reply:
     if out:
         raise CallError(f"{shown(out[0])} is giving up its partitions already: wait until it has some again")
     master.group_room.rebalance(name, members, args["reJoinWait"])
-    return done()
+    return success()
 
 
 async def _consume_from_max(master: MasterService, args: Args) -> Reply:
@@ -110,7 +110,7 @@ async def _consume_from_max(master: MasterService, args: Args) -> Reply:
             "none of these groups has members that share the partitions among themselves: "
             "admin_query_client_balance_group_set names those that do"
         )
-    return done()
+    return success()
 
 
 METHODS: tuple[Method[MasterService], ...] = (

@@ -108,7 +108,7 @@ class Wanted:
         self.left = count
 
     @property
-    def done(self) -> bool:
+    def is_complete(self) -> bool:
         """True if there are enough."""
         return self.left == 0
 
@@ -201,7 +201,7 @@ async def _in_group(
                 await batch.confirm()
             except StaleBatchError as error:  # its partition was revoked, or its group moved: reading continues
                 options.say(f"messages of {batch.partition} may come again: {error.message}")
-            if wanted.done:
+            if wanted.is_complete:
                 return
         await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
         if not consumer.assignment:
@@ -276,7 +276,7 @@ async def _read(
             await _follow(options, tube, brokers, wanted, unread, span)
         else:
             await _read_all(options, tube, brokers, wanted, unread, span)
-    if not wanted.done:
+    if not wanted.is_complete:
         unread.check()
 
 
@@ -285,16 +285,16 @@ async def _read_all(
 ) -> None:
     """Read all messages, one partition after the other, those of a Broker once it has responded."""
     hurried = replace(span, retry_for_s=min(FIRST_TRY_S, options.timeout_s))
-    while not wanted.done and (found := await brokers.next()) is not None:
+    while not wanted.is_complete and (found := await brokers.next()) is not None:
         broker_id, error = found
         for partition in brokers.partitions[broker_id]:
-            if wanted.done or partition in unread:
+            if wanted.is_complete or partition in unread:
                 break
             error = error or await _read_one(tube, partition, wanted, unread, hurried)
             if error is not None:
                 unread.add(partition, error)
     for partition, begin, stopped in unread.take_stopped():
-        if wanted.done:
+        if wanted.is_complete:
             return
         options.say(f"waiting for {partition}, up to {options.timeout_s:g} s (--timeout): {stopped.message}")
         patient = replace(span, begin=begin, retry_for_s=options.timeout_s)
@@ -321,7 +321,7 @@ async def _follow(
     readers = [asyncio.ensure_future(follow(partition)) for of in brokers.partitions.values() for partition in of]
     try:
         pending: set[asyncio.Future[None]] = set(readers)
-        while pending and not wanted.done:
+        while pending and not wanted.is_complete:
             finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for reader in finished:
                 reader.result()
@@ -360,7 +360,7 @@ async def _read_one(tube: Tube, partition: Partition, wanted: Wanted, unread: Un
             try:
                 async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=span.idle_s):
                     await wanted.put(batch.messages)
-                    if wanted.done:
+                    if wanted.is_complete:
                         break
             except CorruptError as error:
                 if reader.behind_loss is None:

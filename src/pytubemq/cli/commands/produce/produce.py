@@ -144,7 +144,7 @@ class Results:
         self.sent = 0
         self.error: BaseException | None = None
 
-    def done(self, future: asyncio.Future[Receipt]) -> None:
+    def record(self, future: asyncio.Future[Receipt]) -> None:
         """Record the receipt of a message, or its error."""
         error = None if future.cancelled() else future.exception()
         if error is None:
@@ -171,7 +171,7 @@ async def _submit(producer: Producer, message: Outgoing, defaults: Outgoing, res
         except BufferFullError:
             await producer.room()
             continue
-        future.add_done_callback(results.done)
+        future.add_done_callback(results.record)
         return
 
 

@@ -86,11 +86,8 @@ class BalanceConsumer(ConsumerBase):
         """
         self._enter("Balance")
         role = self._role = BalanceRole(
-            self.cluster,
-            self.options,
-            self.client_id,
+            self,
             held=self._partitions.keys,
-            flow=self.flow,
             changed=self._on_partitions,
             to_newest=self._go_to_newest,
             work=self._work,

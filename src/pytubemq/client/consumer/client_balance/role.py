@@ -11,12 +11,13 @@ import contextlib
 import dataclasses
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytubemq.client.consumer.admission_errors import add_hint, missing_topics_error
 from pytubemq.client.consumer.client_balance.partition_metadata import PartitionMeta
 from pytubemq.client.session.cluster import is_refusal
 from pytubemq.client.session.membership import LongPollPause
+from pytubemq.client.session.requests import Requester
 from pytubemq.core.retry import Verdict, verdict
 from pytubemq.errors import (
     Code,
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
     from pytubemq.client.options import BalanceOptions
-    from pytubemq.client.session.cluster import Cluster
-    from pytubemq.client.session.flow_rules import FlowControl
     from pytubemq.model.ids import Partition
 
 logger = logging.getLogger(__name__)
@@ -63,17 +62,23 @@ CLOSED_CHECK_S = 2.0
 """Longest period of metadata requests while a partition cannot be consumed."""
 
 
+class BalanceMember(Requester, Protocol):
+    """The consumer whose role it is."""
+
+    @property
+    def options(self) -> BalanceOptions:
+        """The options it was made with."""
+        ...
+
+
 class BalanceRole:
     """The role of a self-balancing consumer in its membership at the Master."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        options: BalanceOptions,
-        client_id: str,
+        member: BalanceMember,
         *,
         held: Callable[[], Collection[Partition]],
-        flow: FlowControl,
         changed: Callable[[], None],
         to_newest: Callable[[], None],
         work: Callable[[Coroutine[Any, Any, None]], None],
@@ -84,15 +89,15 @@ class BalanceRole:
 
         `work` runs an owned task, `poke` ends the pause before the next heartbeat.
         """
-        self.client_id = client_id
+        self.client_id = member.client_id
         self.meta = PartitionMeta()
         self.reported_s = float("-inf")
         """When the Master last reported partitions, changed or not."""
-        self._cluster = cluster
-        self._options = options
+        self._cluster = member.cluster
+        self._options = member.options
         self._held = held
         self._changed = changed
-        self._flow = flow
+        self._flow = member.flow
         self._to_newest = to_newest
         self._work = work
         self._poke = poke

@@ -122,7 +122,7 @@ INSIDE = {
         "record_share",
         "report_unreachable",
     },
-    Reader: {"done", "ended", "fetch_ahead", "read"},
+    Reader: {"ended", "fetch_ahead", "is_finished", "read"},
 }
 """What the client's own parts call; not for users, so not in the facade."""
 

@@ -113,7 +113,8 @@ class Stage:
         self.sent_to_newest = 0
         self.pokes = 0
         self.flow = FlowControl("g_bal", lambda: None)
-        options = BalanceOptions(
+        self.client_id = "g_bal_1"
+        self.options = BalanceOptions(
             "g_bal",
             "filt",
             "demo",
@@ -123,11 +124,8 @@ class Stage:
             meta_check_s=0.1,
         )
         self.role = BalanceRole(
-            self.cluster,  # type: ignore[arg-type]
-            options,
-            "g_bal_1",
+            self,  # type: ignore[arg-type]
             held=lambda: self.held,
-            flow=self.flow,
             changed=self.changed,
             to_newest=self.to_newest,
             work=self.work,

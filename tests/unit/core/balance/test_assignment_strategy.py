@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.core.balance.plan import plan
+from pytubemq.core.balance.assignment_strategy import plan_assignment
 from pytubemq.model.ids import Partition
 
 PARTITIONS = [Partition(broker, topic, n) for broker in (1, 2) for topic in ("a", "b") for n in range(4)]
@@ -32,7 +32,7 @@ def test_every_plan_is_whole_even_and_minimal(
     pool: frozenset[Partition], members: list[str], holders: dict[Partition, str], last: frozenset[Partition]
 ) -> None:
     kept = {name: frozenset(p for p, holder in holders.items() if holder == name) for name in members}
-    target = plan(kept, pool, members, last_to_move=last)
+    target = plan_assignment(kept, pool, members, last_to_move=last)
     assert sorted(target) == sorted(members)
     given_out = [partition for partitions in target.values() for partition in partitions]
     assert sorted(given_out) == sorted(pool)
@@ -40,7 +40,7 @@ def test_every_plan_is_whole_even_and_minimal(
     assert max(sizes) - min(sizes) <= 1
     taken = sum(len((kept[name] & pool) - target[name]) for name in members)
     assert taken == fewest_moves([len(kept[name] & pool) for name in members], len(pool))
-    assert plan(target, pool, members) == target
+    assert plan_assignment(target, pool, members) == target
 
 
 @given(
@@ -56,7 +56,7 @@ def test_who_is_barred_from_a_partition_is_given_it_only_if_all_are(
     barred: dict[str, frozenset[Partition]],
 ) -> None:
     kept = {name: frozenset(p for p, holder in holders.items() if holder == name) for name in members}
-    target = plan(kept, pool, members, barred=barred)
+    target = plan_assignment(kept, pool, members, barred=barred)
     assert sorted(partition for partitions in target.values() for partition in partitions) == sorted(pool)
     for name, partitions in target.items():
         for partition in partitions & barred.get(name, frozenset()) - kept[name]:
@@ -64,11 +64,11 @@ def test_who_is_barred_from_a_partition_is_given_it_only_if_all_are(
 
 
 def test_nobody_there_gets_nothing() -> None:
-    assert plan({}, frozenset(PARTITIONS), []) == {}
+    assert plan_assignment({}, frozenset(PARTITIONS), []) == {}
 
 
 def test_topics_are_spread_as_well() -> None:
-    target = plan({}, frozenset(p for p in PARTITIONS if p.broker_id == 1), ["m", "n"])
+    target = plan_assignment({}, frozenset(p for p in PARTITIONS if p.broker_id == 1), ["m", "n"])
     for partitions in target.values():
         assert sorted(p.topic for p in partitions) == ["a", "a", "b", "b"]
 
@@ -76,5 +76,5 @@ def test_topics_are_spread_as_well() -> None:
 def test_what_nobody_else_could_use_is_taken_last() -> None:
     held = frozenset(p for p in PARTITIONS if p.topic == "a")
     away = frozenset(p for p in held if p.broker_id == 2)
-    target = plan({"m": held}, held, ["m", "n"], last_to_move=away)
+    target = plan_assignment({"m": held}, held, ["m", "n"], last_to_move=away)
     assert target["m"] == away

@@ -1,4 +1,4 @@
-"""The planned owner of each partition.
+"""The assignment strategy of groups that the Master balances: the planned owner of each partition.
 
 The invariant: every partition of the pool has exactly one owner in the plan, two members differ by at most one
 partition, and of all such plans it is one that takes the fewest partitions away from who holds them.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 
-def plan(
+def plan_assignment(
     kept: Mapping[str, frozenset[Partition]],
     pool: frozenset[Partition],
     members: Sequence[str],
