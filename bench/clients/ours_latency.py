@@ -43,11 +43,17 @@ async def main(given: Spec) -> Result:
             while len(consumer.assignment) < len(producer.partitions):  # noqa: ASYNC110 - as a user would
                 await asyncio.sleep(0.05)
         await pace(given, begin_ns, late, lambda: producer.submit(STAMP.pack(time.perf_counter_ns(), run) + filler))
+        in_time = len(latencies)
         await producer.flush()
         await until_read(reading, latencies, int(given["rate"] * given["measure_s"] * 0.98))
         reading.cancel()
         await asyncio.wait({reading, *confirms})
-    return {"latency_ms": percentiles(latencies), "messages": len(latencies), "late_ms": round(late[0] * 1000, 2)}
+    return {
+        "latency_ms": percentiles(latencies),
+        "messages": len(latencies),
+        "msgs_per_s": in_time / given["measure_s"],
+        "late_ms": round(late[0] * 1000, 2),
+    }
 
 
 async def pace(given: Spec, begin_ns: list[int], late: list[float], send: Callable[[], object]) -> None:

@@ -14,6 +14,7 @@ NAMES = (
     "restart",
     "stopped",
     "connections",
+    "hostile",
     "workers",
 )
 """In the order in which they are taken."""
