@@ -15,7 +15,7 @@ length takes two thirds of the time, and does not wait for what others do to the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """How a store behaves; sizes in bytes."""
+    """Settings of a store; sizes in bytes."""
 
     durability: Durability = Durability.DISK
     """Of topics for which `set_durability` says nothing."""

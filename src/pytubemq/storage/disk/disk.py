@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 MAX_BUFFERS: Final = 1024
 """Buffers in one vectored write (Linux's IOV_MAX)."""
 
+# A shortage of the process or the machine, which passes: what met one is tried
+# again, and the disk is not held to have failed.
 _NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _NOT_OPENED: Final = _NO_HANDLE | {errno.ENOMEM}
 
@@ -38,6 +40,7 @@ def _find_syncfs() -> Callable[[int], int] | None:
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     if platform.system() != "Linux" or release is None or (int(release[1]), int(release[2])) < _SYNCFS_SINCE:
         return None
+    # `use_errno` keeps the call's error for `sync_all`, before other code of this thread sets a new one.
     call: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     return call
 
@@ -177,11 +180,13 @@ def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:
     Raises:
         OSError: what the disk raised; any number of the bytes may have been written.
     """
+    # Linux refuses a call with more buffers; a block for more than a thousand partitions has more.
     for start in range(0, len(buffers), MAX_BUFFERS):
         pending: list[bytes] = list(buffers[start : start + MAX_BUFFERS])
         left = sum(map(len, pending))
         while left:
             written = file.pwritev(pending, position)
+            # Without this a device that takes nothing would keep the writer thread in this loop for ever.
             if written <= 0:
                 raise OSError(errno.EIO, "a write took no byte")
             position += written
@@ -235,6 +240,8 @@ class OsFile:
         _fdatasync(self._fd)
 
     def close(self) -> None:
+        # The number is forgotten before it is free: the system may give it to another file
+        # at once, which a second close would then close.
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -252,6 +259,8 @@ class OsLock:
         self.root_fd = root_fd
 
     def release(self) -> None:
+        # Closing drops the lock. The file itself stays: if it were removed,
+        # two processes could lock two files of one name.
         for fd in (self._fd, self.root_fd):
             if fd >= 0:
                 os.close(fd)
@@ -266,6 +275,7 @@ _OTHERS: Final = 0o007
 
 def make_private(path: Path) -> None:
     """Create the directory and its missing parents, each for this user alone. Raises OSError."""
+    # Made one by one, because `mkdir(parents=True)` applies the mode to the last directory alone.
     missing = []
     while not path.is_dir():
         missing.append(path)
@@ -285,6 +295,7 @@ def close_to_others(directory: Path) -> None:
             return
         directory.chmod(mode & ~_OTHERS)
     except OSError as error:
+        # The directory may belong to another user. The server starts all the same, and the operator is told what to do.
         logger.warning(
             "%s can be read by every user of this machine: chmod o-rwx %s (%s)", directory, directory, error.strerror
         )
@@ -334,6 +345,8 @@ class OsDisk:
         if _syncfs is None:
             return False
         held = self._held.get(path)
+        # A descriptor from before the writes is what makes the kernel report a failed write-back
+        # here. Without one the caller flushes file by file.
         if held is None or held.root_fd < 0:
             return False
         if _syncfs(held.root_fd):
@@ -343,11 +356,14 @@ class OsDisk:
 
     def free_bytes(self, path: Path) -> int:
         found = os.statvfs(path)
+        # Not `f_bfree`: what is reserved for root cannot be used by a server that runs as another user.
         return found.f_bavail * found.f_frsize
 
     def lock(self, path: Path) -> OsLock:
+        # Not emptied by the open: while another process holds the lock, its id in there is needed for the error below.
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
+            # No waiting: a second Broker on one directory is a mistake to report, not one to wait for.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
@@ -356,6 +372,7 @@ class OsDisk:
         except BaseException:
             os.close(fd)
             raise
+        # Else digits of a longer id, left by a process that is gone, would stand behind this one's.
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
         root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -64,6 +64,7 @@ class FileCache:
     def __init__(self, disk: Disk, *, limit: int) -> None:
         self.disk = disk
         self._limit = max(1, limit)
+        # Held to look up and to open, never while a file is read, written, flushed or closed.
         self._lock = Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -90,6 +91,7 @@ class FileCache:
             closing = self._surplus()
             if entry.doomed and not entry.users:
                 closing.append(entry.file)
+        # Outside the lock: a close can take long on some file systems, and every other reader would wait for it.
         for file in closing:
             file.close()
 
@@ -110,6 +112,7 @@ class FileCache:
         except NotOpenedError:
             raise
         except OSError as error:
+            # A full disk concerns all partitions; it must not pass for the trouble of the one that met it first.
             if create and error.errno in NO_PLACE:
                 raise
             raise LostFileError(error.errno, error.strerror, path) from error
@@ -133,6 +136,7 @@ class FileCache:
             entry = self._entries.pop(str(path), None)
             if entry is None:
                 return
+            # It is out of the map, so nobody gets it any more; the last one that has it closes it.
             entry.doomed = True
             idle = not entry.users
         if idle:

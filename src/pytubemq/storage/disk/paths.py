@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOGS: Final = "logs"
+# Journal and checkpoint records have 32 bits for it.
 _MAX_PARTITION_ID: Final = 2**32 - 1
+# One partition must not have two directories, hence no leading zeros.
 _PARTITION: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 
 

@@ -28,6 +28,7 @@ def seal(text: bytes) -> bytes:
 
 def unseal(data: bytes) -> bytes | None:
     """Return the text before the checksum; None if there is no checksum, or it fails."""
+    # At a fixed place only: the text itself may contain something that looks like a checksum.
     text, found = data[:-_SEAL_BYTES], _SEAL.fullmatch(data[-_SEAL_BYTES:])
     return text if found is not None and int(found[1], 16) == crc32(text) else None
 
@@ -46,6 +47,7 @@ def read_whole(disk: Disk, path: Path) -> bytes | None:
 def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
     """Replace a file's content, durable on return. Raises OSError; the previous file is intact then."""
     fresh = path.with_name(f"{path.name}.new")
+    # Left by a crash; if it is longer than the new content, its end would stay behind it.
     if disk.exists(fresh):
         disk.unlink(fresh)
     file = disk.open(fresh, create=True)
@@ -54,5 +56,6 @@ def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
         file.fdatasync()
     finally:
         file.close()
+    # Content, then name, then directory: whenever the power goes, the old file or the new one is there whole.
     disk.rename(fresh, path)
     disk.fsync_dir(path.parent)

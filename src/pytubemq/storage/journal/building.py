@@ -66,13 +66,17 @@ def build(
 ) -> Prepared:
     """Number the staged messages and build their bytes; repeats get the numbers they have. They follow on what is
     published, or on `before`, which will be."""
+    # By number in the staging: partitions are built one after the other, and callers look up their own.
     appended: list[Outcome] = [_UNSET] * staging.count
+    # The block under way is not published yet, so ends and windows are taken from it where it changes them.
     ahead: Mapping[PartitionKey, Run] = {}
     noted = WindowChanges(windows)
     if before is not None:
         ahead, noted = before.last_runs(), WindowChanges(windows, before.changed)
+    # These are stored by this block, so a repeat that comes with it must find them in the windows.
     for item in carried.sequences:
         noted.add(item)
+    # The carried runs come first: they are readable already, and `Prepared.readable` counts from the front.
     early_runs, runs = [run for _, run in carried.runs], list[Run]()
     early: list[int] = []
     levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
@@ -89,6 +93,7 @@ def build(
             (early_runs if from_memory else runs).append(builder.run())
         if from_memory:
             early += (item[0] for item in staged.items)
+    # A position is as durable as its topic says, so a confirm alone can make the block wait for the device.
     confirming = {topic for _, topic, _ in staging.confirmed}
     levels |= {topic: durability_of(topic) for topic in confirming - levels.keys()}
     all_runs = early_runs + runs
@@ -151,6 +156,7 @@ class _PartitionBuilder:
 
     def build(self, staged: StagedPartition, appended: list[Outcome]) -> None:
         """Take all that is staged, and say what became of each."""
+        # Producers that number nothing, as the original's, need no window, and no look at each item.
         if staged.plain:
             self._store_messages(staged.items, appended, None)  # type: ignore[arg-type]  # plain: only messages
             return
@@ -200,6 +206,7 @@ class _PartitionBuilder:
         code, offset, text = self._answer(stretch, mark)
         repeated = stretch.verdict is Verdict.REPEATED
         for behind, item in enumerate(items):
+            # Its window still knows the sequence and no longer the place.
             if offset == NOWHERE:
                 appended[item[0]] = Appended(NOWHERE, NOWHERE, self._time_ms, code, repeated, text)
             else:
@@ -209,6 +216,7 @@ class _PartitionBuilder:
     def _store_messages(
         self, items: Sequence[StagedMessage], appended: list[Outcome], mark: ProducerMark | None
     ) -> None:
+        # Locals instead of attributes, since the loop runs for every single message.
         time_ms, message_id, ordinal, position = self._time_ms, self.message_id, self._ordinal, self._position
         add_entry, add_index = self._entries.append, self._index.append
         encoder = EntryEncoder(time_ms) if mark is None else EntryEncoder(time_ms, mark.producer_id, mark.epoch)
@@ -300,6 +308,7 @@ class _PartitionBuilder:
         """Store columns; `key_code` is None where messages have different ones."""
         offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
         fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
+        # Whoever reads the log after the journal is gone learns the producer's numbers from this head.
         head = stored_pack_head(_new(PackHead, fields), len(data))
         size = len(head) + len(data)
         # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a pack
@@ -346,6 +355,7 @@ class _PartitionBuilder:
         if pending is not None:
             place = pending.place
             behind = self._ordinal - place.ordinal
+            # One place can stand for both only if nobody else's messages were stored between them.
             if (
                 pending.producer_id == mark.producer_id
                 and pending.epoch == mark.epoch
@@ -371,6 +381,7 @@ class _PartitionBuilder:
             ordinal = stretch.ordinal
             return Code.SUCCESS, NOWHERE if ordinal == NOWHERE else ordinal * OFFSET_UNIT, ""
         window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+        # The producer began anew under a higher epoch; what its former life still sends must not be stored behind that.
         if stretch.verdict is Verdict.FENCED:
             newer = window.epoch if window is not None else "a newer one"
             return (
@@ -379,6 +390,7 @@ class _PartitionBuilder:
                 f"{FENCED_EPOCH}: producer {mark.producer_id} sends with epoch {mark.epoch}, and partition "
                 f"{self._topic}:{self._partition_id} has heard of its epoch {newer}; stop this one",
             )
+        # Below the floor nothing tells a repeat from a message that never came, so it is refused and never guessed.
         floor = window.floor if window is not None else 0
         return (
             Code.BAD_REQUEST,

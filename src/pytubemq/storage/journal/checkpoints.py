@@ -83,6 +83,7 @@ class Checkpoints:
     def record_publication(self, block: Prepared) -> None:
         """Record that positions and windows are now as of behind this block."""
         self._newest_journal, self._newest_flushed = block.journal, block.flushed
+        # A replay also brings blocks from before the checkpoint's positions; these must not set them back.
         self._known_sequence = max(self._known_sequence, block.next_sequence)
         # An estimate of what a start would take for this block; `replay_s` bounds the sum. Bytes alone would not:
         # small messages take longer for each byte.
@@ -104,6 +105,8 @@ class Checkpoints:
 
     def is_due(self, reached: Place | None) -> bool:
         """True if one is due now that all before `reached` is in the logs; None: nothing more than before."""
+        # Losses make one due although nothing was applied; the rest keeps damage that is met
+        # record by record from costing a checkpoint each time.
         return (self.has_losses and monotonic() >= self._rest_until_s) or (
             reached is not None
             and (
@@ -121,6 +124,7 @@ class Checkpoints:
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
         """Return the end of a log without its first segments."""
+        # A log that lacks a file shows less than it has had, so its end stays what the last checkpoint says.
         known = self._damaged.get(key)
         return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
 
@@ -152,6 +156,7 @@ class Checkpoints:
         # Logs first: the checkpoint may only name what is on the device. Then positions and windows are copied, which
         # may be newer than the logs, as the journal has them.
         lost = self._flush(mark_unusable)
+        # In one go: positions, windows and the sequence up to which they go must be of the same block.
         with self._state.lock:
             confirmed = {key: offset for key, offset in self._state.confirmed.items() if key[1] != without}
             windows = self._state.windows.snapshot(without=without)
@@ -166,6 +171,7 @@ class Checkpoints:
         known = self._state.fences
         known.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
         fences = [fence for fence in known.all() if fence.topic != without]
+        # Without a new place a start replays from the same block as before, and leaves out what the logs have.
         place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
         made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
         try:
@@ -197,6 +203,8 @@ class Checkpoints:
         }
 
     def _flush_journal(self, number: int) -> None:
+        # Through a handle of its own, as the writer's belongs to its
+        # thread. A flush covers a file, whoever wrote to it.
         file = open_file(self._state.disk, journal_path(self._state.root / "journal", number))
         try:
             file.fdatasync()
@@ -204,8 +212,8 @@ class Checkpoints:
             file.close()
 
     def _flush(self, mark_unusable: Callable[[PartitionLog, str], None]) -> dict[Segment, PartitionLog]:
-        """See that everything written into the logs since the last checkpoint is on the device; returns what is not,
-        as its files are not to be had. It is flushed when they are."""
+        """Flush everything written into the logs since the last checkpoint; return what could not be flushed because
+        its files are not to be had. It is flushed when they are."""
         dirty = self.dirty
         lost: dict[Segment, PartitionLog] = {}
         files = 2 * len(dirty.segments) + len(dirty.begun)
@@ -218,6 +226,7 @@ class Checkpoints:
                     with self._state.files.borrow(path) as file:
                         file.fdatasync()
             except LostFileError as error:
+                # Retention or a removal may have dropped it meanwhile; then there is nothing left to keep.
                 if segment in log.segments:
                     mark_unusable(log, error.text)
                     lost[segment] = log

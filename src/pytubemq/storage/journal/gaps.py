@@ -43,20 +43,25 @@ def fit(
     """
     runs: list[Run] = []
     fences: list[Fence] = []
+    # A block may hold two runs of one partition, and the log's own end moves only when all of it is published.
     ends: dict[PartitionKey, tuple[int, int]] = {}
     for run in block.runs:
         key = (run.topic, run.partition_id)
         log = log_of(*key)
         ordinal, position = ends.get(key, (log.end_ordinal, log.end_position))
         if run.base_ordinal > ordinal:
+            # Nothing was lost, and yet something is missing: files of another
+            # time or store. Guessing would renumber messages.
             if not losses or run.base_position < position:
                 raise _gap(root, run, ordinal)
             begin, end = Border(ordinal, position), Border(run.base_ordinal, run.base_position)
             taken = [] if tails is None else tails.between(key, begin, end)
+            # In front: windows must see a producer's sequences in the order in which they were stored.
             block.sequences = [*sequences_in(taken), *block.sequences]
             bridged, lost = bridge(key, begin, end, taken, log.last_time_ms)
             runs += bridged
             fences += lost
+        # The rest is in the log already, which may reach beyond the place that a start replays from.
         if run.end_ordinal > ordinal:
             runs.append(run.from_ordinal(ordinal))
             ends[key] = run.end_ordinal, run.end_position
@@ -98,6 +103,7 @@ class Remainder:
     def block(self, resume: Resume) -> Prepared:
         """Return the content as a block behind all others."""
         size_bytes = sum(run.size_bytes for run in self.runs)
+        # Counts as written: the quarantine holds all of it durably until a checkpoint has it.
         block = Prepared(self.runs, {}, [], resume.last_message_id, size_bytes, written=True, flushed=True)
         block.journal, block.journal_end = resume.number - 1, resume.end
         block.next_sequence = resume.next_sequence

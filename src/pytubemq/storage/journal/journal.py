@@ -49,6 +49,7 @@ def missing_journals(first: int, numbers: Collection[int]) -> list[int]:
 
 def is_padding(file: DiskFile, start: int, end: int) -> bool:
     """True if there is nothing but padding between two bytes of a journal file, the second being its end."""
+    # More zeros than padding ever has were not written by `_pad`: they are damage, and must not be passed over.
     return end - start < MAX_PADDING_BYTES and not any(read_exactly(file, end - start, start))
 
 
@@ -73,6 +74,7 @@ class Journal:
         self._must_cut = False
         self._length = 0
         """The size of the file, padding included."""
+        # A start flushes every journal file that it replays, so all before the first block is on the device.
         self._synced = sequence - 1
         self.number = number
         self.sequence = sequence
@@ -146,6 +148,8 @@ class Journal:
     def _file_for(self, size: int) -> DiskFile:
         file = self._file
         if file is not None:
+            # A block larger than a file's limit gets a file of its own;
+            # without this none would ever be good enough for it.
             if self.end <= HEADER_BYTES or self.end + size <= self._segment_bytes:
                 return file
             # The old file must be whole on the device before a newer one exists: recovery relies on it. Once it is
@@ -175,6 +179,7 @@ class Journal:
         file = None
         try:
             file = open_file(self._disk, fresh, create=True)
+            # A crash may have left an unfinished file under this name, with another salt.
             file.truncate(0)
             write_all(file, [header.encode()], 0)
             file.fdatasync()

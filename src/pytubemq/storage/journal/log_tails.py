@@ -57,6 +57,7 @@ class LogTails:
     def between(self, key: PartitionKey, begin: Border, end: Border) -> list[Run]:
         """Return the runs between two borders, in order; there may be gaps between them."""
         runs: list[Run] = []
+        # Ids rise along a partition, so a record with a lower one is left from before an earlier recovery.
         last_id = self._after_id
         segments = self._segments.get(key, ())
         for at, segment in enumerate(segments):
@@ -87,6 +88,7 @@ class LogTails:
             begin, end = Border(entry.first_ordinal, entry.position), Border(entry.end_ordinal, entry.end_position)
             at = entry.position - run.base_position
             for found in self.between((run.topic, run.partition_id), begin, end):
+                # By the journal's own index entry: only the very record that it lost may take its place.
                 if record_is_sound(entry, memoryview(found.entries)):
                     entries[at : at + entry.size_bytes] = found.entries
         return replace(run, entries=bytes(entries))
@@ -99,6 +101,7 @@ class LogTails:
         index = self._index(segment, begin, end)
         file = open_file(self._disk, segment.log_path)
         try:
+            # An index entry that fails is built anew from its record, so damage to the index alone loses no message.
             repaired = repair_index(index, begin, end, scanner(file, segment)).index
             gathered = _Gathered(key)
             for at in range(len(repaired) // INDEX_BYTES):
@@ -125,6 +128,7 @@ class LogTails:
             file.close()
         firsts = [entry.first_ordinal if (entry := decode_index_entry(data, at)) is not None else -1
                   for at in range(len(data) // INDEX_BYTES)]  # fmt: skip
+        # An entry that fails its check is never a bound, only between two.
         start = next((at for at, first in enumerate(firsts) if first >= begin.ordinal), len(firsts))
         stop = next((at for at, first in enumerate(firsts) if first >= end.ordinal), len(firsts))
         return data[start * INDEX_BYTES : stop * INDEX_BYTES]
@@ -184,10 +188,12 @@ def _mark(record: bytes) -> tuple[int, int, int, int] | None:
     """Return producer id, epoch, sequence and message id of a record's first message; None without a sequence."""
     try:
         if record.startswith(PACK_TAG):
+            # Its bytes passed their check when they were read from the tail.
             head, _ = read_stored_pack(record, check=False)
             return (head.producer_id, head.producer_epoch, head.sequence, head.message_id) if head.producer_id else None
         [message] = decode_stored(record)
     except (FormatError, EnvelopeError, ValueError):
+        # Without readable numbers the messages are kept, and only their sequences are unknown.
         return None
     if message.producer_id is None or message.producer_epoch is None or message.sequence is None:
         return None

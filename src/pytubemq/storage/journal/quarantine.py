@@ -45,11 +45,13 @@ class Quarantine:
         """Use the directory of an unfinished recovery, or else a new one with this `number`."""
         self._disk = disk
         self._root = root
+        # What an interrupted recovery moved is only in its own directory, so that one is used again.
         self.directory = _unfinished(disk, root) or root / f"{PREFIX}{number}"
 
     def begin(self) -> None:
         """Create the directory, marked as unfinished. Raises OSError."""
         self._disk.makedirs(self.directory)
+        # The mark comes first and is durable first: without it the next start would never look into this directory.
         file = open_file(self._disk, self.directory / _UNFINISHED, create=True)
         try:
             file.fdatasync()
@@ -100,6 +102,7 @@ class Quarantine:
     def _take(self, key: PartitionKey, end: LogEnd | None) -> None:
         source = partition_directory(self._root, *key)
         target = partition_directory(self.directory, *key)
+        # A partition that the checkpoint does not know ends at 0 for it, so all of its files are taken.
         beyond = end.ordinal if end is not None else 0
         names = [name for name in sorted(self._disk.listdir(source)) if _SEGMENT.fullmatch(name)]
         moved = [name for name in names if int(name[:20]) >= beyond]
@@ -112,9 +115,11 @@ class Quarantine:
             else:
                 self._flush(source / name)
                 self._disk.rename(source / name, target / name)
+        # Target before source: a power loss in between leaves a file under both names, never under neither.
         if moved:
             self._disk.fsync_dir(target)
             self._disk.fsync_dir(source)
+        # The segment in which the checkpoint ends stays in use; its tail is copied, and cut off by the recovery.
         if end is not None and end.last_records:
             last = max((name for name in names if end.first_ordinal <= int(name[:20]) < beyond), default=None)
             if last is not None:
@@ -134,6 +139,7 @@ class Quarantine:
                 self._copy(path, start, to, FileHeader(kind, end.ordinal, end.position).encode())
 
     def _copy(self, source: Path, start: int, target: Path, head: bytes) -> None:
+        # Whole, from an interrupted recovery: a copy gets this name only after it was flushed.
         if self._disk.exists(target):
             return
         file = open_file(self._disk, source)
@@ -167,6 +173,7 @@ class Quarantine:
             file.close()
 
     def _flush_names(self, directory: Path) -> None:
+        # Each directory on the way to the root may be new, and its name is durable only when its parent is flushed.
         while directory != self._root:
             self._disk.fsync_dir(directory)
             directory = directory.parent
@@ -226,6 +233,7 @@ def quarantine_of(
     has_all = not damaged_journals and not logs_reach_beyond(disk, found, ends)
     if has_all and _unfinished(disk, root) is None:
         return None
+    # Each start goes on in a new journal file, so its number names one recovery only.
     quarantine = Quarantine(disk, root, found.journals[-1].number if found.journals else found.checkpoint.journal)
     quarantine.begin()
     quarantine.copy_journals(damaged_journals)
@@ -242,6 +250,7 @@ def logs_reach_beyond(disk: Disk, found: Found, ends: Mapping[PartitionKey, int]
         end = max(ends.get((log.topic, log.partition_id), 0), log.end.ordinal)
         segments = [*log.segments[-1:], *(Segment(log.directory, base, 0) for base in _beyond(log))]
         for segment in reversed(segments):
+            # No index entry behind the checkpoint, so no message either.
             if log.sizes.get(segment.index_path.name, 0) <= segment.index_size(segment.records):
                 continue
             if _newest_is_beyond(disk, segment, end, found.checkpoint.last_message_id):

@@ -67,9 +67,12 @@ def survey(disk: Disk, root: Path) -> Found:
     Raises:
         NewerVersionError, CorruptError: naming the file.
     """
+    # The checkpoint says where each log ends and which journal files count; without it nothing else can be judged.
     checkpoint = read_checkpoint(disk, root)
     journals = _survey_journals(disk, root / "journal")
     logs, empty = survey_logs(disk, root / "logs", (checkpoint or Checkpoint()).ends)
+    # A first start makes its journal file before its checkpoint, so a bare header is no loss. Anything more shows that
+    # there was a checkpoint, and beginning without it would give out offsets a second time.
     if checkpoint is None and (
         any(log.sizes for log in logs) or any(item.size_bytes > HEADER_BYTES for item in journals)
     ):
@@ -78,6 +81,7 @@ def survey(disk: Disk, root: Path) -> Found:
             hint=REPAIR_HINT,
         )
     first = checkpoint.journal if checkpoint else 1
+    # Files that the last checkpoint made superfluous and that a crash, or an unlink that failed, left behind.
     leftovers = [journal.path for journal in journals if journal.number < first]
     leftovers += [
         path for path in map((root / "journal").joinpath, disk.listdir(root / "journal")) if _is_unfinished(path)
@@ -122,9 +126,12 @@ def cut_logs(disk: Disk, found: Found) -> None:
         if not log.end.ordinal:  # of a topic that was being removed, or made and never used
             with suppress(OSError):
                 remove_empty(disk, log.directory)
+        # A partition in trouble is left as it is: a repair needs every byte of it.
         elif log.segments and log.problem is None:
             make_missing_indexes(disk, log)
             last = log.segments[-1]
+            # What is longer was applied after the checkpoint. The journal has it,
+            # too, and its replay writes it at the same place.
             for path, size in (
                 (last.log_path, last.log_size(log.end.position)),
                 (last.index_path, last.index_size(last.records)),
@@ -144,6 +151,7 @@ def make_missing_indexes(disk: Disk, log: FoundLog) -> None:
     for path in log.lost_indexes:
         try:
             open_file(disk, path, create=True).close()
+        # Want of handles says nothing about the partition: the start ends, and may succeed when it is tried again.
         except NotOpenedError:
             raise
         except OSError as error:

@@ -98,6 +98,7 @@ class Resume:
 
     def reach(self, sequence: int, known_sequence: int) -> None:
         """Note that block `sequence` is the next one after lost blocks, if there are any."""
+        # The lost blocks come before `sequence`. If the checkpoint's positions go beyond that, none of them is missing.
         if self._unread is not None and sequence > known_sequence:
             self.lose_records(*self._unread)
         self._unread = None
@@ -122,10 +123,12 @@ class Resume:
         """Go on with a block that is known to come next; those before it that are not in a file which ends there are
         lost."""
         if sequence > self.next_sequence:
+            # Where damage was noted up to the file's end, a second loss would count the same bytes twice.
             last = self.losses[-1] if self.losses else None
             if last is None or (last.path, last.position + last.size_bytes) != (path, end):
                 self.lose(path, end, end, is_end=True)
             self.next_sequence = sequence
+        # The writer flushes a file before it makes the next, and a checkpoint names no block that was not flushed.
         self.synced = max(self.synced, sequence - 1)
 
 
@@ -221,7 +224,10 @@ def _walk(
                 _flush(journal.path, file)
         finally:
             file.close()
+        # Never in an old file again: had a flush of it failed before,
+        # nobody could say what of it would reach the device.
         before, resume.number, resume.end = journal.path, journal.number + 1, end
+    # A journal that ends before the block that the checkpoint names has lost what lies between.
     resume.skip_to(before, end, checkpoint.known_sequence)
     resume.reach(checkpoint.known_sequence + 1, checkpoint.known_sequence)  # whatever followed is unknown
     return resume
@@ -284,6 +290,8 @@ class _Scan:
                 resume.lose(self._path, position, following[0])
                 position, resume.next_sequence = following[0], following[1].sequence
             else:
+                # Nothing sound behind it in this file, and yet a later
+                # file or the checkpoint knows of it: lost, not torn.
                 resume.lose(self._path, position, self._size)
                 position = self._size
         return position
@@ -338,6 +346,7 @@ class _Scan:
 
     def _damage(self, block: Prepared) -> bool:
         """True if bytes of messages fail their check."""
+        # `prove` went through every byte of these; once more would prove nothing new.
         if block.next_sequence <= self._mode.proven_before:
             return False
         return not all(run.is_sound() for run in block.runs)
@@ -351,6 +360,7 @@ class _Scan:
         damaged = run.damaged_records()
         if damaged is None:
             raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} make no sense")
+        # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.
         tails = self._mode.tails
         if tails is not None and damaged:
             run = tails.whole(run, damaged)
@@ -364,6 +374,7 @@ class _Scan:
 
     def _following(self, position: int) -> tuple[int, BlockHeader] | None:
         """Find the next sound block after `position`, if there is one."""
+        # Byte by byte from here: the size in a damaged head cannot be trusted to lead to the next block.
         for at in self._magics(position + 1):
             head = decode_block_header(read_exactly(self._file, BLOCK_HEADER_BYTES, at), 0, self._size - at)
             # The salt keeps bytes inside a message, which anyone can choose, from passing for a block.

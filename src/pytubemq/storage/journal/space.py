@@ -44,11 +44,13 @@ class SpaceGuard:
         """
         need = size * COPIES
         if need > self._budget or self._is_stale:
+            # Cleared before the system is asked: a shortage that `check` finds meanwhile must reach the next call.
             self._is_stale = False
             free = self._free_bytes()
             spare = free - self._reserve_bytes
             if spare < need:
                 self._budget = 0
+                # What may go below the reserve is let through claim by claim, with nothing budgeted ahead.
                 if least_bytes is not None and free - least_bytes >= need:
                     return
                 raise reserved(self._root, free, self._reserve_bytes)

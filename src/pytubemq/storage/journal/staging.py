@@ -117,6 +117,7 @@ class Staging:
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         number = self.count
+        # Checked for each sender on its own: a number too large for its field would fail the whole block later.
         if producer is not None:
             _check_mark(producer, 1)
             staged.plain = False
@@ -243,6 +244,7 @@ class Prepared:
 
     def last_runs(self) -> dict[PartitionKey, Run]:
         """The last run of each partition in it."""
+        # Of two runs of one partition the later one wins: the first was carried over from an abandoned block.
         return {(run.topic, run.partition_id): run for run in self.runs}
 
 

@@ -79,10 +79,12 @@ class StoreState:
 
     def publish(self, block: Prepared) -> None:
         """Make the rest of a block readable; the caller holds the lock."""
+        # The first ones were made readable before the block was written.
         for run in block.runs[block.readable :]:
             self.partitions[run.topic, run.partition_id].publish(run)
         self.windows.publish(block.sequences, block.changed)
         self.confirmed.update(block.confirmed)
+        # That a position was removed is journaled like a position, or a replay would bring the old one back.
         for key, offset in block.confirmed.items():
             if offset == FORGOTTEN:
                 del self.confirmed[key]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# The newest ones, since a producer that missed a response sends its last messages again.
 _FEW_PLACES: Final = 4
 _NOTHING: Final[Mapping[WindowKey, Window]] = MappingProxyType({})
 
@@ -51,6 +52,7 @@ class Windows:
     def snapshot(self, *, without: str | None = None) -> dict[WindowKey, Window]:
         """All windows but those of a topic that goes, the longest unused first."""
         if without is None:
+            # Not a deep copy: a published window is replaced, never changed.
             return self._known.copy()
         return {key: window for key, window in self._known.items() if key[0] != without}
 
@@ -61,6 +63,7 @@ class Windows:
 
     def publish(self, sequences: Iterable[Sequences], changed: Mapping[WindowKey, Window]) -> None:
         """Make the changes of a block count from now on."""
+        # In the order of the sequences: a replay has nothing else, and must come to the same order of use.
         for item in sequences:
             key = (item.topic, item.partition_id, item.producer_id)
             window = changed.get(key)
@@ -69,13 +72,14 @@ class Windows:
 
     def replay(self, sequences: Iterable[Sequences]) -> None:
         """Note what a block found in the journal says; what is known already changes nothing."""
+        # By the way that a running store takes, so that a replay cannot come to other windows.
         noted = WindowChanges(self)
         for item in sequences:
             noted.add(item)
         self.publish(noted.sequences, noted.changed)
 
     def forget(self, topic: str) -> None:
-        """A topic is gone."""
+        """Forget the windows of a topic that is gone."""
         for key in [key for key in self._known if key[0] == topic]:
             self._drop(key)
 

@@ -44,8 +44,10 @@ def choose(
     """Return what is removed now and, with `ahead_s`, what expires soon, at least that long before. Reads the disk if a
     segment's times are unknown; for the applier's thread."""
     found = Surplus({}, {})
+    # A copy, because other threads make partitions meanwhile.
     for key, log in list(partitions.items()):
         limits = retention.get(log.topic)
+        # Of a partition whose files cannot be used nothing is known for sure, so nothing of it goes.
         if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
             continue
         try:
@@ -55,6 +57,7 @@ def choose(
                 "%s:%d keeps messages beyond its retention: %s", log.topic, log.partition_id, one_line(error)
             )
             continue
+        # Not in a segment yet: it counts for the size, and cannot go before it is applied.
         tail_bytes = log.end_position - log.applied_position
         if count := surplus(pieces, tail_bytes, limits, now_ms):
             found.counts[key] = count
@@ -67,6 +70,7 @@ def choose(
 
 
 def _expiring(log: PartitionLog, looked_at: int, count: int, soon: Sequence[ExpiringSegment]) -> ExpiringPartition:
+    # Without what was begun since the look; only the looked-at ones have facts.
     segments = log.segments[:looked_at]
     ends = [*(segment.base_ordinal for segment in segments[1:]), log.applied_ordinal]
     parts = tuple(Expiring(ends[count + one.number], one.left_s, one.left_bytes) for one in soon)

@@ -48,15 +48,19 @@ class Fences:
         key = fences[0].topic, fences[0].partition_id
         with self._lock:
             known, unlisted = self._known.setdefault(key, []), self._unlisted.get(key, [])
+            # Only those that touch or overlap the new ones; the others are not gone through.
             low = bisect_left(known, fences[0].from_ordinal, key=lambda item: item.to_ordinal)
             high = bisect_right(known, fences[-1].to_ordinal, key=lambda item: item.from_ordinal)
             before, near = len(known), known[low:high]
             new = _joined(without(fences, sorted([(item.from_ordinal, item.to_ordinal) for item in near] + unlisted)))
+            # Beyond the room they are counted and skipped all the same, and
+            # known as stretches, which need little memory.
             room = max(0, _MAX_FENCES - self._listed)
             known[low:high] = _joined(sorted(near + new[:room], key=lambda item: item.from_ordinal))
             self._listed += len(known) - before
             if new[room:]:
                 self._unlisted[key] = _with_stretch(unlisted, new[room].from_ordinal, new[-1].to_ordinal)
+            # Each reader meets the same damage again; only what is new is worth a checkpoint.
             if new:
                 self.is_saved = False
         for piece in new:
@@ -72,17 +76,18 @@ class Fences:
             return [fence for _, known in sorted(self._known.items()) for fence in known]
 
     def forget(self, topic: str) -> None:
-        """A topic is gone."""
+        """Forget the fences of a topic that is gone."""
         with self._lock:
             for key in [key for key in self._known if key[0] == topic]:
                 self._listed -= len(self._known.pop(key))
                 self._unlisted.pop(key, None)
 
     def forget_before(self, topic: str, partition_id: int, ordinal: int) -> None:
-        """The messages before `ordinal` are gone, lost or not."""
+        """Forget the fences below `ordinal`: messages before it are gone, lost or not."""
         with self._lock:
             known = self._known.get((topic, partition_id))
             if known is not None:
+                # One that reaches over the new beginning stays whole, as it was counted.
                 kept = [fence for fence in known if fence.to_ordinal > ordinal]
                 self._listed -= len(known) - len(kept)
                 self._known[topic, partition_id] = kept

@@ -95,6 +95,7 @@ def repair_index(index: bytes, begin: Border, end: Border, scan: Scan) -> Repair
     held = len(index) // INDEX_BYTES
     while here != end:
         entry = decode_index_entry(index, at) if at < held else None
+        # A sound entry in the wrong place is no better than a damaged one: it would leave a gap or an overlap.
         if entry is not None and _follows(entry, here, end):
             here, time_ms, at = Border(entry.end_ordinal, entry.end_position), entry.append_time_ms, at + 1
             continue
@@ -121,6 +122,7 @@ def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> 
     """The next entry that can be trusted again, and where it begins; the end if there is none."""
     while (at := at + 1) < held:
         entry = decode_index_entry(index, at)
+        # Only an entry that lies ahead in both counts can end the gap.
         if entry is not None and entry.first_ordinal > here.ordinal and entry.position >= here.position:
             there = Border(entry.first_ordinal, entry.position)
             if _follows(entry, there, end):
@@ -133,6 +135,7 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
     made: list[bytes] = []
     ordinal, position = here
     for found in scan(here, there):
+        # They become part of the hole before the next record.
         if isinstance(found, DamagedBytes):
             continue
         at = found.at
@@ -146,6 +149,7 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
         ordinal, position = found.first_ordinal + found.messages, at + found.size_bytes
     if ordinal < there.ordinal:
         made.append(_lose(repaired, ordinal, there.ordinal, position, there.position - position, time_ms))
+    # Every message was found, and bytes are left over: one of the records is not what it seems, so none is taken.
     elif position < there.position:
         made = [_lose(repaired, here.ordinal, there.ordinal, here.position, there.position - here.position, time_ms)]
     return made

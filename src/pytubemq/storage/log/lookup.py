@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.log.index_repair import Border, RepairedIndex
     from pytubemq.storage.log.segment import Segment
 
+# One for each of a few readers; every search compares with all of them.
 _MOST_HINTS: Final = 8
 
 
@@ -65,6 +66,7 @@ class FileView:
         """See `IndexView`."""
         data = self._read(count * INDEX_BYTES, self._segment.index_size(at))
         if len(data) != count * INDEX_BYTES or at + count > self.records:
+            # The file is shorter than what was applied, so somebody cut it.
             raise DamagedIndexError
         return data
 
@@ -128,6 +130,7 @@ def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
 def remember(segment: Segment, ordinal: int, at: int) -> None:
     """A reader stands before record number `at`, which begins with message `ordinal`."""
     hints = [hint for hint in segment.hints if hint[0] != ordinal]
+    # Replaced and never changed, since readers on other threads go through it without a lock.
     segment.hints = ((ordinal, at), *hints[: _MOST_HINTS - 1])
 
 
@@ -137,6 +140,7 @@ def first_since(view: IndexView, time_ms: int) -> int:
     Raises:
         DamagedIndexError: an entry on the way fails its check.
     """
+    # Times rise within a segment: where the clock goes back a new one is begun (`PartitionLog`).
     low, high = 0, view.records
     while low < high:
         middle = (low + high) // 2

@@ -42,6 +42,8 @@ class Dirty:
     @property
     def directories(self) -> set[Path]:
         """All directories with new names."""
+        # A partition may be the first of its topic, and the topic the first of
+        # the store, so the names above may be new, too.
         topics = {partition.parent for partition in self.begun}
         return self.begun | topics | {topic.parent for topic in topics}
 
@@ -59,6 +61,7 @@ class PartitionLog(PartitionReads):
     def end_without(self, count: int) -> LogEnd:
         """Return the end of the log as it will be without its first `count` segments."""
         first, segments = self._begin_after(count), self._filled
+        # Of the last one alone: each of the others ends where the next one begins.
         records = segments[-1].records if count < len(segments) else 0
         return LogEnd(self.applied_ordinal, self.applied_position, *first, self.applied_time_ms, records)
 
@@ -92,6 +95,7 @@ class PartitionLog(PartitionReads):
         """The next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
         segment = self._segment_for(self.tail[0], files, dirty, roll)
         now = self._fitting(segment, stop, roll)
+        # Without the lock: only this thread writes files, and no reader looks behind `applied_ordinal`.
         segment.write(files, now)
         dirty.segments[segment] = self  # what a write that failed left there means nothing
         first, last = now[0], now[-1]
@@ -114,6 +118,7 @@ class PartitionLog(PartitionReads):
     def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
         """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
         anything else."""
+        # The segment's bound cuts within a run; the bound of one write only ends it between two runs.
         limit, most = segment.base_position + roll.size_bytes, self.applied_position + _WRITE_BYTES
         begun_ms, last_ms = segment.first_time_ms, 0
         now: list[Run] = []
@@ -128,8 +133,10 @@ class PartitionLog(PartitionReads):
                 break
             end = run.base_position + len(run.entries)
             if end > limit:
+                # Where its first record does not fit either, the run begins the next segment and need not be split.
                 if not now or run.position_at(1) <= limit:
                     parts = run.parts(limit - run.base_position, roll.size_bytes)
+                    # Readers search the tail by bisection, so the parts take the run's place in one step.
                     with self._lock:
                         self.tail[len(now) : len(now) + 1] = parts
                     now.append(parts[0])
@@ -143,6 +150,7 @@ class PartitionLog(PartitionReads):
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, roll: Roll) -> Segment:
         if self.segments:
             last = self.segments[-1]
+            # Begun for this run before, by a write that failed: the same files take it now.
             if run.base_ordinal == last.base_ordinal:
                 return last
             # Only the run's first record has to fit: what is beyond the limit is split off later.
@@ -158,6 +166,7 @@ class PartitionLog(PartitionReads):
             # Somebody removed the directory, or something is in its place: that concerns this partition alone, the
             # others go on.
             raise LostFileError(error.errno, error.strerror, str(self.directory)) from error
+        # Noted before there is a file: its name needs a flush also if the first write into it fails half-way.
         dirty.begun.add(self.directory)
         if PARTITION.on:
             PARTITION.record(
@@ -176,9 +185,11 @@ class PartitionLog(PartitionReads):
         """Stop using the files on disk for now. What is applied next begins a segment, so that all is whole once the
         files are back."""
         with self._lock:
+            # The first fault is the cause; what is met later often follows from it.
             self.problem = self.problem or problem
             self.closing = True
             self.segments = self._filled
+        # Open handles would go on writing to files that are not at their paths any more.
         for segment in self.segments[-1:]:
             files.forget(segment.log_path)
             files.forget(segment.index_path)
@@ -193,6 +204,7 @@ class PartitionLog(PartitionReads):
         for segment in found:
             known.get(segment.base_ordinal, segment).damaged |= segment.damaged
         with self._lock:
+            # What was begun and not yet written is not found on disk, and stays.
             self.segments = segments + tuple(segment for segment in self.segments if not segment.records)
             self.problem = None
         self._troubles.forget(segments)
@@ -219,6 +231,7 @@ class PartitionLog(PartitionReads):
             return Border(self.first_ordinal, self.first_position)
         if count < len(self.segments):
             return Border(self.segments[count].base_ordinal, self.segments[count].base_position)
+        # By age all of them may go: then the partition begins where its log ends.
         return Border(self.applied_ordinal, self.applied_position)
 
 

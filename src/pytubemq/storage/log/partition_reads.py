@@ -82,6 +82,7 @@ class ReadTroubles:
 
     def record_failure(self, segment: Segment, ordinal: int | None, text: str) -> None:
         """Record that a segment cannot be read, or not at a message."""
+        # A new mapping each time, as other threads iterate over the old one without a lock.
         self._unread = {**self._unread, segment: _Unread(ordinal, text)}
 
     def record_read(self, segment: Segment, begin: int, end: int) -> None:
@@ -170,6 +171,7 @@ class PartitionReads:
 
     def in_memory(self, offset: int) -> bool:
         """True if a read from `offset` needs no disk."""
+        # Without the lock: if it is applied before the read, that finds the bytes in a file just written.
         return to_ordinal(offset) >= self.applied_ordinal
 
     def extent(self) -> Extent:
@@ -181,6 +183,7 @@ class PartitionReads:
 
     def position_of(self, reader: SegmentReader, offset: int) -> int:
         """See `BrokerStore.position_of`."""
+        # Again with a new snapshot where retention took the segment away; the partition's beginning has moved on then.
         while True:
             with suppress(_GoneError):
                 return self._position_of(reader, to_ordinal(offset))
@@ -205,6 +208,7 @@ class PartitionReads:
     def _offset_at(self, reader: SegmentReader, time_ms: int) -> int:
         with self._lock:
             applied_time_ms, tail = self.applied_time_ms, self.tail
+            # Runs never change, so the one found here serves also if it is applied before the snapshot is taken.
             late = next((run for run in tail if run.last_time_ms >= time_ms), None)
         snapshot = self._snapshot(0, 0)
         if snapshot.first != snapshot.applied and applied_time_ms >= time_ms:
@@ -246,6 +250,7 @@ class PartitionReads:
         try:
             yield
         except LostFileError as error:
+            # Gone by retention is no trouble of the disk; health must not report it.
             if segment not in self.segments:
                 raise _GoneError from error
             self._troubles.record_failure(segment, None, error.text)
@@ -267,6 +272,7 @@ class PartitionReads:
         """See `BrokerStore.read`."""
         ordinal = to_ordinal(offset)
         snapshot = self._snapshot(ordinal, max_bytes)
+        # Rounded up: a message that begins before the end offset is wanted.
         stop = snapshot.end.ordinal if end_offset is None else min(snapshot.end.ordinal, -(-end_offset // OFFSET_UNIT))
         # Checked against the snapshot: retention may move the beginning while this read goes on.
         if ordinal < snapshot.first.ordinal:
@@ -300,6 +306,7 @@ class PartitionReads:
         """Return the records that `selector` takes from the first segment that has any for it."""
         self._check_whole()
         parts: list[bytes] = []
+        # A read gives out bytes from disk or from memory, never of both; the next one goes on in memory.
         stop = min(selector.stop, snapshot.applied.ordinal)
         while not parts and not selector.done and selector.ordinal < stop:
             stretch = self._stretch_of(snapshot, selector.ordinal)
@@ -332,6 +339,7 @@ class PartitionReads:
     def _snapshot(self, ordinal: int, max_bytes: int) -> _Snapshot:
         """Return the present state, with runs of about `max_bytes` from message `ordinal` on if they are in memory."""
         with self._lock:
+            # Not the segment that was just begun: nothing of it is on disk before its first write ends.
             segments = self._filled
             return _Snapshot(
                 Border(self.first_ordinal, self.first_position),
@@ -358,6 +366,7 @@ class PartitionReads:
 
     def _stretch(self, snapshot: _Snapshot, at: int) -> Stretch:
         segment = snapshot.segments[at]
+        # The last segment may have grown since; what counts of it is what the snapshot saw.
         if at + 1 == len(snapshot.segments):
             return Stretch((self.topic, self.partition_id), segment, snapshot.records, snapshot.applied)
         after = snapshot.segments[at + 1]
@@ -388,6 +397,7 @@ def _read_runs(runs: Sequence[Run], selector: Selector) -> list[bytes]:
             break
         first = run.record_of(selector.ordinal)
         index = run.index[first * INDEX_BYTES :]
+        # A hole is counted and has no bytes to give out, so a run with one is gone through entry by entry.
         if selector.codes is None and not has_hole(index):
             selector.take(index, selector.fitting(index))
         else:

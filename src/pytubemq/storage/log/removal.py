@@ -43,6 +43,7 @@ def remove_topic(files: FileCache, root: Path, topic: str) -> None:
             files.forget(partition / file)  # only now: nobody can open it again
         disk.rmdir(partition)
     disk.rmdir(directory)
+    # From here on no power loss brings the old files back among those of a new topic of this name.
     flush_directory(disk, directory.parent)
 
 
@@ -58,6 +59,7 @@ def remove_files(files: FileCache, paths: Sequence[Path]) -> list[Path]:
         except OSError:
             left.append(path)
             continue
+        # The name goes first, or a reader could open the file again in between.
         files.forget(path)
     return left
 

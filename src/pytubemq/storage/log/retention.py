@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PARTS: Final = 10
 """A segment holds at most this part of what is kept, so that what is too old or too much is at most so much more."""
+# A tenth of a short time or a small size would make files for a handful of messages.
 _SHORTEST_S: Final = 1.0
 _SMALLEST_BYTES: Final = MIB
 
@@ -130,9 +131,11 @@ def expiring_segments(
         if policy.age_s is not None:
             until_s = (times_ms[index] - now_ms) / 1000 + policy.age_s
             left_s = until_s if until_s <= min(max(policy.age_s / _PARTS, ahead_s), policy.age_s / 2) else None
+        # By size the last segment never goes, so it is not announced.
         if policy.size_bytes is not None and index + 1 < len(pieces):
             until_bytes = policy.size_bytes - behind
             left_bytes = until_bytes if until_bytes <= ahead_bytes else None
+        # Those behind it are newer, and go later.
         if left_s is None and left_bytes is None:
             break
         found.append(ExpiringSegment(index, left_s, left_bytes))
@@ -143,6 +146,7 @@ def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s:
     """Return a partition's growth in bytes a second, as its segments show it; None if nothing came for `ahead_s`."""
     if not pieces or now_ms - pieces[-1].last_time_ms > ahead_s * 1000:
         return None
+    # Two, as the last one may just have begun and tell little.
     recent = pieces[-2:]
     took_ms = now_ms - recent[0].first_time_ms
     return (sum(piece.size_bytes for piece in recent) + tail_bytes) / took_ms * 1000 if took_ms > 0 else None

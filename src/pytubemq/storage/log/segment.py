@@ -72,6 +72,7 @@ class Segment:
         if self.first_time_ms is None:
             entry = None
             with files.borrow(self.index_name) as file, suppress(OSError):
+                # If it cannot be read, the caller begins another segment, which is always right.
                 entry = decode_index_entry(file.pread(INDEX_BYTES, self.index_size(0)), 0)
             if entry is not None:
                 self.first_time_ms = entry.append_time_ms
@@ -82,6 +83,7 @@ class Segment:
         files, which are durable only after the next checkpoint."""
         first = runs[0]
         log, index = [run.entries for run in runs], [run.index for run in runs]
+        # A crash between the two writes leaves records without entries, behind all that counts.
         if not self.records:
             self._begin(files, self.log_name, FileKind.LOG, log)
             self._begin(files, self.index_name, FileKind.INDEX, index)

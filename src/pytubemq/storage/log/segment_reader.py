@@ -146,12 +146,14 @@ class SegmentReader:
             try:
                 return look(reading.view)
             except DamagedIndexError:
+                # Tried once more only: what is repaired is sound, so a second failure is a fault of ours and must show.
                 reading.repair_index()
                 return look(reading.view)
 
     @contextmanager
     def _open(self, stretch: Stretch) -> Iterator[_Reading]:
         segment = stretch.segment
+        # Both files for the whole use: one that retention removes meanwhile is read to the end of this use.
         with self._files.borrow(segment.index_name) as index_file, self._files.borrow(segment.log_name) as log_file:
             yield _Reading(self, stretch, index_file, log_file)
 
@@ -161,6 +163,7 @@ class SegmentReader:
         """The repaired index of a segment, if one is known that reaches to its end."""
         with self._lock:
             found = self._repaired.get(stretch.segment)
+            # Repaired when the segment ended elsewhere: it would lack its newest entries.
             if found is None or found.end != stretch.end:
                 return None
             self._repaired.move_to_end(stretch.segment)
@@ -174,6 +177,7 @@ class SegmentReader:
             # The newest always stays, however large it is: its reader would repair it again for each piece otherwise.
             while held > _REPAIRED_BYTES and len(self._repaired) > 1:
                 held -= len(self._repaired.popitem(last=False)[1].index)
+        # Outside the lock, as it logs and takes the lock of the fences.
         self._on_damage(stretch, repaired.lost, repaired.rebuilt, False)
 
     def fenced(self, stretch: Stretch, lost: Sequence[Lost]) -> None:
@@ -200,6 +204,8 @@ class _Reading:
     def _checks(self, index: bytes) -> bool:
         """True if the records of a piece of the index are checked."""
         reader = self._reader
+        # A segment with damage is not trusted in any record; a pack is
+        # worth checking, as one check covers many messages.
         return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
 
     def seek(self, ordinal: int) -> None:
@@ -226,8 +232,10 @@ class _Reading:
         if not index:
             raise DamagedIndexError
         checking = self._checks(index)
+        # The usual read. Its bytes go out as they lie, so only where they begin and end has to be proven.
         if selector.codes is None and not checking and not has_hole(index):
             taken = selector.fitting(index)
+            # A repaired index was proven when it was built.
             if taken and self._repaired is None:
                 _prove_stretch(index, taken, selector, self._stretch.end)
             selector.take(index, taken)
@@ -239,6 +247,7 @@ class _Reading:
         ranges = selector.take_ranges()
         for start, end in _spans(ranges):
             span = self._read_log(end - start, self._segment.log_size(start))
+            # A span that comes short means that the log was cut; the checks tell which records are missing.
             if checking or len(span) != end - start:
                 self._check(index[: taken * INDEX_BYTES], span, start, end)
             inside = [(low, high) for low, high in ranges if start <= low and high <= end]
@@ -261,6 +270,7 @@ class _Reading:
         return repaired
 
     def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
+        # A scan counts the file's bytes, the index those of the partition, which go on from segment to segment.
         shift = self._segment.base_position - HEADER_BYTES
         start, stop = self._segment.log_size(begin.position), self._segment.log_size(end.position)
         try:
@@ -296,6 +306,7 @@ class _Reading:
         damaged: list[IndexEntry] = []
         for at, (position, size, crc, kind) in enumerate(_RECORDS.iter_unpack(index)):
             low = position - start
+            # A hole has no bytes, and what lies outside this span is checked with its own.
             if kind == RecordKind.HOLE or low < 0 or position + size > end:
                 continue
             record = view[low : low + size]
@@ -334,7 +345,7 @@ def _unreadable(path: Path, error: OSError) -> StorageError:
 
 
 def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
-    """See that the first and the last of `taken` entries are sound and make sense together: the bytes between them are
+    """Prove that the first and the last of `taken` entries are sound and make sense together: bytes between them are
     given out as one stretch, so what the entries between them say does not matter."""
     first, last = decode_index_entry(index, 0), decode_index_entry(index, taken - 1)
     if first is None or last is None or not first.first_ordinal <= selector.ordinal < first.end_ordinal:
@@ -347,14 +358,16 @@ def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) ->
 
 
 def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
-    """See that every entry is sound and follows the one before."""
+    """Prove that every entry is sound and follows the one before."""
     view = memoryview(index)
     ordinal, place = index_ordinal(index, 0), index_position(index, 0)
+    # The search may have been led astray by a damaged entry on its way.
     if not ordinal <= selector.ordinal:
         raise DamagedIndexError
     at = 0
     for position, first, size, messages, kind, zero, check in _PROOF.iter_unpack(index):
         if (
+            # The check is seeded with the ordinal, so an entry copied to another place fails it, too.
             check != crc32(view[at : at + _CHECKED_BYTES], first & 0xFFFFFFFF)
             or position != place
             or first != ordinal

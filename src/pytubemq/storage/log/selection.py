@@ -81,6 +81,7 @@ class Selector:
         changes nothing. For a selection without codes, and entries without a hole."""
         room = len(index) // INDEX_BYTES
         end, _ = index_end(index)
+        # Most pieces end before `stop`, which their last entry shows; only else is it searched for.
         if end > self.stop:
             room = bisect_left(range(room), self.stop, key=lambda at: index_ordinal(index, at))
         start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
@@ -89,6 +90,7 @@ class Selector:
         last = self.ordinal + self.max_messages - self.count
         if taken and _end_of(index, taken)[0] > last:
             taken = bisect_right(range(1, taken + 1), last, key=lambda at: _end_of(index, at)[0])
+            # One record always comes, or a reader whose limit is below a pack's size would never get on.
             if taken == 0 and not self.count:
                 taken = 1
         return taken
@@ -101,6 +103,7 @@ class Selector:
         start = index_position(index, 0)
         ordinal, self.position = _end_of(index, taken)
         self.ranges.append((start, self.position))
+        # From the message wanted: what a pack has before it was not asked for.
         self.count += ordinal - self.ordinal
         self.size_bytes += self.position - start
         self.ordinal = ordinal
@@ -115,6 +118,7 @@ class Selector:
         passed = 0
         start = end = index_position(index, 0)
         for position, first, size, count, code, kind in _SCANNED.iter_unpack(index):
+            # By where it begins: a record that ends behind `stop` comes whole.
             if first >= self.stop:
                 break
             wanted = first + count - self.ordinal

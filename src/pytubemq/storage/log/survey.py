@@ -76,6 +76,7 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
     """
     found: list[FoundLog] = []
     empty: list[Path] = []
+    # Whoever is found is taken out; what remains is known to the checkpoint and has no directory.
     missing = dict(ends)
     unreadable: dict[str, str] = {}
     for topic in sorted(disk.listdir(directory)):
@@ -102,6 +103,7 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
         log = FoundLog(topic, partition_id, partition_directory(directory.parent, topic, partition_id), end)
         if topic in unreadable:
             log.trouble(unreadable[topic])
+        # A log of which all has expired has no files, and lacks none.
         elif end.first_ordinal < end.ordinal:
             log.trouble(f"{log.directory} is missing; it should hold {end.ordinal - end.first_ordinal} messages")
         found.append(log)
@@ -112,6 +114,7 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
     """Fill in what is found of a partition. Raises as `survey_logs`, but no other OSError."""
     try:
         names = sorted(list_directory(disk, log.directory))
+    # It would mark a sound partition as damaged, though nothing is known of it.
     except NotOpenedError:
         raise
     except OSError as error:
@@ -124,6 +127,8 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
     for name in names:
         if match := _SEGMENT_FILE.fullmatch(name):
             path, base = log.directory / name, int(match[1])
+            # What begins elsewhere comes from retention or a removal that was not
+            # finished, or was applied after the checkpoint.
             counts = end.first_ordinal <= base < end.ordinal
             if not counts:
                 log.leftovers.append(path)
@@ -146,10 +151,12 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
     for base, path in sorted(headless.items()):
         _place_headless(disk, log, base, path, bases)
     log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
+    # The first file may be gone with its whole name; the checkpoint alone tells that it must be there.
     if end.ordinal > end.first_ordinal and end.first_ordinal not in bases:
         first = Segment(log.directory, end.first_ordinal, end.first_position)
         log.trouble(f"{first.log_path} is missing; the partition begins there")
     for segment, following in zip_longest(log.segments, log.segments[1:]):
+        # With a head that cannot be read nothing vouches for the file, so each of its records is checked.
         segment.damaged = segment.base_ordinal in headless
         _survey_segment(disk, log, segment, following)
     return log
@@ -183,6 +190,7 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         segment.records = log.end.last_records
     else:
         end_ordinal, end_position = following.base_ordinal, following.base_position
+        # The checkpoint counts the entries of the last segment alone; of the others their size tells.
         segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
     for path, needed in (
         (segment.log_path, segment.log_size(end_position)),
@@ -198,6 +206,7 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         elif size < needed:
             segment.damaged = True
             log.damage.append(f"{path} is damaged at byte {size}: {needed - size} bytes are missing")
+    # A file cut between two entries has a size that looks right; its last entry does not.
     if following is not None and segment.index_path.name in log.sizes:
         try:
             last = _entry(disk, segment, segment.records - 1)

@@ -85,8 +85,8 @@ class Applier:
         checkpoint: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
     ) -> None:
-        """`damaged` says how far the logs of partitions reach whose files are not all there: it stays so until
-        something is added."""
+        """Begin with the ends (`damaged`) of logs whose files are not all there: such an end stays until something is
+        added."""
         self._state = state
         self._lock = state.lock
         self._turn = Lock()
@@ -149,7 +149,7 @@ class Applier:
         self.unapplied_bytes += total + _RUN_COST_BYTES * len(block.runs)
 
     def make_urgent(self) -> None:
-        """The next checkpoint is due as soon as it lets a journal file go."""
+        """Make the next checkpoint due as soon as it lets a journal file go."""
         self._checkpoints.make_urgent()
 
     def apply(self) -> int:
@@ -159,6 +159,7 @@ class Applier:
             OSError: nothing is lost; call again.
         """
         with self._turn:
+            # First, so that the round already writes into files that are back.
             self._retry_unusable()
             total = self._apply_round()
             if self._checkpoints.is_due(self._reached):
@@ -190,9 +191,11 @@ class Applier:
             logs = [log for log in list(self._state.partitions.values()) if log.topic == topic]
             with self._lock:
                 positions = [key for key in self._state.confirmed if key[1] == topic]
+            # Else neither a checkpoint nor the journal behind it knows of the topic.
             if positions or self._stuck or any(log.applied_ordinal for log in logs):
                 self._checkpoint(without=topic)
                 self._release(lambda key: key[0] == topic)
+            # Memory comes last: if the checkpoint fails, all is as it was.
             with self._lock:
                 for log in logs:
                     del self._state.partitions[topic, log.partition_id]
@@ -212,6 +215,8 @@ class Applier:
             counts = choose()
             if not counts:
                 return []
+            # Before anything is forgotten: a crash from here on leaves
+            # files below the beginning, which a start removes.
             self._checkpoint(dropped=counts)
             with self._lock:
                 return [(log := self._state.partitions[key], log.drop_first(count)) for key, count in counts.items()]
@@ -227,6 +232,7 @@ class Applier:
     def _apply_round(self) -> int:
         """Write what is published now; the most of a partition first, as that leaves memory soonest."""
         with self._lock:
+            # Swapped under the lock: what is published from here on belongs to the next round.
             self._round, self._owed = self._owed, {}
             place, self._newest = self._newest, None
             published_s = self._checkpoints.published_s
@@ -234,16 +240,19 @@ class Applier:
         before = self.applied_bytes
         try:
             for key, _ in sorted(self._round.items(), key=_size, reverse=True):
+                # `_take_large` may have written it already.
                 if key in self._round:
                     self._settle(key)
                 if self._meanwhile_bytes >= _MEANWHILE_BYTES:
                     self._take_large()
         except BaseException:
+            # What was written stays so; the rest, and the place behind it, waits for the next call.
             with self._lock:
                 self._put_back()
                 self._newest = self._newest or place
             raise
         if place is not None:
+            # While a partition is stuck only the journal has its messages, so no checkpoint may go further.
             self._behind_stuck = place
             if not self._stuck:
                 self._reached = place
@@ -274,6 +283,7 @@ class Applier:
     def _settle(self, key: PartitionKey) -> None:
         """Write what the round has of a partition, or hold it if its files do not let it be written."""
         owed = self._round[key]
+        # What is stuck comes before this, and a log has no gaps.
         is_written = key not in self._stuck and self._apply_to(key, owed)
         with self._lock:
             del self._round[key]
@@ -303,6 +313,7 @@ class Applier:
 
     def _roll_of(self, topic: str) -> Roll:
         policy = self._state.retention.get(topic)
+        # By identity, as it is asked for every partition of a round; a policy that was set anew is another object.
         if self._last_roll[0] is not policy:
             self._last_roll = policy, roll_at(policy, self._segment_bytes)
         return self._last_roll[1]
@@ -310,6 +321,7 @@ class Applier:
     def _written(self, owed: _Owed, size_bytes: int) -> None:
         self.applied_bytes += size_bytes
         self._checkpoints.record_applied(size_bytes)
+        # The thread that publishes adds to the same counters.
         with self._lock:
             owed.size_bytes -= size_bytes
             self.unapplied_bytes -= size_bytes
@@ -319,6 +331,7 @@ class Applier:
     # --- partitions whose files cannot be used -----------------------------------------------------------------------
 
     def _mark_unusable(self, log: PartitionLog, text: str) -> None:
+        # Logged once, not with every round that meets it.
         if log.problem is None:
             _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, text)
         log.mark_unusable(text, self._state.files)
@@ -334,6 +347,7 @@ class Applier:
                 return
 
     def _is_repaired(self, key: PartitionKey, log: PartitionLog) -> bool:
+        # Where a segment can be made again, what is held goes first: the survey below then finds all of it.
         if key in self._stuck:
             if not self._apply_to(key, self._stuck[key]):
                 return False
@@ -352,7 +366,7 @@ class Applier:
         return True
 
     def _release(self, of: Callable[[PartitionKey], bool]) -> None:
-        """Nothing of these partitions is held any more."""
+        """Release what is held of these partitions."""
         released = [key for key in self._stuck if of(key)]
         with self._lock:
             for key in released:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.store.condition import Condition
     from pytubemq.storage.store.store_recovery import Recovered
 
+# 41 bits of milliseconds and 22 for a counter: a positive int64, as the protocol has it.
 _MESSAGE_ID_SHIFT: Final = 22
 _LAST_ID_MS: Final = (1 << 41) - (1 << 36)
 """The milliseconds of an id go no further (July 2037), so that an int64 is never full: from there on ids count up by
@@ -94,6 +95,7 @@ class BlockWriter:
         self._condition.check()
         if prepared.before is not None and not prepared.before.written:
             raise StorageError("the block before this one was not written", hint="prepare it again")
+        # Let go of it, or each block would keep all before it, and their messages, in memory.
         prepared.before = None
         records = block_records(prepared)
         size = BLOCK_HEADER_BYTES + len(records) + sum(len(run.entries) for run in prepared.runs)
@@ -107,6 +109,7 @@ class BlockWriter:
             raise
         except DiskFullError:
             self._state.stats.full_refusals += 1
+            # A checkpoint that lets journal files go is the only thing that makes space here.
             self._applier.make_urgent()
             raise
         prepared.written = True
@@ -125,6 +128,7 @@ class BlockWriter:
         if prepared is not self._in_flight or not prepared.written:
             raise RuntimeError("only the batch under way can be published, and only once it is written")
         with self._state.lock:
+            # Under the lock that readers take: a message and its place in the queue to the logs come at once.
             self._in_flight, self._ahead, self._carried = self._ahead, None, Carried()
             self._state.publish(prepared)
             self._applier.add(prepared)
@@ -143,6 +147,7 @@ class BlockWriter:
         if prepared is not self._in_flight:
             return
         runs = prepared.runs[: prepared.readable]
+        # Only what was made readable is promised; the rest is new when its producer sends it again.
         owed = {(run.topic, run.partition_id): run.end_ordinal for run in runs}
         carried = Carried(
             [(self._partitions[run.topic, run.partition_id], run) for run in runs],
@@ -175,6 +180,7 @@ class BlockWriter:
         if self._in_flight is not None:
             self.abandon(self._in_flight)
         if self._carried.runs:
+            # Nothing new is staged, so no time is needed; ids go on behind the last one.
             prepared = self.prepare(staging, 0)
             try:
                 self.write(prepared)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Condition:
-    """Whether a store may be used, and the first failure of its disk."""
+    """The state of a store: if it may be used, and the first failure of its disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -31,6 +31,7 @@ class Condition:
         if self.is_closed:
             raise ClosedError(f"the store in {self._root} is closed")
         if self.failure is not None:
+            # A new error each time: one object raised on several threads would gather all their tracebacks.
             raise DiskFailedError(self.failure.message, hint=self.failure.hint)
 
     def run(self, call: Callable[[], T]) -> T:
@@ -43,6 +44,7 @@ class Condition:
             return call()
         except OSError as error:
             meant = storage_error(self._root / "logs", error)
+            # Want of space or of handles passes; only a disk that fails ends writing for good.
             if isinstance(meant, DiskFailedError):
                 self.failure = meant
             raise meant from error

@@ -51,6 +51,7 @@ class MessageRemoval:
     def drop(self, topic: str) -> None:
         """See `BrokerStore.drop`."""
         state = self._state
+        # Refuses a name that would lead out of the store, before anything is done.
         topic_directory(state.root, topic)
         with self.removing:
             self._condition.check()
@@ -79,6 +80,7 @@ class MessageRemoval:
             self._condition.check()
             found = Surplus({}, {})
 
+            # Called in the applier's turn: no segment may begin or end between the choice and the checkpoint.
             def chosen() -> dict[PartitionKey, int]:
                 nonlocal found
                 found = choose(state.partitions, self._reader, state.retention, now_ms, ahead_s=ahead_s)
@@ -89,6 +91,7 @@ class MessageRemoval:
                 messages += log.first_ordinal - gone[0].base_ordinal
                 size += log.first_position - gone[0].base_position
                 self._forget(log, gone)
+            # With what earlier passes could not remove; a topic's own pass need not come again for it.
             self._unneeded = remove_files(state.files, self._unneeded)
         return Retained(segments, messages, size, found.expiring)
 

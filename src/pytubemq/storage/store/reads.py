@@ -145,7 +145,7 @@ class StoreReads:
         return self._fences.all()
 
     def partition_problem(self, topic: str, partition_id: int) -> str | None:
-        """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
+        """Return why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
         return self._log(topic, partition_id).trouble
 
     def doubt(self, topic: str, partition_id: int, offset: int) -> None:
@@ -158,6 +158,7 @@ class StoreReads:
         topic, partition_id = stretch.key
         segment = stretch.segment
         reason = FenceReason.RECORD if in_record else FenceReason.INDEX
+        # `Fences.add_all` wants them in order; a segment's losses come in the order in which they were met.
         lost = sorted(lost)
         new = self._fences.add_all(
             [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
@@ -178,6 +179,7 @@ class StoreReads:
         if more := new[MOST_REPORTED:]:
             messages = sum(fence.messages for fence in more)
             _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
+        # With a segment's first damage only: its index is repaired again whenever it was let go of.
         if rebuilt and not segment.damaged:
             self.stats.repaired_entries += rebuilt
             _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)

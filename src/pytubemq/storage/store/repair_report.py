@@ -26,6 +26,7 @@ def write_report(disk: Disk, path: Path, report: Mapping[str, Any]) -> None:
     fresh = path.with_name(f"{path.name}.tmp")
     file = open_file(disk, fresh, create=True)
     try:
+        # A crash may have left a longer one under this name.
         file.truncate(0)
         write_all(file, [json.dumps(report, indent=1).encode()], 0)
         file.fdatasync()

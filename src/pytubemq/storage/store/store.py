@@ -88,6 +88,7 @@ class BrokerStore(StoreReads):
                 disk.makedirs(directory)
             if isinstance(disk, OsDisk):
                 close_to_others(root)
+            # Before anything is read: another process may be changing what lies here.
             held = disk.lock(root / "lock")
         except OSError as error:
             raise _unusable(root, error) from error
@@ -97,6 +98,7 @@ class BrokerStore(StoreReads):
         try:
             return cls(state, settings, held, condition, recover(state, settings, condition))
         except BaseException as error:
+            # Everything is given back, so that this process can try to open it again.
             state.files.close()
             held.release()
             if isinstance(error, DiskFullError) or (isinstance(error, OSError) and error.errno in FULL_ERRORS):
@@ -116,19 +118,19 @@ class BrokerStore(StoreReads):
         self._state.add_partition(topic, partition_id)
 
     def set_durability(self, topic: str, durability: Durability | None) -> None:
-        """When a topic's messages and positions count as accepted; None: as the store's settings say. From the next
-        `prepare` on."""
+        """Set when a topic's messages and positions count as accepted, from the next `prepare` on; None: as the store's
+        settings say."""
         if durability is None:
             self._durability.pop(topic, None)
         else:
             self._durability[topic] = durability
 
     def durability_of(self, topic: str) -> Durability:
-        """When a topic's messages and positions count as accepted."""
+        """Return when a topic's messages and positions count as accepted."""
         return self._durability.get(topic, self.settings.durability)
 
     def set_retention(self, topic: str, policy: RetentionPolicy | None) -> None:
-        """What is kept of a topic, by `retain`; None: everything. Its log files hold a tenth of that from now on."""
+        """Set what `retain` keeps of a topic; None: everything. Its log files hold a tenth of that from now on."""
         if policy is None:
             self._state.retention.pop(topic, None)
         else:
@@ -170,7 +172,7 @@ class BrokerStore(StoreReads):
         self._writer.publish_early(prepared)
 
     def publish(self, prepared: Prepared) -> list[Outcome]:
-        """Make a written batch readable; what became of each message and pack, in the order staged."""
+        """Make a written batch readable; returns what became of each message and pack, in the order staged."""
         return self._writer.publish(prepared)
 
     def abandon(self, prepared: Prepared) -> None:
@@ -184,7 +186,8 @@ class BrokerStore(StoreReads):
         return self._writer.owed_messages
 
     def forget_owed(self, topic: str) -> None:
-        """A topic is to be dropped: what is owed of it need not be written any more. For the thread that prepares."""
+        """Forget what is owed of a topic that is to be dropped: it need not be written any more. For the thread that
+        prepares."""
         self._writer.forget_owed(topic)
 
     # --- positions ---------------------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ class BrokerStore(StoreReads):
 
     @property
     def position_count(self) -> int:
-        """How many confirmed offsets there are."""
+        """The number of confirmed offsets."""
         return len(self._state.confirmed)
 
     def positions(self) -> Mapping[GroupKey, int]:
@@ -209,7 +212,7 @@ class BrokerStore(StoreReads):
             return list(self._state.confirmed)
 
     def windows(self) -> dict[WindowKey, Window]:
-        """What is known of producers by (topic, partition id, producer id), the longest unused first, as of now."""
+        """Return the windows of producers by (topic, partition id, producer id), the longest unused first, as of now."""
         with self._state.lock:
             return self._state.windows.snapshot()
 
@@ -222,7 +225,7 @@ class BrokerStore(StoreReads):
 
     @property
     def worth_applying(self) -> bool:
-        """Whether so much waits that applying it now costs little for each byte. Less may wait for some time: each
+        """True if so much waits that applying it now costs little for each byte. Less may wait for some time: each
         partition that has something costs the same, however little it is."""
         return self._applier.is_worth_it
 
@@ -255,6 +258,7 @@ class BrokerStore(StoreReads):
 
     def checkpoint(self) -> None:
         """Apply everything and make a checkpoint now, due or not, so that the next start replays nothing."""
+        # Raises before a checkpoint if the disk failed; what could not be applied stays in the journal.
         self.apply()
         self._condition.run(self._applier.checkpoint)
 
@@ -295,6 +299,7 @@ class BrokerStore(StoreReads):
         with self._removal.removing:
             if self._condition.is_closed:
                 return
+            # A write that hangs holds this lock; to wait for it would make the close hang as well.
             if not self._writer.writing.acquire(blocking=False):
                 self._condition.is_closed = True
                 _log.error(
@@ -303,9 +308,11 @@ class BrokerStore(StoreReads):
                     self.root,
                 )
                 return
+            # Only whether it could be had matters: no other thread writes now.
             self._writer.writing.release()
             try:
                 if apply and self._condition.failure is None:
+                    # What memory has promised goes into the journal before the checkpoint that is to cover all.
                     self._writer.write_owed(self.staging())
                     self.checkpoint()
             except StorageError as error:
@@ -314,6 +321,7 @@ class BrokerStore(StoreReads):
                 self._condition.is_closed = True
                 self._writer.close()
                 self._state.files.close()
+                # Last: until here another process would find files that still change.
                 self._held.release()
 
 

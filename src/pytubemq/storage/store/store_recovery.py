@@ -59,7 +59,9 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
     Raises:
         NewerVersionError, CorruptError: naming the file. OSError, StorageError: the disk does not let it.
     """
+    # All headers are read before anything changes: a file of another version must leave the store as it is.
     found = recovery.survey(state.disk, state.root)
+    # A process that was killed may have left names that only the system's memory has, and all below relies on them.
     for directory in (state.root / "journal", state.root, *state.root.parents):
         with suppress(PermissionError):  # not ours to flush: somebody made it for us before
             state.disk.fsync_dir(directory)
@@ -69,6 +71,7 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
     tails = None
     if quarantine is not None:
         last_id = found.checkpoint.last_message_id
+        # Before the logs are cut: behind the checkpoint they may have the only copy of what the journal lost.
         tails = LogTails(state.disk, quarantine.take_tails(found.checkpoint.ends), after_id=last_id)
     recovery.cut_logs(state.disk, found)
     under_way = _Recovery(state, settings, condition, found, tails)
@@ -78,6 +81,7 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
         state.root,
         found,
         under_way.replay_block,
+        # Where damage was found each message is checked again, so that the sound ones are told from the others.
         proven_before=proof.next_sequence if proof.is_sound else 0,
         tails=tails,
     )
@@ -129,6 +133,7 @@ class _Recovery:
         for fence in found.checkpoint.fences:
             state.stats.fenced_messages += state.fences.add(fence)
             fenced = state.partitions.get((fence.topic, fence.partition_id))
+            # What the journal lost is a hole in a log whose bytes are sound.
             if fenced is not None and fence.reason is not FenceReason.JOURNAL:
                 fenced.mark_damaged(fence.from_ordinal)
         state.fences.is_saved = True
@@ -156,6 +161,7 @@ class _Recovery:
         resume.last_message_id = max(resume.last_message_id, tails.last_message_id)
         state.stats.recovered_messages = tails.messages
         if behind.runs:
+            # The journal ended too early, so positions and sequences of whole blocks may be gone with it.
             resume.lose_records(journal_path(state.root / "journal", max(1, resume.number - 1)), resume.end)
             self._publish(behind.block(resume))
             state.windows.replay(behind.sequences)
@@ -176,6 +182,7 @@ class _Recovery:
             self._report(resume, quarantine)
             if quarantine is not None or not resume.is_clean:
                 self._leave_journal(journal, resume, quarantine)
+            # From now on a journal file or a checkpoint that is missing is a loss, and a start refuses it.
             if is_new:
                 self._begin(journal, resume)
                 self._apply()
@@ -186,7 +193,7 @@ class _Recovery:
         return Recovered(journal, self._applier, resume.last_message_id, resume.lost_records)
 
     def _leave_journal(self, journal: Journal, resume: Resume, quarantine: Quarantine | None) -> None:
-        """See that what was found goes into the logs with the next `apply`, and the old journal goes: what of that
+        """Move what was found into the logs with the next `apply`, and let the old journal go: what of that
         would be on the device, had a flush of it failed before, nobody knows. Damage is reported once if that is now.
         """
         try:
@@ -195,9 +202,11 @@ class _Recovery:
             before = self._applier.checkpoints
             if resume.losses or quarantine is not None:
                 self._apply()
+            # Until a checkpoint has its content, a crash would need the quarantine again.
             if quarantine is not None and self._applier.checkpoints > before:
                 quarantine.finish()
         except DiskFailedError as error:
+            # The store opens all the same: it accepts nothing, and what it has can be read.
             self._condition.failure = error
         except StorageError as error:
             _log.warning("%s: the journal is not taken into the logs yet: %s", self._state.root, error.message)
@@ -205,6 +214,7 @@ class _Recovery:
     def _begin(self, journal: Journal, resume: Resume) -> None:
         """Make the next journal file, from which the next checkpoint lets a start go on."""
         journal.begin()
+        # An empty block, so that the next checkpoint names a place in the new file and the old ones can go.
         begun = Prepared([], {}, [], resume.last_message_id, 0, flushed=True, journal=journal.number)
         begun.journal_end, begun.next_sequence = journal.end, journal.sequence
         with self._state.lock:
