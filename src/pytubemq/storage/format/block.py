@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
+# Makes blocks easy to find behind damage; whether one is real is for its check to say.
 BLOCK_MAGIC: Final = b"PTMQBLK1"
 _BLOCK = Struct("<8sIIIIQQQ")
 BLOCK_HEADER_BYTES: Final = _BLOCK.size  # 48

@@ -73,12 +73,15 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     fresh = root / f"{NAME}.tmp"
     file = open_file(disk, fresh, create=True)
     try:
+        # A crash may have left an unfinished one, and a longer one's end must not follow this one's check.
         file.truncate(0)
         write_all(file, [header, body, crc32(body).to_bytes(4, "little")], 0)
+        # Before it gets the name: a rename can reach the device ahead of the content.
         file.fdatasync()
     finally:
         file.close()
     disk.rename(fresh, root / NAME)
+    # Until this returns a power loss may bring the old checkpoint back, so callers remove nothing before.
     flush_directory(disk, root)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 
+# What two bytes of a varint hold: one look into a table takes the place of two turns of a loop.
 BITS: Final = 14
 MASK: Final = (1 << BITS) - 1
 LAST: Final = [encode_varint(value) for value in range(1 << BITS)]
@@ -29,6 +30,7 @@ def varint(value: int) -> bytes:
     """As `encode_varint`, by tables."""
     if 0 <= value <= MASK:
         return LAST[value]
+    # Rare, and the plain way is right for every value.
     if value < 0 or value >> 63:
         return encode_varint(value)
     low, high = MORE[value & MASK], value >> BITS
@@ -63,6 +65,7 @@ class EntryEncoder:
         self, message_id: int, payload_bytes: int, flag_bytes: bytes, offset: int, check_sum: int, sequence: int = 0
     ) -> tuple[bytes, bytes]:
         """Return the bytes before and after a message's payload; `flag_bytes` is the field of its flag."""
+        # Ids and offsets rise in small steps, so their upper bits are encoded once for many messages.
         if message_id >> BITS != self._id_high:
             self._id_high = message_id >> BITS
             self._id_rest = varint(self._id_high)

@@ -72,6 +72,7 @@ def decode_header(data: bytes, kind: FileKind, path: Path) -> FileHeader | None:
     if len(data) < HEADER_BYTES:
         return None
     magic, version, _, features, number, base, salt, check = _HEADER.unpack_from(data)
+    # The check before the version: a damaged number must not pass for another version of the program.
     if magic != kind.value or check != crc32(data[:_CHECKED]):
         return None
     if version > VERSION or features & ~KNOWN_FEATURES:

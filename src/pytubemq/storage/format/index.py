@@ -92,6 +92,7 @@ def encode_single_entries(
     position: int, first_ordinal: int, append_time_ms: int, sizes: Sequence[int], key_code: int, crcs: Sequence[int]
 ) -> list[bytes]:
     """Encode the entries of consecutive single messages, by their sizes in the log and their checks."""
+    # Names without a lookup: the loop runs for every message that is stored singly.
     pack, pack_check, made = _ENTRY.pack, _CHECK.pack, list[bytes]()
     ordinal, kind = first_ordinal, int(RecordKind.SINGLE)
     for size_bytes, crc in zip(sizes, crcs, strict=True):
@@ -112,6 +113,7 @@ def decode_index_entry(data: Buffer, at: int) -> IndexEntry | None:
     check = _CHECK.unpack_from(data, start + _CHECKED_BYTES)[0]
     if check != crc32(data[start : start + _CHECKED_BYTES], entry.first_ordinal & _LOW_32):
         return None
+    # A kind or a flag of a later version must not be read as one that is known here.
     return entry if not zero and entry.kind in _KINDS else None
 
 

@@ -29,6 +29,7 @@ WindowKey = tuple[str, int, int]
 FORGOTTEN: Final = -1
 """In the place of a confirmed offset: the group has none in that partition any more."""
 
+# A record has one byte for it.
 MAX_NAME_BYTES: Final = 255
 """The largest size of a topic's name, as UTF-8."""
 
@@ -41,6 +42,7 @@ _WINDOW = Struct("<IQIQHH")  # partition id, producer id, epoch, floor, runs, pl
 _WINDOW_RUN = Struct("<QQ")
 _PLACE = Struct("<QIQQ")
 _FENCE = Struct("<IQQB")  # partition id, from ordinal, to ordinal, reason
+# On disk for good: a new kind gets a new number, and a program that does not know it stops instead of guessing.
 _KIND_MESSAGES: Final = 1
 _KIND_OFFSET: Final = 2
 _KIND_END: Final = 3
@@ -187,6 +189,7 @@ def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
     reader = _Reader(meta, memoryview(entries))
     while reader.at < len(meta):
         reader.read_one()
+    # Bytes that no record claims would be lost without a word.
     if reader.taken != len(entries):
         raise ValueError("messages that no run claims")
     return reader.found
@@ -224,6 +227,7 @@ class _Reader:
         """Take the next record."""
         kind, topic_bytes, group_bytes = self._next(_RECORD)
         topic = self._bytes(topic_bytes).decode()
+        # Names become paths: a record from elsewhere must not lead out of the store.
         if not is_file_name(topic):
             raise ValueError(f"no topic has the name {shown(topic)}")
         group = self._bytes(group_bytes).decode()
@@ -245,8 +249,10 @@ class _Reader:
     def _messages(self, topic: str, _: str) -> None:
         partition_id, ordinal, position, count, records, size = self._next(_MESSAGES)
         index = self._bytes(records * INDEX_BYTES)
+        # A copy: a run that waits in memory must not keep the whole block there.
         entries = bytes(self._entries[self.taken : self.taken + size])
         self.taken += size
+        # A slice beyond the end is short and raises nothing.
         if len(entries) != size or len(index) != records * INDEX_BYTES:
             raise ValueError("a run is shorter than it says")
         self.found.runs.append(Run(topic, partition_id, ordinal, position, count, index, entries))

@@ -107,6 +107,7 @@ class Run:
         found: list[Run] = []
         start, limit = 0, self.base_position + first_bytes
         while start < self.records:
+            # By the positions of some records: a run may have thousands.
             fitting = bisect_right(range(start + 1, self.records + 1), limit, key=self.position_at)
             stop = start + max(1, fitting)
             found.append(self._between(start, stop))
@@ -132,6 +133,7 @@ class Run:
         """The run with holes in the place of these records."""
         index = bytearray(self.index)
         for record in damaged:
+            # Size and count stay, so that all behind keeps its ordinals and positions.
             entry = self.entry(record)._replace(key_code=-1, crc=0, kind=RecordKind.HOLE)
             index[record * INDEX_BYTES : (record + 1) * INDEX_BYTES] = encode_index_entry(*entry)
         return replace(self, index=bytes(index))
@@ -154,6 +156,7 @@ class Run:
             ):
                 return False
             record = entries[position - base : position - base + size]
+            # The usual record, without making an entry of it.
             if kind == RecordKind.SINGLE:
                 if crc32(record) != crc:
                     return False
@@ -188,6 +191,7 @@ def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
         return True
     if entry.kind == RecordKind.SINGLE:
         return crc32(record) == entry.crc
+    # In two steps: the entry's check covers the head and the columns' own check, which covers the columns.
     at = columns_at(record)
     if at is None or crc32(record[: at + _CRC_BYTES]) != entry.crc:
         return False
@@ -211,4 +215,5 @@ def hole(
 ) -> Run:
     """A run that stands for messages lost to damage."""
     entry = encode_index_entry(position, ordinal, append_time_ms, size_bytes, count, -1, 0, RecordKind.HOLE)
+    # Zeros in the place of what was lost: positions go on behind it as if it were there.
     return Run(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))

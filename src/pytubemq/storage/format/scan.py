@@ -88,6 +88,7 @@ def scan_log(
         found = _record_at(window, at, ordinal, end_ordinal)
         if found is None:
             damaged = at
+            # From the next byte on, as a damaged record's length does not tell where it ends.
             found = _next_record(window, at + 1, ordinal, end_ordinal)
             at = end if found is None else found.at
             yield DamagedBytes(damaged, at - damaged)
@@ -123,6 +124,7 @@ def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | 
     except (IndexError, ValueError):
         return None
     size = body_at + body_bytes
+    # A length beyond that is damage; to believe it would pass over all that follows.
     if size > MAX_RECORD_BYTES or at + size > window.end:
         return None
     record = window.exactly(at, size)
@@ -152,6 +154,7 @@ def _pack(record: bytes, at: int, body_at: int) -> LogRecord | None:
         head, columns = read_pack(memoryview(record)[body_at:])
     except FormatError:
         return None
+    # Offsets are whole messages, so any other number is not ours.
     if head.offset % OFFSET_UNIT:
         return None
     return LogRecord(
@@ -229,6 +232,7 @@ class _Window:
     def exactly(self, at: int, size: int) -> bytes:
         """`size` bytes at `at`, fewer only at the file's end."""
         start = at - self._at
+        # A scan goes forward, so what lies before `at` is not read again.
         if start < 0 or start + size > len(self._data):
             self._at, start = at, 0
             self._data = read_exactly(self._file, max(size, min(_WINDOW_BYTES, self.end - at)), at)

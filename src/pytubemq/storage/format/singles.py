@@ -45,6 +45,7 @@ class _Row(NamedTuple):
 
 
 def _row(encoder: EntryEncoder, flag_bytes: bytes, message_id: int, offset: int) -> _Row:
+    # Low ids and offsets have shorter numbers than the row allows for; the plain way encodes them.
     if not message_id >> BITS or not offset >> BITS:
         return _Row(b"", b"", b"", 0)
     flag, behind_id = flag_bytes + OFFSET_TAG, varint(message_id >> BITS) + b"\x10"
@@ -74,6 +75,7 @@ def build_singles(
     offset, size_bytes = ordinal * OFFSET_UNIT, 0
     # What messages have in common as long as the upper bits of their ids and offsets are the same.
     upper, row = (-1, -1), _Row(b"", b"", b"", 0)
+    # Messages of one sender often have few sizes, so each is encoded once.
     lengths: dict[int, bytes] = {}
     for payload in payloads:
         size = len(payload)
@@ -101,6 +103,7 @@ def build_singles(
         else:
             head, tail = around(message_id, size, flag_bytes, offset, check_sum, sequence)
         entries += (head, payload, tail)
+        # Over the parts, so that an entry need not be joined to be checked.
         add_crc(crc32(tail, crc32(payload, crc32(head))))
         size += len(head) + len(tail)
         add_size(size)

@@ -76,7 +76,9 @@ def import_java(
     stores = _choose(source, frozenset(topics), result)
     file = offsets or find_offsets(source)
     positions = {} if file is None else read_offsets(file)
+    # Brings all that the journal has into the logs, so that the checkpoint is all that has to change.
     BrokerStore.open(root, disk=disk, settings=StoreSettings(reserve_bytes=0)).close()
+    # Again, as closing gave it back; whoever came in between makes this fail.
     lock = disk.lock(root / "lock")
     try:
         checkpoint = _checkpoint(disk, root)
@@ -119,6 +121,7 @@ def _checkpoint(disk: Disk, root: Path) -> Checkpoint:
         if file.size_bytes > end and file.number >= checkpoint.journal:
             opened = disk.open(file.path)
             try:
+                # Zeros that were written ahead of blocks are none.
                 if not is_padding(opened, end, file.size_bytes):
                     raise _in_use(root)
             finally:
@@ -184,6 +187,7 @@ class _Import:
             partition = mine.get(item.partition_id)
             if partition is None:
                 partition = mine[item.partition_id] = self._partition(store.topic, item.partition_id)
+            # The Java Broker passes over such a record when it reads, so no consumer ever had it.
             if item.flag & HAS_ATTRIBUTES and not attributes_fit(item.payload):
                 path, position = _place(store, self._in_store)
                 self._bad(path, position, size, "the attributes are longer than the message")
@@ -220,6 +224,8 @@ class _Import:
 
     def finish(self, checkpoint: Checkpoint) -> None:
         """Put everything on the device, and let it count."""
+        # Files, then names, then the checkpoint that makes them count. A crash
+        # before that leaves files that a start removes.
         for path in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(path) as file:
                 file.fdatasync()
@@ -246,6 +252,7 @@ class _Import:
                 self._result.positions_left_out += 1
                 continue
             partition = self._logs.get((topic, partition_id))
+            # A partition without messages begins at 0 for everybody.
             offset = 0 if partition is None else partition.own_offsets.own(java_offset)
             checkpoint.confirmed[group, topic, partition_id] = offset
             self._result.positions.append(ImportedPosition(group, topic, partition_id, java_offset, offset))
@@ -277,6 +284,7 @@ class _Partition:
     def add(self, record: JavaRecord) -> int:
         """The next message; returns how many bytes more wait in memory."""
         summary = self.summary
+        # The Java Broker stores its clock as it is; here times rise within a partition, as lookups by time need it.
         time_ms = max(record.receive_time_ms, self._time_ms)
         if record.receive_time_ms < self._time_ms:
             summary.times_lifted += 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PARTITIONS_PER_STORE: Final = 10_000
 """A partition's id is this many times its store's number, plus its number within the store."""
 OFFSETS_FILE: Final = "offsets.meta"
+# Up to the last dash, as the original has it: a topic's name may have dashes of its own.
 _STORE: Final = re.compile(r"(.+)-(\d{1,5})", re.ASCII)
 _DATA_FILE: Final = re.compile(r"(\d{20})\.tube", re.ASCII)
 

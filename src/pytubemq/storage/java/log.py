@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.java.layout import JavaStore
 
+# In every record. The Java Broker does not look at it when it starts, nor at the checksum, so torn and damaged bytes
+# stay in its files, with sound records behind them.
 _TOKEN: Final = 0x02C998B8
+# Length, token, checksum, partition, index offset, time, sender's address, filter code, message id, flag.
 _HEAD: Final = Struct(">iIIiqqIiqi")
 HEAD_BYTES: Final = _HEAD.size  # 52
 _AFTER_LENGTH: Final = HEAD_BYTES - 4
@@ -66,6 +69,7 @@ def read_records(store: JavaStore) -> Iterator[JavaRecord | Damage]:
 def _read_file(path: Path, store_id: int) -> Iterator[JavaRecord | Damage]:
     with path.open("rb") as file:
         size = path.stat().st_size
+        # A file that was just begun; mmap refuses it.
         if not size:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -90,6 +94,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
     if token != _TOKEN or not 0 < length - _AFTER_LENGTH <= MAX_MESSAGE_BYTES or end > size:
         return None
     payload = data[at + HEAD_BYTES : end]
+    # An id tells its store, so a record that came from elsewhere shows.
     if check_sum(payload) != crc or partition_id // PARTITIONS_PER_STORE != store_id or index_offset < 0:
         return None
     return JavaRecord(partition_id, index_offset, time_ms, key_code, message_id, flag, payload), end
@@ -98,6 +103,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
 def _next_sound(data: mmap.mmap, at: int, size: int, store_id: int) -> int:
     """Find the next sound record at or after `at`; `size` if there is none."""
     while True:
+        # A token stands four bytes behind its record's beginning.
         token_at = data.find(_TOKEN_BYTES, at + 4)
         if token_at < 0:
             return size

@@ -65,6 +65,7 @@ class OwnOffsets:
 
     def passes(self, index_offset: int) -> None:
         """The next message of the partition, at this place of the shared index."""
+        # An offset may be that of a sibling partition's message: the group then goes on with the next one of this.
         while len(self._found) < len(self._wanted) and self._wanted[len(self._found)] <= index_offset:
             self._found.append(self._messages)
         self._messages += 1

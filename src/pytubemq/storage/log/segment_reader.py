@@ -367,7 +367,7 @@ def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
     at = 0
     for position, first, size, messages, kind, zero, check in _PROOF.iter_unpack(index):
         if (
-            # The check is seeded with the ordinal, so an entry copied to another place fails it, too.
+            # A sound entry in the wrong place is damage as well: it has to go on where the one before ends.
             check != crc32(view[at : at + _CHECKED_BYTES], first & 0xFFFFFFFF)
             or position != place
             or first != ordinal

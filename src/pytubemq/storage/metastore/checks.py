@@ -20,6 +20,7 @@ _MODULUS: Final = 1 << 62
 def check_of_row(table: str, values: Iterable[Any]) -> int:
     """Return the checksum of a record's columns; a truth value counts as the number that SQLite keeps."""
     plain = [int(value) if isinstance(value, bool) else value for value in values]
+    # With the table's name, so that a row that turns up in another table fails.
     return crc32(f"{table}{plain!r}".encode("utf-8", "surrogatepass"))
 
 

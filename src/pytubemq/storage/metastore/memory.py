@@ -45,6 +45,7 @@ class MemoryMetaStore:
         return found
 
     def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
+        # On copies: a change that is refused below leaves everything as it was.
         changed = {kind: dict(records) for kind, records in self._records.items()}
         for record in deletes:
             changed[type(record)].pop(key_of(record), None)

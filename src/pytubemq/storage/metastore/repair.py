@@ -57,6 +57,7 @@ class Examination:
     def records(self) -> list[Record]:
         """Return the sound records."""
         found = self.metadata
+        # Nothing but defaults: there was no such record, and it need not be written.
         cluster = [] if found.cluster == ClusterRecord() else [found.cluster]
         return [*cluster, *found.brokers, *found.topics, *found.deploys, *found.consumes, *found.groups]
 
@@ -85,6 +86,7 @@ def repair(path: Path, found: Examination) -> list[Path]:
     Raises:
         StorageError: it cannot be written; the old files are aside.
     """
+    # First, or the store would open the damaged files and refuse them.
     aside = _put_aside(path)
     store = SqliteMetaStore(path)
     try:
@@ -99,6 +101,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
         copy = Path(scratch) / "meta.db"
         if path.exists():
             shutil.copyfile(path, copy)
+        # The kept copy is the log as the crash left it; the one beside it may have lost frames since.
         log = kept_log(path) if kept_log(path).exists() else path.with_name(path.name + _LOG)
         if log.exists():
             shutil.copyfile(log, copy.with_name(copy.name + _LOG))
@@ -113,6 +116,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
                 "records, and `pytubemq cluster adopt` takes over what the Brokers hold",
             ) from error
     damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
+    # Where a record is damaged, number and sum differ anyway and tell nothing new.
     if not reading.damaged and sealed is not None and sealed.generation == reading.totals.generation != 0:
         damaged += [] if sealed == reading.totals else [COUNT_OF_RECORDS]
     behind = 0 if sealed is None else max(0, sealed.generation - reading.totals.generation)

@@ -43,6 +43,7 @@ def write_seal(path: Path, totals: Totals) -> None:
     body = _SLOT.pack(_MAGIC, totals.generation, totals.records, totals.total)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        # Into the slot of the totals before the last: a torn write never costs both.
         os.pwrite(fd, body + _CHECK.pack(crc32(body)), totals.generation % 2 * _SLOT_BYTES)
         os.fdatasync(fd)
     finally:

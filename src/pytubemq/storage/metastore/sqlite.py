@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# The migration with which records and the table `state` got checksums.
 LAYOUT_WITH_CHECKS: Final = 4
 COUNT_OF_RECORDS: Final = "the count of its records"
 """The name for damage where every record is sound and their number or sum is not the one that was written."""
@@ -76,17 +77,22 @@ class SqliteMetaStore:
             make_private(path.parent)
             close_to_others(path.parent)
             sealed = read_seal(self._seal)
+            # A seal without its file: the records are lost. A new file would start a
+            # Master without topics, and nobody would know.
             if sealed is not None and sealed.generation and not (path.exists() and path.stat().st_size):
                 raise lost(path, Totals(), sealed)
+            # Not left to SQLite, which would let every user of the machine read it.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
             # Before SQLite opens the file: opening replays the log and drops what fails its check, and then nobody
             # could see what was lost.
             keep_log(path)
+            # The port promises one thread at a time, not always the same one.
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             with _explained(path):
                 _prepare(self._db, path)
             self._totals = self._check(sealed)
+            # Everything was found, so the copy of the log has nothing more to tell.
             with suppress(FileNotFoundError):
                 kept_log(path).unlink()
         except BaseException:
@@ -101,10 +107,12 @@ class SqliteMetaStore:
     def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
         totals = self._totals.next()
         with self._transaction():
+            # Deletes come first, so that one change can replace a record by another one of its key.
             for record in deletes:
                 totals = self._without(record, totals)
                 self._db.execute(_delete(TABLE_OF[type(record)]), key_of(record))
             for record in puts:
+                # The sum loses the old row's checksum before the row is overwritten.
                 totals = self._without(record, totals)
                 table, row = TABLE_OF[type(record)], row_of(record)
                 check = check_of_row(table.name, row)
@@ -114,6 +122,7 @@ class SqliteMetaStore:
             # Numbers never come again, also not after the newest record was deleted: clients compare them.
             self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
             _write_totals(self._db, totals)
+            # Inside the transaction: a violation rolls all of the change back.
             self._check_deploys(puts, deletes)
         # Only after the commit: a change that failed is not counted.
         self._totals = totals
@@ -129,6 +138,7 @@ class SqliteMetaStore:
             CorruptError: records are damaged or lost; the error names them, or counts them.
         """
         with _explained(self._path):
+            # SQLite knows the file's structure and not its values, our checksums the values alone: both have to agree.
             problems = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check(5)")]
             reading = read_records(self._db)
         damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
@@ -147,6 +157,7 @@ class SqliteMetaStore:
                 f"{self._seal.name} counts",
                 hint=REPAIR_HINT.format(self._path.parent),
             )
+        # A seal that is behind is no loss: it follows the change, and a crash may have come between them.
         if sealed != totals:
             if sealed is None and totals.generation:
                 logger.warning("%s had no seal: it is taken as it is, and sealed", self._path)
@@ -197,6 +208,7 @@ class SqliteMetaStore:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with _explained(self._path):
+            # Takes the write lock now, so that another process in the way shows before anything is written.
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -297,6 +309,7 @@ def _add_checks(db: sqlite3.Connection) -> None:
     """Add checksums to a file of a version without them."""
     totals = Totals()
     for table in TABLES:
+        # All rows before the first change, as the loop changes the table that it reads.
         for *row, _ in db.execute(_select(table)).fetchall():
             check = check_of_row(table.name, row)
             where = " AND ".join(f'"{column}" = ?' for column in table.key) or "id = 1"
@@ -331,6 +344,7 @@ def kept_log(path: Path) -> Path:
 def keep_log(path: Path) -> None:
     """Copy the write-ahead log that a crash left, because SQLite drops damaged frames when it opens the file."""
     log = path.with_name(f"{path.name}-wal")
+    # A copy that is there is kept: it is from the first start after the crash, and SQLite has changed the log since.
     if log.exists() and log.stat().st_size and not kept_log(path).exists():
         shutil.copy2(log, kept_log(path))
 
@@ -377,6 +391,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA journal_mode=WAL")
     # In WAL mode anything less does not flush at a commit, so a power cut could take changes that were answered.
     db.execute("PRAGMA synchronous=FULL")
+    # Off in SQLite unless asked for, on each connection.
     db.execute("PRAGMA foreign_keys=ON")
     db.execute("PRAGMA busy_timeout=5000")
     for number, step in enumerate(steps[version:], version + 1):

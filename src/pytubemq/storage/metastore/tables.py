@@ -103,6 +103,7 @@ def record_of(kind: type[Any], row: Sequence[Any]) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
+        # In order, so that equal records have equal rows, and equal checksums.
         return ",".join(sorted(value))
     return value.value if isinstance(value, Enum) else value
 
@@ -111,6 +112,7 @@ def _rich(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name in _BOOLEANS:
+        # SQLite has numbers for truth values.
         return bool(value)
     if name == "manage_status":
         return ManageStatus(value)

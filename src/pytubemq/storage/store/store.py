@@ -212,7 +212,7 @@ class BrokerStore(StoreReads):
             return list(self._state.confirmed)
 
     def windows(self) -> dict[WindowKey, Window]:
-        """Return the windows of producers by (topic, partition id, producer id), the longest unused first, as of now."""
+        """Return all windows by (topic, partition id, producer id), the longest unused first, as of now."""
         with self._state.lock:
             return self._state.windows.snapshot()
 
