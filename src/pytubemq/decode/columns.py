@@ -1,14 +1,15 @@
-"""Columns as Spark writes them (`id BIGINT NOT NULL, tags ARRAY<STRING>`), read without Spark.
+"""Columns as Spark writes them (`id BIGINT NOT NULL, tags ARRAY<STRING>`, or a `StructType`), read without Spark.
 
-Spark's own reader of this text is in the JVM, which the workers and `pipeline lint` do not have. The invariant: a type
-is a value without pyspark or pyarrow; `decode.arrow_types` and `spark.spark_types` turn it into theirs.
+Spark's own reader of the text is in the JVM, which the workers and `pipeline lint` do not have. A `StructType` is read
+by its JSON form, which is the same in every version. The invariant: a type is a value without pyspark or pyarrow;
+`decode.arrow_types` and `spark.spark_types` turn it into theirs.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol, TypeAlias
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.suggest import suggest
@@ -85,6 +86,53 @@ class Column:
     name: str
     type: Type
     nullable: bool = True
+
+
+class SparkSchema(Protocol):
+    """The part of pyspark's `StructType` that is used here."""
+
+    def jsonValue(self) -> dict[str, Any]:
+        """Return the schema in Spark's JSON form."""
+        ...
+
+
+Schema: TypeAlias = str | SparkSchema | None
+"""Columns as Spark writes them (`id BIGINT, at TIMESTAMP`), a `StructType`, or None: those that the format has."""
+
+
+def columns_of(schema: Schema) -> tuple[Column, ...] | None:
+    """Return the columns of a schema; None where it names none.
+
+    Raises:
+        ConfigError: the text is no schema, or has a type that no format decodes.
+    """
+    if schema is None or isinstance(schema, str):
+        return None if schema is None or not schema.strip() else parse_columns(schema)
+    columns = _struct_fields(schema.jsonValue())
+    check_names(columns)
+    return columns
+
+
+def _struct_fields(struct: dict[str, Any]) -> tuple[Column, ...]:
+    return tuple(Column(each["name"], _type_of(each["type"]), each["nullable"]) for each in struct["fields"])
+
+
+def _type_of(kind: Any) -> Type:
+    name = kind if isinstance(kind, str) else kind["type"]
+    match name:
+        case "array":
+            return Type("array", element=_type_of(kind["elementType"]))
+        case "map":
+            return Type("map", key=_type_of(kind["keyType"]), element=_type_of(kind["valueType"]))
+        case "struct":
+            fields = _struct_fields(kind)
+            check_names(fields)
+            return Type("struct", fields=fields)
+    try:
+        return parse_type(name)
+    except ConfigError as error:
+        hint = "use another type, or a string"
+        raise ConfigError(f"no format makes columns of type {name}", hint=hint) from error
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.decode.columns import columns_of
 from pytubemq.decode.dead_letter_columns import ERROR_COLUMN
 from pytubemq.decode.decoder import Decoder
 from pytubemq.decode.format_options import choose
-from pytubemq.decode.schemas import columns_of
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.decode.columns import Column
+    from pytubemq.decode.columns import Column, Schema
     from pytubemq.decode.format_options import ChosenFormat
     from pytubemq.decode.record_format import RecordFormat
-    from pytubemq.decode.schemas import Schema
 
 POSITIONAL: Final = ("csv", "kv")
 """Formats whose first columns may be predefined fields of InLongMsg."""

@@ -12,17 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError
-from pytubemq.model.ids import Address
-from pytubemq.net.ports import is_free, next_free
+from pytubemq.errors import DirectoryLockedError, NotFoundError, TubeError
 from pytubemq.observe.story import configure_stories
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
-from pytubemq.server.port_owner import port_owner
+from pytubemq.server.dev_ports import free_ports
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
 from pytubemq.server.run import run_node
-from pytubemq.server.settings import Settings, parse_address
 from pytubemq.server.sources import load_settings
 from pytubemq.storage.disk.disk import OsDisk
 
@@ -32,13 +27,6 @@ if TYPE_CHECKING:
 DEMO_TOPIC = "demo"
 DEMO_PARTITIONS = 4
 LOCK_FILE = "dev.lock"
-_PORTS = (
-    ("master", "listen", "master"),
-    ("broker", "listen", "broker"),
-    ("http", "listen", "http"),
-    ("broker", "http_listen", "broker http"),
-)
-"""Section, key and name of each address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,38 +162,3 @@ def _runs_elsewhere(profile: Profile, data_dir: Path) -> bool:
     except OSError:
         return False  # not accessible, so this user has not started it
     return False
-
-
-def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings with each default port in use replaced by the next free one, and a line about each.
-
-    Ports that were given are reserved first, so that no default takes one of them.
-
-    Raises:
-        ConfigError: a port that was given (its setting is one of `given`) is in use.
-    """
-    notes: list[str] = []
-    chosen: set[Address] = set()
-    for section, key, name in sorted(_PORTS, key=lambda port: f"{port[0]}.{port[1]}" not in given):
-        part = getattr(settings, section)
-        text = getattr(part, key)
-        if not text:
-            continue
-        wanted = parse_address(f"{section}.{key}", text, default_port=0)
-        if f"{section}.{key}" in given and wanted.port and (wanted in chosen or not is_free(wanted)):
-            owner = "another address of this cluster" if wanted in chosen else port_owner(wanted.port)
-            raise ConfigError(
-                f"{section}.{key}: port {wanted.port} of {text} is in use{f' by {owner}' if owner else ''}",
-                hint=f"stop what listens there, or give another port; without {section}.{key} a free one is chosen",
-            )
-        address = wanted
-        while address.port and (address in chosen or not is_free(address)):
-            address = next_free(Address(address.host, address.port + 1))
-        if address != wanted:
-            owner = port_owner(wanted.port)
-            by = f" by {owner}" if owner else ""
-            notes.append(f"port {wanted.port} ({name}) is in use{by}, using {address.port}")
-            part = msgspec.structs.replace(part, **{key: str(address)})
-            settings = msgspec.structs.replace(settings, **{section: part})
-        chosen.add(address)
-    return settings, tuple(notes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -20,9 +21,8 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from pytubemq.errors import ExitCode
-from pytubemq.model.limits import KIB
+from pytubemq.model.limits import KIB, MIB
 from pytubemq.server.files import mind_lack_of_handles, raise_file_limit
-from pytubemq.server.memory import keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,13 @@ _SWITCH_S = 0.0005
 """The longest time that a thread waits for another one that computes. The journal's writer has little to compute
 between its system calls, and all callers of a block wait for it: with the default of 5 ms it would pause longer than
 the disk takes."""
+
+_TRIM_THRESHOLD: Final = -1
+_MMAP_THRESHOLD: Final = -3
+"""Names of options of glibc's `mallopt`."""
+_LARGEST_FROM_HEAP_BYTES: Final = 32 * MIB
+"""The largest value that glibc accepts for this."""
+_KEPT_BYTES: Final = 64 * MIB
 
 
 class Runnable(Protocol):
@@ -104,6 +111,24 @@ def _collect_less_often() -> None:
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+
+
+def keep_freed_memory() -> bool:
+    """Let frames, record batches and journal blocks reuse the memory of earlier ones.
+
+    By default glibc returns buffers of a megabyte to the operating system as soon as they are freed, and the next one
+    is filled with zeros again, page by page: that takes longer than to receive and check its content. At most
+    `_KEPT_BYTES` stay with the process unused.
+
+    Returns:
+        True if the library accepted it.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no such library, or no such function in it
+        option = ctypes.CDLL(None).mallopt
+        return bool(option(_MMAP_THRESHOLD, _LARGEST_FROM_HEAP_BYTES) and option(_TRIM_THRESHOLD, _KEPT_BYTES))
+    return False
 
 
 def run_node(

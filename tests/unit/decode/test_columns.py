@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types
 
 from pytubemq.decode.arrow_types import arrow_schema_of
-from pytubemq.decode.columns import parse_columns
-from pytubemq.decode.schemas import columns_of
+from pytubemq.decode.columns import columns_of, parse_columns
 from pytubemq.errors import ConfigError
 from pytubemq.spark.spark_types import arrow_schema_of as arrow_schema_of_spark
 from pytubemq.spark.spark_types import spark_schema_of

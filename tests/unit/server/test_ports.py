@@ -11,8 +11,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
-from pytubemq.server.dev import free_ports
-from pytubemq.server.port_owner import port_owner
+from pytubemq.server.dev_ports import free_ports, port_owner
 from pytubemq.server.sources import load_settings
 
 if TYPE_CHECKING:

@@ -1,17 +1,23 @@
-"""Methods that change groups' positions. Each change is durable before the response."""
+"""Methods that change groups' positions, and the kind of value that only they accept: offsets by partition.
+
+The invariants: each change is durable before the response; as in `webapi.kinds`, an accepted value is bounded and of
+its kind.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.admin.broker_api.kinds import OffsetItem, OffsetMap
 from pytubemq.admin.broker_api.queries import ONE_GROUP, ONE_TOPIC, PARTITION, TOPICS
 from pytubemq.admin.broker_api.shapes import known
 from pytubemq.admin.webapi.envelope import GOOD, Reply, success
-from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, Bool, Int, ListOf
+from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, TOPIC, BadValueError, Bool, Int, ListOf, read_json, shown
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
 from pytubemq.broker.hold_key import HoldKey
+from pytubemq.model.limits import MAX_WEBAPI_ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +25,44 @@ if TYPE_CHECKING:
     from pytubemq.broker.service import BrokerService
 
 _GROUPS: Final = Param("groupName", ListOf(GROUP), required=True)
+_OFFSET: Final = Int(0, INT64_MAX)
+_KEY: Final = re.compile(r"([0-9]{1,10}):([^:]{1,64}):([0-9]{1,10})", re.ASCII)
+
+
+class OffsetItem(NamedTuple):
+    """The offset from which one partition of one Broker is to be read."""
+
+    broker_id: int
+    topic: str
+    partition_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMap:
+    """Offsets by partition, as one JSON object; percent-decoded once more, as the original does."""
+
+    most: int = MAX_WEBAPI_ITEMS
+    shape: str = 'a JSON object such as {"1:demo:0":2800}, brokerId:topicName:partitionId to offset'
+
+    def parse(self, text: str) -> tuple[OffsetItem, ...]:
+        found = read_json(text, self.shape, parse_int=str)  # each is read below, as any other offset
+        if not isinstance(found, dict):
+            raise BadValueError(f"must be {self.shape}")
+        if not 0 < len(found) <= self.most:
+            raise BadValueError(f"has {len(found):,} partitions: it must have at least 1 and at most {self.most:,}")
+        return tuple(_item(key, value) for key, value in found.items())
+
+
+def _item(key: str, value: object) -> OffsetItem:
+    parts = _KEY.fullmatch("".join(key.split()))
+    if parts is None:
+        raise BadValueError(f"has the key {shown(key)}: it must be brokerId:topicName:partitionId")
+    text = value.strip() if isinstance(value, str) else str(value)
+    try:
+        return OffsetItem(int(parts[1]), TOPIC.parse(parts[2]), int(parts[3]), _OFFSET.parse(text) or 0)
+    except BadValueError as error:
+        raise BadValueError(f"has at {shown(key)} a value that {error}") from None
 
 
 async def _set_one(broker: BrokerService, args: Args) -> Reply:

@@ -9,7 +9,7 @@ parameter.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 from urllib.parse import parse_qsl
 
 from pytubemq.admin.guard import read_bounded
@@ -19,13 +19,12 @@ from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respo
 from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
-from pytubemq.admin.webapi.targets import targets
 from pytubemq.admin.webapi.turns import LongAnswers
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -34,6 +33,10 @@ logger = logging.getLogger(__name__)
 
 FORM = "application/x-www-form-urlencoded"
 INTERNAL = 500
+TARGET_NAMES = ("brokerId", "brokerIp", "topicName", "groupName", "consumerId", "sourceGroupName", "targetGroupName")
+"""The parameters that name what a call is about; only these are logged, each of them checked."""
+SHOWN_TARGETS = 8
+MAX_TARGET = 64
 
 
 class WebApi(Generic[A]):
@@ -106,6 +109,37 @@ class WebApi(Generic[A]):
 
 async def _stays() -> bool:
     return False
+
+
+def targets(args: Args) -> str:
+    """Return what a call is about, for the log: `topicName orders, demo; brokerId 1`; blank if it names nothing."""
+    found: dict[str, dict[str, None]] = {}
+    for one in _with_sets(args):
+        for name in TARGET_NAMES:
+            for text in _texts(one.values.get(name)):
+                found.setdefault(name, {})[text] = None
+    return "; ".join(f"{name} {_few(tuple(found[name]))}" for name in TARGET_NAMES if name in found)
+
+
+def _with_sets(args: Args) -> Iterator[Args]:
+    """Yield the arguments, and those of the objects of its sets."""
+    yield args
+    for value in args.values.values():
+        if isinstance(value, tuple):
+            yield from (item for item in value if hasattr(item, "values"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str | int):
+        yield str(value)
+    elif isinstance(value, tuple | list | frozenset):
+        yield from (str(one) for one in value)
+
+
+def _few(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - SHOWN_TARGETS:,} more" if len(texts) > SHOWN_TARGETS else ""
+    shown_texts = (text if len(text) <= MAX_TARGET else text[:MAX_TARGET] + "..." for text in texts[:SHOWN_TARGETS])
+    return ", ".join(shown_texts) + more
 
 
 def fields(encoded: bytes) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytubemq.admin.broker_api.kinds import OffsetItem, OffsetMap
+from pytubemq.admin.broker_api.changes import OffsetItem, OffsetMap
 from pytubemq.admin.broker_api.table import NOT_OFFERED, BrokerTable
 from pytubemq.admin.webapi.kinds import BadValueError
 from pytubemq.admin.webapi.params import CallError

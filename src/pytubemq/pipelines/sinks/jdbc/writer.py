@@ -25,7 +25,6 @@ from pytubemq.pipelines.sinks.jdbc.table import (
     table_columns,
     without_types,
 )
-from pytubemq.pipelines.sinks.jdbc.text import without_zeros
 from pytubemq.pipelines.sinks.jdbc.trial import refuse_move, refuse_types
 from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
@@ -33,8 +32,8 @@ from pytubemq.pipelines.sinks.upsert import last_of_each_key
 from pytubemq.pipelines.spark_faults import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.jdbc.database import Connection
@@ -44,6 +43,8 @@ BATCHES: Final = "tubemq_batches"
 STAGE: Final = "tubemq_stage"
 DERBY_TEXT: Final = 32_672
 """The longest text that a column of Derby takes, but for a CLOB."""
+_ZERO: Final = "\0"
+_ZERO_REPLACED: Final = "\ufffd"
 TRIES: Final = 3
 """How often a batch is staged anew when a task that ran twice left rows twice."""
 
@@ -113,7 +114,7 @@ class JdbcSink:
         database = self._database(context.spark)
         rows = self._fitted(rows, context.spark, database)
         if database.is_postgres:
-            rows = without_zeros(rows)
+            rows = _without_zeros(rows)
         if self.spec.keys:
             rows = last_of_each_key(rows, self.spec.keys)
         self._prepare(database, context)
@@ -245,3 +246,22 @@ class JdbcSink:
 
     def _database(self, spark: SparkSession) -> Database:
         return Database(spark.sparkContext._jvm, self._url, self._options, query_timeout_s=self._query_timeout_s)
+
+
+def _without_zeros(rows: DataFrame) -> DataFrame:
+    """Return the rows with U+FFFD in the place of each character 0, which PostgreSQL takes in no text."""
+    from pyspark.sql import functions as f
+
+    return rows.select(*(_clean_text(f.col(sql.quoted(one.name)), one.dataType).alias(one.name) for one in rows.schema))
+
+
+def _clean_text(column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, StringType
+
+    if isinstance(kind, StringType):
+        return f.translate(column, _ZERO, _ZERO_REPLACED)
+    if isinstance(kind, ArrayType) and "string" in kind.simpleString():
+        inner = kind.elementType
+        return f.transform(column, lambda element: _clean_text(element, inner))
+    return column
