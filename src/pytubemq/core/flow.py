@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _DEAD_TYPE: Final = 2
 _MOST: Final = 2**31 - 1
+# The original's bounds, so that what its Master takes is taken here, and no client of it refuses what we send.
 _LEAST_LAG_MIB: Final = 21
 _LEAST_PAUSE_MS: Final = 200
 _MOST_LOW_FETCH_MS: Final = 300_000
@@ -54,6 +55,7 @@ class DataLimit:
 
     def fits(self, lag_bytes: int, hhmm: int) -> bool:
         """True if the rule is for a reader so far behind at this time of day."""
+        # The lag must be larger, not as large; ends are included: both as in the clients, which apply the rules, too.
         return self.start_hhmm <= hhmm <= self.end_hhmm and lag_bytes > self.lag_mib * MIB
 
 
@@ -91,6 +93,7 @@ class FlowRules:
 
     def data_limit(self, lag_bytes: int, hhmm: int) -> DataLimit | None:
         """The limit for a reader so far behind at this time of day (`rule_clock`); None = as fast as it can."""
+        # Sorted by start, so of rules that overlap the one that began earliest decides.
         for rule in self.data_limits:
             if rule.fits(lag_bytes, hhmm):
                 return rule
@@ -98,6 +101,8 @@ class FlowRules:
 
     def empty_read_pause_ms(self, count: int, otherwise: int) -> int:
         """The pause after `count` reads in a row that brought nothing; `otherwise` where no rule speaks."""
+        # The largest count stands first (Java's order). By rising counts, as C++ sorts them, the smallest would always
+        # win.
         for rule in self.empty_reads:
             if count >= rule.zero_count:
                 return rule.freq_ms
@@ -117,6 +122,7 @@ def parse_rules(text: str) -> FlowRules:
     """Rules from their JSON; blank text and `[]` are none. FormatError names rule, field and bound."""
     if not text.strip():
         return NO_FLOW_RULES
+    # Before the JSON is decoded, so that decoding costs no more than a bounded text can.
     if len(text) > MAX_FLOW_RULES_CHARS:
         raise FormatError(f"flow rules have {len(text)} characters, {MAX_FLOW_RULES_CHARS} are allowed")
     found: dict[int, list[Any]] = {}
@@ -124,6 +130,7 @@ def parse_rules(text: str) -> FlowRules:
         where = f"flow rules, entry {number}"
         fields = _object(entry, where, known=("type", "rule"))
         kind = _number(fields, "type", where, least=0, most=3)
+        # The clients keep only the last entry of a type, so two would silently lose the rules of the first.
         if kind in found:
             raise FormatError(f"{where}: type {kind} is given twice; put its rules into one entry")
         found[kind] = _array(fields.get("rule", []), f"{where}: `rule`")
@@ -193,6 +200,7 @@ def _empty_reads(entry: Any, where: str) -> EmptyReads:
 
 
 def _low_fetch(entries: list[Any]) -> LowFetch | None:
+    # The clients keep one such rule, the last.
     if len(entries) > 1:
         raise FormatError(f"type 3: {len(entries)} rules given, 1 is allowed")
     if not entries:
@@ -201,10 +209,12 @@ def _low_fetch(entries: list[Any]) -> LowFetch | None:
     fields = _object(entries[0], where, known=("normFreqInMs", "filterFreqInMs", "minDataFilterFreqInMs"))
     if not fields:
         raise FormatError(f"{where}: give normFreqInMs, or filterFreqInMs and minDataFilterFreqInMs")
+    # The original takes both or none.
     if ("filterFreqInMs" in fields) != ("minDataFilterFreqInMs" in fields):
         raise FormatError(f"{where}: filterFreqInMs and minDataFilterFreqInMs go together, one is missing")
 
     def pause(name: str) -> int:
+        # 0, not "off", where it is absent: to the clients a rule that is there is on.
         return _number(fields, name, where, least=0, most=_MOST_LOW_FETCH_MS) if name in fields else 0
 
     low = LowFetch(pause("normFreqInMs"), pause("filterFreqInMs"), pause("minDataFilterFreqInMs"))
@@ -219,6 +229,7 @@ def _low_fetch(entries: list[Any]) -> LowFetch | None:
 def _decoded(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
+    # Text of a peer or a person: arrays nested deep enough end in RecursionError, lone surrogates in UnicodeError.
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise FormatError(f"flow rules are not JSON: {error}") from error
 
@@ -232,6 +243,7 @@ def _array(value: Any, where: str) -> list[Any]:
 def _object(value: Any, where: str, *, known: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise FormatError(f"{where} must be a JSON object")
+    # A misspelt name must not become a rule without its limit.
     for name in value:
         if name not in known:
             raise FormatError(f"{where} has an unknown field {name[:40]!r}; known are {', '.join(known)}")
@@ -242,6 +254,7 @@ def _number(fields: Mapping[str, Any], name: str, where: str, *, least: int, mos
     value = _given(fields, name, where)
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):  # as lenient as the original
         value = int(value)
+    # To Python `true` is an int, 1.
     if not isinstance(value, int) or isinstance(value, bool):
         raise FormatError(f"{where}: {name} must be a whole number")
     if not least <= value <= most:
@@ -252,6 +265,7 @@ def _number(fields: Mapping[str, Any], name: str, where: str, *, least: int, mos
 def _time(fields: Mapping[str, Any], name: str, where: str) -> int:
     value = _given(fields, name, where)
     match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    # 24 is an hour to the original: with 24:00 as its end a rule holds until midnight.
     if match is None or int(match[1]) > 24 or int(match[2]) > 59:
         raise FormatError(f"{where}: {name} must be a time HH:MM from 00:00 to 24:59")
     return int(match[1]) * 100 + int(match[2])

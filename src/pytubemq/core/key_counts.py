@@ -27,6 +27,7 @@ class KeyCounts(Generic[K]):
     def add(self, key: K) -> None:
         """Count one more."""
         self._move(key, self[key] + 1)
+        # A step changes a count by one, so the largest is at most one off: no search is ever needed.
         self._most = max(self._most, self[key])
 
     def remove(self, key: K) -> None:
@@ -42,6 +43,7 @@ class KeyCounts(Generic[K]):
     def _move(self, key: K, count: int) -> None:
         before = self._counts.pop(key, 0)
         if before:
+            # Empty levels go, or a count that was large once would take memory for good; `remove` relies on it.
             peers = self._by_count[before]
             del peers[key]
             if not peers:

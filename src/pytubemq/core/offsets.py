@@ -69,6 +69,8 @@ class Watermarks:
     def record_fetch(self, start: int | None, end: int | None, newest: int | None) -> int:
         """Record a fetch of messages in [start, end) and return the batch's ticket."""
         self.hold = Hold.FETCHED
+        # A number for each batch: a confirm that comes late, after the batch was given back and fetched anew, must not
+        # settle the new one.
         self.ticket += 1
         if start is not None:
             self.start = start
@@ -78,12 +80,14 @@ class Watermarks:
 
     def record_skip(self, end: int | None, newest: int | None) -> None:
         """Record a fetch without messages for us; the Broker has moved on to `end`."""
+        # Only forward: an older response must not move the next fetch back.
         if end is not None and end >= 0 and (self.start is None or end > self.start):
             self.start = self.fetched = end
         # The confirm under way covers the skipped messages, too: they lie behind its batch and need no confirm of
         # their own.
         if end is not None and self.behind is not None:
             self.behind = self.behind._replace(end=max(end, self.behind.end))
+        # No batch is open before them, and the Broker has confirmed what it skipped on its own.
         elif end is not None and end > (self.confirmed or 0):
             self.confirmed = end
         self.record_newest(newest)
@@ -102,6 +106,7 @@ class Watermarks:
 
     def awaits_confirm(self, ticket: int) -> bool:
         """True if a confirm of this batch still counts, because it was neither confirmed nor returned."""
+        # `behind` first: by now the next batch may be held under another ticket.
         if self.behind is not None and self.behind.ticket == ticket:
             return True
         return self.hold is Hold.SETTLING and self.ticket == ticket
@@ -117,6 +122,7 @@ class Watermarks:
     def record_confirm(self, ticket: int) -> None:
         """Record that the Broker accepted the confirm of this batch; nothing if its place was left meanwhile."""
         if self.behind is not None and self.behind.ticket == ticket:
+            # Never back: a confirm of before a registration may arrive after it, with less.
             self.confirmed = max(self.behind.end, self.confirmed or 0)
             self.behind = None
         elif self.hold is Hold.SETTLING and self.ticket == ticket:
@@ -155,6 +161,7 @@ class Watermarks:
 
     def lag(self) -> int | None:
         """Messages not confirmed yet; None while unknown."""
+        # Before the first confirm the lag counts from where reading began.
         position = self.confirmed if self.confirmed is not None else self.start
         if position is None or self.newest is None:
             return None

@@ -20,6 +20,7 @@ class Rate:
     def record(self, amount: float, now_s: float) -> None:
         """Record an amount that has come."""
         self._fill(now_s)
+        # It may fall below 0: a fetch's size is known only when it has come, so what was too much is made up for later.
         self._left -= amount
 
     def wait_s(self, now_s: float) -> float:
@@ -29,5 +30,7 @@ class Rate:
 
     def _fill(self, now_s: float) -> None:
         if self._at_s is not None and now_s > self._at_s:
+            # Full at one second's amount, so that a pause saves up no larger burst.
             self._left = min(self.per_s, self._left + (now_s - self._at_s) * self.per_s)
+        # Never back, or the same time would fill the bucket twice.
         self._at_s = now_s if self._at_s is None else max(now_s, self._at_s)

@@ -18,6 +18,7 @@ class Refusal(NamedTuple):
 class Refused(Exception):
     """A request that a server answers with a code instead of doing it."""
 
+    # Raised through the checks of a request and caught where its response is made, so no check has to pass codes on.
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
         self.refusal = Refusal(code, text)

@@ -43,9 +43,11 @@ def check_field(value: str, field: str, most_chars: int) -> str:
     Raises:
         Refused: 400, it is blank, too long, or has characters that a log or a page could not show.
     """
+    # The original uses names trimmed, so with and without blanks they are one client, group or topic there as well.
     value = value.strip()
     if not value:
         raise Refused(Code.BAD_REQUEST, f"{field} is missing")
+    # In characters, nearly as the original counts (UTF-16 units); the bytes are bounded with the frame.
     if len(value) > most_chars:
         raise Refused(Code.BAD_REQUEST, f"{field} has {len(value)} characters, {most_chars} are allowed")
     if not is_plain(value):
@@ -54,5 +56,6 @@ def check_field(value: str, field: str, most_chars: int) -> str:
 
 
 def _check_undivided(value: str, field: str) -> None:
+    # The original does not look, and divides its subscription strings at them: such a name is read back as another.
     if "@" in value or "#" in value:
         raise Refused(Code.BAD_REQUEST, f"{field} {shown(value)} has @ or # in it, give another one")

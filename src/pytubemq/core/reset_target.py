@@ -65,6 +65,7 @@ class ResetTarget(NamedTuple):
     def asked_as(self, asked: str) -> ResetTarget:
         """Return the same target with these words, if they can mean it; the history keeps no others."""
         try:
+            # Any time will do for `now`: of times only their kind is compared, as "-10m" names another one each moment.
             meant = parse_reset_target(asked, now_ms=_MAX_MS)
         except BadRequestError:
             return self
@@ -79,13 +80,16 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
         BadRequestError: it is none of these.
     """
     word = text.strip()
+    # No case in words, since people type them.
     if word.lower() in (ResetTo.EARLIEST.value, ResetTo.LATEST.value):
         return ResetTarget(ResetTo(word.lower()))
     if found := _NUMBER.fullmatch(word.lower()):
+        # A number counts messages from the partition's first one ever, and those are OFFSET_UNIT apart.
         offset = int(found[2]) * (OFFSET_UNIT if found[1] == "number" else 1)
         if offset <= MAX_OFFSET:
             return ResetTarget(ResetTo.OFFSET, offset=offset, asked=found[0] if found[1] == "number" else None)
     elif found := _AGO.fullmatch(word.lower()):
+        # Nine digits of days are more than there is before now: cut off at 1970, which is before every message.
         ago_ms = int(found[1]) * _UNIT_MS[found[2]]
         return ResetTarget(ResetTo.TIME, time_ms=max(0, now_ms - ago_ms), asked=found[0])
     else:
@@ -102,6 +106,7 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
 
 def time_target(time: datetime) -> ResetTarget:
     """The place of a time (of this machine's clock if it has no zone); times before 1970 count as its first moment."""
+    # In whole numbers: `timestamp()` is a float and would be a millisecond off for some times.
     since = with_zone(time) - datetime(1970, 1, 1, tzinfo=UTC)
     return ResetTarget(
         ResetTo.TIME, time_ms=max(0, (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000)

@@ -58,10 +58,12 @@ def verdict(error: BaseException) -> Verdict:
     longer: worth a few tries, not the whole delivery time. So is a peer that failed while it worked on the request: it
     may have been caught at a bad moment, or will fail at this request for ever.
     """
+    # Before `retriable`, which says of an error's class and not for how long.
     if isinstance(error, RefusedError) and error.code in _BRIEF:
         return Verdict.RETRY_BRIEFLY
     if isinstance(error, RemoteError) and error.at_work:
         return Verdict.RETRY_BRIEFLY
+    # A response whose envelope cannot be read shows another kind of peer and not a bad moment: a retry would end alike.
     if isinstance(error, EnvelopeError) or not isinstance(error, TubeError):
         return Verdict.GIVE_UP
     return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP

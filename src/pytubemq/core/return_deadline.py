@@ -21,5 +21,6 @@ def return_deadline_s(*, lost_s: float, beat_s: float, grace_s: float) -> float:
         beat_s: time when the last heartbeat, or the registration, arrived.
         grace_s: the client's longest heartbeat period, with a margin.
     """
+    # Not from the loss: with a period counted from there, a killed consumer's partitions waited 14 s each time.
     due_s = beat_s + grace_s
     return due_s if due_s - lost_s >= HEARTBEAT_IN_FLIGHT_S else lost_s + grace_s

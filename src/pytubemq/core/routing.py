@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
 
+# Short at first, since the usual cause is a restart, which takes seconds.
 SHIELD: Final = Backoff(first_s=0.25, most_s=30.0, jitter=0.25)
 """Seconds for which a Broker is left out after its n-th failure in a row. (The original waits for six failures in a
 minute and then leaves a Broker out for half an hour.)
@@ -59,11 +60,13 @@ class Router:
         """Take the partitions that the Master names now; returns those that are gone."""
         before = frozenset(self._partitions)
         first = not before
+        # Sorted, so that all producers see the same order and a key goes to the same partition from each of them.
         self._partitions = tuple(sorted(set(partitions)))
         if first and self._partitions:
             # Else a fleet that starts together would send its first messages to one partition.
             self._turn = int(self._rng() * len(self._partitions))
         brokers = {partition.broker_id for partition in self._partitions}
+        # What was remembered of partitions and Brokers that are gone would else stay for good.
         self._shields = {broker: shield for broker, shield in self._shields.items() if broker in brokers}
         self._sick = {one: shield for one, shield in self._sick.items() if one in self._partitions}
         self._recompute(now_s)
@@ -92,6 +95,8 @@ class Router:
     def record_failure(self, broker_id: int, now_s: float) -> None:
         """Record that a Broker could not be reached or refused to serve."""
         shield = self._shields.setdefault(broker_id, _Shield(0, now_s))
+        # Counted until a response comes, so a Broker that fails each time its shield ends is left out for longer and
+        # longer.
         shield.failures += 1
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
@@ -111,6 +116,8 @@ class Router:
         `awaited` has, for each Broker that owes one, the time since when nothing came from it. A Broker that is not in
         it, or has responded meanwhile, gets its share again.
         """
+        # Silence is no failure: the requests may still be served, so it has no backoff and ends with the first
+        # response.
         silent = frozenset(broker for broker, since_s in awaited.items() if now_s - since_s >= UNANSWERED_BROKER_S)
         if silent == self._silent:
             return False
@@ -125,6 +132,7 @@ class Router:
     def record_response(self, broker_id: int, now_s: float) -> bool:
         """Record that a Broker responded: forget its failures and its silence; returns True if it had any."""
         silent = broker_id in self._silent
+        # Nearly every response: nothing to forget, and nothing to compute anew.
         if self._shields.pop(broker_id, None) is None and not silent:
             return False
         self._silent -= {broker_id}
@@ -145,6 +153,7 @@ class Router:
         # From the strictest choice to the laxest one; the first that is not empty counts.
         self._open = _interleaved(prompt or sound or served or self._partitions)
         self._open_set = frozenset(self._open)
+        # Silent Brokers have no time at which they come back: a response or `pass_over_silent` brings them.
         self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 
 
@@ -154,6 +163,7 @@ def _interleaved(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     for partition in partitions:
         by_broker.setdefault(partition.broker_id, []).append(partition)
     found: list[Partition] = []
+    # Row by row: with partitions one Broker after the other, a burst would go to a single Broker.
     for row in range(max((len(column) for column in by_broker.values()), default=0)):
         found.extend(column[row] for column in by_broker.values() if row < len(column))
     return tuple(found)

@@ -18,6 +18,7 @@ MAX_GAPS: Final = 1_000
 """Stretches of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
 MAX_PLACES: Final = 64
 """Stretches of a window for which it still knows where they were stored."""
+# A place is written to the checkpoint with a count of 32 bits.
 _LARGEST_PLACE: Final = (1 << 32) - 1
 MAX_SEQUENCE: Final = (1 << 63) - 2
 """The last one: an int64 holds what follows it, too."""
@@ -99,6 +100,7 @@ class Window:
 
     def knows(self, sequence: int, count: int) -> bool:
         """True if all of these are known, or below the floor."""
+        # Runs are apart, so all of them are known only if one run has them all.
         at = bisect_right(self.runs, sequence, key=_start) - 1
         return sequence + count <= self.floor or (at >= 0 and sequence + count <= self.runs[at][1])
 
@@ -116,6 +118,7 @@ class Window:
             while high < len(runs) and runs[high][0] <= end:
                 start, end = min(start, runs[high][0]), max(end, runs[high][1])
                 high += 1
+            # Also what filled the gap between two runs makes one of them: a window without gaps is one pair of numbers.
             runs[low:high] = [(start, end)]
         # A producer that skips numbers on purpose must not make the window grow. The lowest gap is given up: what is
         # below the floor is refused from then on, rather than stored twice.
@@ -133,6 +136,7 @@ class Window:
             del places[0]
 
     def _place_of(self, sequence: int) -> Place | None:
+        # A producer sends again what it sent last, so the newest place is most likely the one. There are 64 at most.
         for place in reversed(self.places):
             if place.sequence <= sequence < place.sequence + place.messages:
                 return place
@@ -144,6 +148,7 @@ class Window:
         while sequence < end:
             place = self._place_of(sequence)
             if place is None:
+                # Known, and stored where nobody remembers: one stretch up to the next place that is remembered.
                 nearest = min((other.sequence for other in self.places if other.sequence > sequence), default=end)
                 count = min(end, nearest) - sequence
                 found.append(Stretch(count, Verdict.REPEATED))
@@ -161,6 +166,7 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
     if window is None or mark.epoch > window.epoch or not window.runs:
         return [Stretch(count, Verdict.NEW)]
     if mark.epoch < window.epoch:
+        # Refused and not judged by sequence: its numbers are of a life of the producer that is over.
         return [Stretch(count, Verdict.FENCED)]
     runs = window.runs
     at, end = mark.sequence, mark.sequence + count
@@ -170,8 +176,11 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
     found: list[Stretch] = []
     if at < window.floor:
         stop = min(end, window.floor)
+        # Stored or not, nobody knows. To store it could double it and to acknowledge it could lose it, so it is
+        # refused.
         found.append(Stretch(stop - at, Verdict.FORGOTTEN))
         at = stop
+    # The first run that ends behind `at`; those before it cannot have any of these.
     number = bisect_right(runs, at, key=_end)
     while at < end:
         start, known_end = runs[number] if number < len(runs) else (end, end)

@@ -59,16 +59,20 @@ TABLE: Final[Mapping[tuple[Phase, Fact], tuple[Phase, Action]]] = MappingProxyTy
         (Phase.NEW, Fact.START): (Phase.REGISTERING, Action.REGISTER),
         (Phase.NEW, Fact.CLOSE): (Phase.CLOSED, Action.NOTHING),
         (Phase.REGISTERING, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
+        # A Master that answers 411 to a registration is no use now; to register at once again would spin.
         (Phase.REGISTERING, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER_LATER),
         (Phase.REGISTERING, Fact.FAILED): (Phase.REGISTERING, Action.REGISTER_LATER),
         (Phase.REGISTERING, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
         # The Master may have registered us although its response did not arrive, so we unregister all the same.
         (Phase.REGISTERING, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
         (Phase.ACTIVE, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
+        # At once: it restarted or gave us up, and until we are back it may assign what we hold to others.
         (Phase.ACTIVE, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER),
+        # Still registered as far as we know: what was assigned stays in use while the Master is away.
         (Phase.ACTIVE, Fact.FAILED): (Phase.ACTIVE, Action.HEARTBEAT_LATER),
         (Phase.ACTIVE, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
         (Phase.ACTIVE, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
+        # It may have been registered before it was refused; a farewell of somebody unknown does no harm.
         (Phase.FAILED, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
     }
 )

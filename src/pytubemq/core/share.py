@@ -52,6 +52,7 @@ def share_of(partitions: Iterable[Partition], *, source_count: int, node_id: int
         ConfigError: there is no such node.
     """
     check_node(source_count, node_id)
+    # Partition id before Broker: what a topic gains on all its Brokers stands at its end then.
     dealt = sorted(set(partitions), key=lambda one: (one.topic, one.partition_id, one.broker_id))
     return frozenset(dealt[node_id::source_count])
 
@@ -73,6 +74,8 @@ def next_moves(
     share = share_of(configured, source_count=source_count, node_id=node_id)
     mine = frozenset(held)
     return Moves(
+        # Also what cannot be consumed now: else the Broker would refuse its new owner (410) once it can.
         release=tuple(sorted(mine - share)),
+        # What cannot be consumed now is connected to once it can; the share stays the same meanwhile.
         connect=tuple(sorted(partition for partition in share - mine if configured[partition])),
     )

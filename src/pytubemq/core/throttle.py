@@ -18,6 +18,7 @@ from pytubemq.model.ids import UNDEFINED
 
 MINUTE_S: Final = 60.0
 SLICE_S: Final = 5.0
+# Five seconds as in the original, so that a minute's share does not pass in one burst at its start.
 SLICES: Final = 12
 
 
@@ -39,6 +40,8 @@ class AnnouncedRules:
         """
         if check_id is None or check_id == self.check_id:
             return self
+        # The Master sends one blank and -2 once rules are switched off. Java takes neither, and keeps its old rules for
+        # good.
         if check_id < 0 or text is None or not text.strip():
             return AnnouncedRules(check_id)
         return AnnouncedRules(check_id, parse_rules(text))
@@ -53,6 +56,7 @@ class RulesInForce:
 
     def escapes(self, hhmm: int) -> bool:
         """True if the group has a limit of its own now, so that the Broker need not apply the cluster's."""
+        # Whatever the lag: the Broker cannot know the group's rule, so it steps back as long as one is in force.
         return any(rule.start_hhmm <= hhmm <= rule.end_hhmm for rule in self.group.data_limits)
 
 
@@ -102,6 +106,7 @@ class Throttle:
         self._roll(rules, now_s, hhmm)
         self._minute += fetched.size_bytes
         self._slice += fetched.size_bytes
+        # Other codes are no reads, and have pauses of their own (the original's order of checks, as all below).
         if fetched.code not in (Code.SUCCESS, Code.NOT_FOUND):
             return Pause(otherwise_s, None)
         self._empty = self._empty + 1 if fetched.code == Code.NOT_FOUND and not fetched.size_bytes else 0
@@ -112,6 +117,7 @@ class Throttle:
         limit = self._limit
         if limit is not None and (self._minute >= limit.limit_bytes or self._slice >= limit.limit_bytes / SLICES):
             return Pause(
+                # The longer of the two, as in the original; only a rule of type 1 stands instead of the usual pause.
                 max(limit.freq_ms / 1000, otherwise_s),
                 f"{limit.limit_mib} MiB a minute while more than {limit.lag_mib} MiB are left to read",
             )
@@ -135,8 +141,10 @@ class Throttle:
                 self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)
 
     def _after_nothing(self, rules: RulesInForce, otherwise_s: float) -> Pause:
+        # All or nothing: a group with rules of this type is not subject to the cluster's where its own say nothing.
         decides = rules.group if rules.group.empty_reads else rules.cluster
         wait_ms = decides.empty_read_pause_ms(self._empty, -1)
+        # Not 0, which is a rule's pause of nothing.
         if wait_ms < 0:
             return Pause(otherwise_s, None)
         return Pause(wait_ms / 1000, "a pause after fetches that brought nothing")

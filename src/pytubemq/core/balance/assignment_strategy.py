@@ -43,11 +43,14 @@ def plan_assignment(
     if not members:
         return {}
     least, extra = divmod(len(pool), len(members))
+    # Cut to the pool: what is there no more must not use up a member's share.
     held = {member: kept.get(member, frozenset()) & pool for member in members}
     # The members with the most keep the one extra: any other choice would take more away.
     ranked = sorted(members, key=lambda member: -len(held[member]))
     quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}
     target = {member: set(_retain(held[member], quota[member], last_to_move)) for member in members}
+    # Surplus that its holder has yet to give up is in it, too. The plan is where the group ends; when a partition may
+    # be handed on is decided by the transition, which waits for the acknowledgement.
     free = pool.difference(*target.values())
     _hand_out(free, target, quota, members, barred or {})
     return {member: frozenset(partitions) for member, partitions in target.items()}
@@ -59,6 +62,7 @@ def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Part
         return held
     remaining = set(held)
     count = Counter(partition.topic for partition in held)
+    # Sorted, since sets of texts iterate in another order in each process, and a replayed history must end alike.
     movable = {topic: sorted(p for p in held - last_to_move if p.topic == topic) for topic in count}
     pinned = sorted(held & last_to_move)
     while len(remaining) > quota:
@@ -97,9 +101,11 @@ def _hand_out(
         ]
         heapq.heapify(heap)
         for partition in partitions:
+            # A bar is on one partition only, so who is passed over stays in the round for the others of the topic.
             passed_over = []
             while heap and partition in barred.get(heap[0][3], ()):
                 passed_over.append(heapq.heappop(heap))
+            # The quotas add up to the pool, so without bars there is always somebody left.
             if heap:
                 of_topic, total, position, member = heapq.heappop(heap)
                 if total + 1 < quota[member]:
@@ -121,4 +127,5 @@ def _instead(
 ) -> str:
     """Choose another owner than those with room for a partition: the one with the fewest, if need be one of those."""
     others = [member for member in members if partition not in barred.get(member, ())]
+    # Beyond the quota if it must be: that members differ by two is better than a partition nobody reads.
     return min(others or members, key=lambda member: len(target[member]))

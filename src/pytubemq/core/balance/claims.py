@@ -40,6 +40,8 @@ def claim(
         known = best.get(partition)
         if known is None or (offset > known.offset if select_big else offset < known.offset):
             better[partition] = Claim(offset, (name,))
+        # All of them are kept. The original gives the partition to the last to register and levels afterwards, which
+        # moves it.
         elif offset == known.offset:
             better[partition] = Claim(offset, (*known.claimers, name))
     return better
@@ -59,8 +61,10 @@ def share_claimed(
     for partition in sorted(best.keys() & pool):
         owner = owners.get(partition)
         claimers = [name for name in best[partition].claimers if name in given]
+        # The others would begin at the same offset, so taking it away would cost a hand-over and gain nothing.
         if owner is not None and owner in claimers:
             given[owner].add(partition)
         elif claimers:
+            # `min` takes the first of equals, which is the first to join: the same facts give the same plan.
             given[min(claimers, key=lambda name: len(given[name]))].add(partition)
     return {name: frozenset(partitions) for name, partitions in given.items()}

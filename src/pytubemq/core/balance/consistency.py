@@ -47,6 +47,7 @@ class Terms:
     conditions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     kind: GroupKind = GroupKind.SERVER_BALANCE
     session_key: str = ""
+    # What the original assumes of a registration that leaves these two out.
     select_big: bool = True
     total_count: int = -1
 
@@ -76,6 +77,7 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
             Code.CLIENT_INCONSISTENT_CONSUMETYPE,
             f"{consumer} is a {terms.kind.text} consumer, its group is {group.kind.text}",
         )
+    # Equal, not a subset: the plan gives any member any partition of the group's topics.
     if terms.topics != group.topics:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_TOPICSET,
@@ -88,7 +90,8 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
         )
     if terms.kind is GroupKind.BOUND:
         return _check_bound(consumer, terms, group)
-    # The first member says whether the group counts itself.
+    # The first member says whether the group counts itself. After a first count of 0 or less it never does, as in the
+    # original.
     return _check_count(consumer, terms, group) if group.counts_nodes else None
 
 
@@ -101,6 +104,7 @@ def check_node(consumer: str, node_id: int, taken: Mapping[int, str]) -> Mismatc
 
 
 def _check_bound(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
+    # The session's time is not compared: each consumer sends its own, and the original ignores it as well.
     if terms.session_key != group.session_key:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_SESSIONKEY,
@@ -138,4 +142,5 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}... ({len(text)} characters)"
 
 
+# A registration may have 1,024 topics with 500 filter items each.
 _MOST_CHARS: Final = 2_000

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class OpType(IntEnum):
     """The commands of an event to a consumer (the protocol's numbers)."""
 
+    # The original has REPORT (3), REFRESH (4) and STOPREBALANCE (5) as well. Its Master sends none of them, and its
+    # clients do nothing on 3 and 5.
     CONNECT = 1
     """Take these partitions; follows a DISCONNECT to the same consumer."""
     DISCONNECT = 2
@@ -36,6 +38,7 @@ class Event:
     when the answer that carried it is known to be lost.
     """
 
+    # Java reads a missing event as an empty message, so to it 0 means that there is none.
     rebalance_id: int
     op: OpType
     partitions: tuple[Partition, ...]
@@ -59,6 +62,7 @@ class Joined:
     """
 
     member: str
+    # Peers say it (`subscribeInfo`) when they register again after a 411, so a restart of the Master moves nothing.
     holds: frozenset[Partition] = frozenset()
     claims: Mapping[Partition, int] = field(default_factory=dict)
     allocated: bool = False
@@ -69,6 +73,7 @@ class Reported:
     """A member reported all its partitions."""
 
     member: str
+    # Java reports with each acknowledgement and else with every sixth heartbeat, so it may be 78 s old news.
     holds: frozenset[Partition]
 
 
@@ -86,6 +91,7 @@ class Failed:
 
     member: str
     rebalance_id: int
+    # Java and Go acknowledge whatever came of an event; only their next report shows what they could not take.
     holds: frozenset[Partition] | None = None
 
 
@@ -122,6 +128,7 @@ class ConnectionLost:
     """
 
     member: str
+    # Java, C++ and Go notice a closed connection only with their next heartbeat (see `core.return_deadline`).
     grace_s: float | None = None
 
 
@@ -141,6 +148,7 @@ class PartitionsChanged:
     """
 
     available: frozenset[Partition]
+    # So a Broker that restarts within its grace costs its consumers no hand-over.
     absent: frozenset[Partition] = frozenset()
 
 
@@ -151,6 +159,7 @@ class Leased:
     Until `until_s` such a partition is assigned to nobody else, unless its reader comes without it.
     """
 
+    # Java Brokers report none. There the 410 to the second reader keeps two from reading, but some partitions move.
     leases: Mapping[Partition, str]
     until_s: float
 
@@ -162,6 +171,8 @@ class Unread:
     They are assigned once more. A member that has them all the same does nothing then.
     """
 
+    # Not for consumers of ours, which register at the Broker again on their own. Java drops what the Broker does not
+    # know, and that shows only in its next full report, up to 78 s later.
     partitions: Mapping[str, frozenset[Partition]]
     """By member."""
 

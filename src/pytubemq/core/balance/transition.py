@@ -59,6 +59,7 @@ def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tupl
 
 
 def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    # The group had its partitions before this Master started: to begin at the claims again would move them.
     if fact.holds or fact.allocated:
         view = replace(view, reserving=False, claims={})
     if view.leases:  # it says itself what it has
@@ -66,6 +67,7 @@ def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tup
     known = view.members.get(fact.member)
     if known is None:
         if not view.members and fact.holds:
+            # Only the first one back starts the grace; later ones would prolong it for as long as consumers come.
             view = replace(view, settle_until_s=now_s + view.timing.settle_s)
         # Claims count only while a bound group begins; later ones would move partitions that are in use.
         known = Member(fact.member, now_s, claims=fact.claims if view.reserving else {})
@@ -84,6 +86,7 @@ def _reported(view: GroupView, fact: Reported, now_s: float) -> tuple[GroupView,
     after = _report(_put(view, _renewed(member, view, now_s)), fact.member, fact.holds)
     now_held = after.members[fact.member].holds
     given_up = member.holds - now_held
+    # Java repeats its report with every sixth heartbeat: one without news must not cost a plan.
     if not given_up and now_held == member.holds and after.members[fact.member].stray == member.stray:
         return after, ()
     # It could not take them, or gave them up by itself: not again at once, or the two of us would spin.
@@ -96,6 +99,8 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
     if member is None:
         return view, ()
     member = _renewed(member, view, now_s)
+    # The original pops the head of its queue for any id above 0, so there a late acknowledgement passes for that of the
+    # next event.
     if member.event is None or member.event.rebalance_id != fact.rebalance_id:
         return _put(view, member), ()
     done = replace(
@@ -119,6 +124,7 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
     if member is None:
         return view, ()
     member, event = _renewed(member, view, now_s), member.event
+    # As with an acknowledgement: it may be about an event that has been superseded since.
     if event is None or event.rebalance_id != fact.rebalance_id:
         return _put(view, member), ()
     held = fact.holds
@@ -140,6 +146,7 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
 
 
 def _drained(view: GroupView, fact: Drained, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    # A second request for a member that is out already changes nothing, as in the original.
     for name in fact.members:
         member = view.members.get(name)
         if member is not None and not _is_out(member):
@@ -156,11 +163,14 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     if event is None:
         return _put(view, member), ()
     before = member.event
+    # A repeat keeps its id, so the acknowledgement of either copy counts.
     is_new = before is None or before.rebalance_id != event.rebalance_id
     notified = replace(member, event=event)
     if is_new and before is not None:
         notified = _superseded(notified, before)
     notified = replace(notified, again=notified.again.difference(event.partitions))
+    # Held from when it is sent, not from the acknowledgement: the member may be reading by then. What it shed no
+    # longer matters, as the plan behind this event has taken account of it.
     if event.connects:
         notified = replace(notified, holds=member.holds.union(event.partitions), shed=_NOTHING)
     view = _put(view, notified)
@@ -179,6 +189,7 @@ def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tup
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
+    # The response may have died with the connection, so the event is due again with the next heartbeat, not after 5 s.
     event = member.event and replace(member.event, sent_s=None)
     grace_s = view.timing.lost_grace_s if fact.grace_s is None else fact.grace_s
     # Never later than before: a lost connection gives no additional time.
@@ -194,6 +205,7 @@ def _left(view: GroupView, fact: Left, now_s: float) -> tuple[GroupView, tuple[A
 
 def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     available, absent = fact.available, fact.absent - fact.available
+    # The Master states the whole sets again and again, mostly after something that does not concern this group.
     if (available, absent) == (view.available, view.absent):
         return view, ()
     returned = available - view.available
@@ -203,6 +215,7 @@ def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) 
 
 
 def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    # Who is back says for itself what it has.
     leases = {partition: reader for partition, reader in fact.leases.items() if reader not in view.members}
     return _settle(replace(view, leases={**view.leases, **leases}, leases_until_s=fact.until_s), now_s)
 
@@ -213,11 +226,13 @@ def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tup
         for name, member in view.members.items()
         if name in fact.partitions
     }
+    # Who owns what is unchanged; only a connect is due once more.
     return _settle(replace(view, members={**view.members, **lost}), now_s, replan=False)
 
 
 def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     dropped: list[Action] = []
+    # Over the mapping as it was: views are values, so dropping a member does not disturb the loop.
     for name, member in view.members.items():
         if member.deadline_s <= now_s:
             view = _drop(view, name)
@@ -283,6 +298,7 @@ def _claimed(view: GroupView) -> GroupView:
     """With the best claims of those that share."""
     if not view.reserving:
         return view
+    # From the start: of merged claims only the best are left, so one that ends cannot be taken out again.
     claims: Mapping[Partition, Claim] = {}
     for member in view.members.values():
         if not _is_out(member):
@@ -312,12 +328,14 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     The report may be older than such an event.
     """
     member = view.members[name]
+    # Client balance: members are believed, also when two name the same. The Broker lets only one of them read.
     if not view.planned:
         return _put(view, replace(member, holds=reported))
     sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
     # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
     holds = (reported - others) | (sent & member.holds)
+    # A stray that it is being asked to give up stays one until it acknowledges, whatever an older report says.
     stray = frozenset(others) | (member.stray & member.leaving)
     return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))
 
@@ -331,10 +349,13 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
     if replan:
         view = _back_in(view, now_s)
         target = _target(view)
+        # All claims are in place. From here on the group is planned as any other, in the same step, so that what nobody
+        # claimed does not wait for another fact.
         if view.reserving and _is_taken(view, target):
             view = replace(view, reserving=False, claims={})
             target = _target(view)
         view = replace(view, target=target)
+    # Only woken: the event is made when the member asks, from the view of that moment.
     return view, tuple(Wake(name) for name, m in view.members.items() if _next_event(view, m, now_s) is not None)
 
 
@@ -343,7 +364,9 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     sharing = {name: member for name, member in view.members.items() if not _is_out(member)}
     if view.reserving:
         return share_claimed(view.claims, view.available, view.owners, sharing)
+    # Absent partitions count only with those who hold them: nobody else could be given one.
     absent_held = view.absent.intersection(view.owners)
+    # What a member shed or could not take is moved last from whoever has it now, so that the member gets others.
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan_assignment(
         {name: member.holds - member.leaving for name, member in sharing.items()},
@@ -366,6 +389,8 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
     for member in view.members.values():
         if member.out_until_s is None or member.out_until_s > now_s or member.holds:
             continue
+        # While one of its former partitions is free the plan would hand it straight back, and the order to drain it
+        # would have done nothing.
         alone = all(other is member or _is_out(other) for other in view.members.values())
         if alone or view.available.intersection(member.shed) <= view.owners.keys():
             view = _claimed(_put(view, replace(member, out_until_s=None)))
@@ -404,6 +429,7 @@ def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Ev
 
     A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.
     """
+    # A heartbeat that does not acknowledge proves nothing yet: it may have crossed the event on the way.
     if event.sent_s is not None and now_s < event.sent_s + view.timing.resend_s:
         return None
     target = view.target.get(member.name, _NOTHING)
@@ -421,10 +447,12 @@ def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     target = view.target.get(member.name, _NOTHING)
     surplus = (member.holds - target) | member.stray
     gain = target - member.holds
+    # Revocations first: other members wait for these partitions, and only one event may be under way.
     if surplus:
         op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
         return Event(view.next_rebalance_id, op, tuple(sorted(surplus)[:room]), now_s, now_s)
     taken = {p for p in member.again if _can_be_taken_again(view, p, member, now_s)}
+    # The grace after a restart holds back only what would be new to the member, not what it may have lost.
     if now_s >= view.settle_until_s:
         taken.update(p for p in gain if _can_be_assigned(view, p) and not _is_on_its_way(view, p, member, now_s))
     if not taken:

@@ -47,7 +47,9 @@ class Timing:
     lost_grace_s: float = LOST_CONNECTION_GRACE_S
     event_timeout_s: float = EVENT_TIMEOUT_S
     resend_s: float = EVENT_RESEND_S
+    # Longer than the slowest heartbeat (Java's 13 s), with which the others come back.
     settle_s: float = RESTART_GRACE_S
+    # Without it, a consumer that cannot take a partition and a Master that assigns it again would spin.
     retry_s: float = 1.0
     barred_s: float = 30.0
 
@@ -113,13 +115,16 @@ class GroupView:
     settle_until_s: float = 0.0
     leases: Mapping[Partition, str] = field(default_factory=dict)
     leases_until_s: float = 0.0
+    # The Master begins at its clock, so an acknowledgement meant for the Master before it matches no event of its own.
     next_rebalance_id: int = 1
+    # Derived, and kept all the same: whether an event is due is asked of every member after each fact.
     target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     owners: Mapping[Partition, str] = field(default_factory=dict)
     strays: frozenset[Partition] = frozenset()
 
     def event_room(self, member: str) -> int:
         """Return how many partitions one event to a member may have, each with the names of member and group."""
+        # Bytes as well as partitions: a long group name in each of 20,000 items would be more than a member can report.
         return min(MAX_EVENT_PARTITIONS, MAX_EVENT_BYTES // (_PLACE_BYTES + self.name_bytes + len(member.encode())))
 
     @property
@@ -136,6 +141,8 @@ class GroupView:
 
 def due_s(view: GroupView, *, after_s: float) -> float | None:
     """Return when a `Tick` later than `after_s`, the last one, can next change something; None if never."""
+    # Strictly later. A time that the last tick has seen and that still stands (a quiet member's, a barred partition's)
+    # would have the Master tick without end.
     return min((due for due in _dues(view) if due > after_s), default=None)
 
 
@@ -148,6 +155,8 @@ def _dues(view: GroupView) -> Iterator[float]:
                 yield member.event.sent_s + view.timing.resend_s
         if member.out_until_s is not None:
             yield member.out_until_s
+        # Nothing is dropped at this time and at those of resting partitions, but then the next event can be made, and a
+        # heartbeat that waits has to be woken for it.
         yield member.quiet_until_s
         yield from member.barred.values()
     yield from view.resting.values()
