@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from zlib import crc32
 
+# Java, C++ and Go all send it; a Broker of the original refuses any other value that does not fit with 403.
 NOT_CHECKED: Final = -1
 """The value that producers send instead of a checksum: the Broker computes its own."""
 
@@ -14,4 +15,5 @@ def check_sum(payload: bytes | bytearray | memoryview) -> int:
 
     `check_sum(b"123456789") == 1274296614`.
     """
+    # Java keeps it in a signed int, where the top bit would make it negative.
     return crc32(payload) & 0x7FFFFFFF

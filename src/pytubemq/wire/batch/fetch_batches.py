@@ -97,6 +97,7 @@ def check_packs(fetched: Fetched[H]) -> Fetched[H]:
     if not failed:
         return fetched
     also: list[DamagedPack] = [DamagedPack(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    # By identity: to compare two packs would compare their bytes.
     gone = {id(pack) for pack in failed}
     whole = [record for record in fetched.records if id(record) not in gone]
     return Fetched(fetched.head, whole, [*fetched.damaged, *also])
@@ -108,12 +109,14 @@ def _fetched(
     records: list[StoredMessage | Pack] = []
     damaged: list[DamagedPack] = []
     try:
+        # Protobuf would copy each pack out of the response. Its place is found here instead, and it is given as a view.
         places = _find_packs(body)
     except UnusualError:
         head, singles = read(bytes(body))
         records.extend(singles)
         for data in head.packs:
             _take(data, records, damaged, check=check)
+        # Protobuf gives messages and packs as two lists; which stood before which, only the offsets still say.
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
     # From here on messages and packs are counted, so protobuf may read the message.
@@ -121,9 +124,11 @@ def _fetched(
         head, singles = read(bytes(body), counted=True)
         records.extend(singles)
         return Fetched(head, records, damaged)
+    # Without the packs the rest is small, and protobuf may copy it.
     head, singles = read(_without(body, places), counted=True)
     view = memoryview(body)
     taken = 0
+    # `before` counts the single messages ahead of a pack, so both lists come out in the Broker's order.
     for before, _, start, stop in places:
         records.extend(singles[taken:before])
         taken = before
@@ -141,14 +146,17 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     """
     found: list[tuple[int, int, int, int]] = []
     singles, others, short, at, end = 0, 0, 0, 0, len(body)
+    # Bounds before memory: protobuf takes 96 bytes for an empty message of two.
     most = MAX_FETCH_MESSAGES
     while at < end:
+        # The usual field without a call of `read_field`, as there may be 100,000 of them.
         if body[at] == _MESSAGE:
             try:
                 size, at = decode_varint(body, at + 1)
             except (IndexError, ValueError) as error:
                 raise UnusualError from error
             at += size
+            # A size that goes beyond the end is found after the loop; nothing reads there meanwhile.
             singles += 1
             if singles > most:
                 raise malformed(GetMessageResponseB2C, FormatError(f"it has more than {most} messages"))
@@ -162,6 +170,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
             short += at - value < HEAD_BYTES
             if short > _MOST_SHORT_PACKS:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} packs without head"))
+        # Protobuf takes it for an unknown field; it decides.
         elif key >> 3 == _PACKS >> 3:
             raise UnusualError  # a pack in another wire type
         else:
@@ -175,6 +184,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
 
 _MOST_SHORT_PACKS: Final = 1_000
 """Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
+# The keys of both fetch responses: field 4 and field 1003, length-delimited.
 _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
 
@@ -195,6 +205,7 @@ def _take(
 ) -> None:
     offset = None
     try:
+        # Before the whole: if only the columns are damaged, the reader still learns where, and can go on behind them.
         offset = read_pack_head(data).offset
         records.append(Pack(*read_pack(data, check=check)))
     except FormatError as error:
@@ -244,20 +255,25 @@ def expand(
         FormatError: it is no stored pack, or was damaged.
     """
     head, columns = read_stored_pack(record)
+    # In ordinals from here on, since the messages of a pack count up by one.
     first_ordinal = to_ordinal(head.offset)
+    # A fetch may begin inside of a pack, and a pack that ended before it has nothing for it.
     start = max(first_ordinal_wanted - first_ordinal, 0)
     wanted: Sequence[int] = range(start, columns.count)
     if codes is not None:
         if columns.codes is not None:
             by_message = columns.codes
             wanted = [at for at in wanted if by_message[at] in codes]
+        # One code for all messages, so all or none of them pass.
         elif columns.key_code not in codes:
             wanted = ()
+    # Where the next read begins. Messages that a filter leaves out are passed as well, or it would look at them again.
     stop = first_ordinal + max(columns.count, start)
     if max_messages is not None and len(wanted) > max_messages:
         stop = first_ordinal + wanted[max_messages]
         wanted = wanted[:max_messages]
     sizes = list(accumulate(columns.lengths[at] for at in wanted))
+    # At least one, or a message larger than the limit would stop its partition for good.
     fitting = max(bisect_right(sizes, max_bytes), 1)
     if fitting < len(wanted):
         stop = first_ordinal + wanted[fitting]
@@ -270,6 +286,7 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
     """The stored entries of these messages, in pieces."""
     data, bounds = memoryview(columns.data), columns.bounds()
     varint, join, pairs = encode_varint, b"".join, PAIRS
+    # What all messages share is written once, before the loop: taking a pack apart costs some 5 us a message as it is.
     flags, flag = columns.flags, varint(columns.flag)
     time = _APPEND_TIME_TAG + varint(head.append_time_ms)
     producer = b""
@@ -289,8 +306,10 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
     parts: list[bytes | memoryview] = []
     extend = parts.extend
     for at in wanted:
+        # A view; the bytes are copied once, when the entries are joined.
         payload = data[bounds[at] : bounds[at + 1]]
         size = bounds[at + 1] - bounds[at]
+        # A pack has one check for all, and these consumers want one for each message.
         check = crc32(payload) & 0x7FFFFFFF
         message_id = head.message_id + at
         if message_id >> 14 != id_high:
@@ -323,5 +342,6 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
                 sequence,
             )
         )
+        # The bytes of a stored entry (`stored_entry`), so consumers without packs cannot tell how messages were kept.
         extend((b"\x22", varint(len(lead) + size + len(trail)), lead, payload, trail))
     return parts

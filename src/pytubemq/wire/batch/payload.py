@@ -35,14 +35,17 @@ def encode_payload(
     Raises:
         MessageError: the body is empty, or an attribute cannot be written (see `format_attributes`).
     """
+    # The original refuses an empty body as well, at its producer (442) and at the Broker (400).
     if not body:
         raise MessageError("a message needs a body of at least one byte", code=Code.PARAMETER_BODY_NULL)
     if not attributes and msg_type is None and msg_time is None:
         return body, 0
     text = format_attributes(attributes, msg_type=msg_type, msg_time=msg_time)
+    # All of it was blank. Java would set the flag here without a block, which consumers drop as damaged.
     if not text:
         return body, 0
     try:
+        # Lone surrogates are text to Python and have no UTF-8.
         block = text.encode()
     except UnicodeEncodeError as error:
         raise MessageError(f"an attribute cannot be written as UTF-8: {error}", code=400) from error
@@ -51,6 +54,7 @@ def encode_payload(
 
 def attributes_fit(payload: bytes) -> bool:
     """True if a payload whose flag claims attributes has room for their length."""
+    # The original takes such a message, and its consumers drop it; here the sender hears of it (400).
     return len(payload) >= 4 and _read_size(payload)[0] <= len(payload) - 4
 
 
@@ -64,6 +68,7 @@ def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str | None]:
     """
     if not flag & HAS_ATTRIBUTES:
         return payload, None
+    # The same reading as Java's: a block too long, or no room for its length, makes the message malformed.
     if len(payload) < 4:
         raise FormatError(f"a payload of {len(payload)} bytes has no room for the attributes its flag claims")
     size = max(int.from_bytes(payload[:4], "big", signed=True), 0)

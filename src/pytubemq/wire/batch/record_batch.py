@@ -39,6 +39,7 @@ SIZES: Final = "I" if array("I").itemsize == 4 else "L"
 _INT: Final = "i" if array("i").itemsize == 4 else "l"
 _SWAP: Final = sys.byteorder == "big"
 
+# Written out and not looked up: these are bytes on disks, and would stay if the table changed.
 PACK_TAG: Final = encode_varint(1003 << 3 | 2)
 """The tag of field 1003, length-delimited: `packs` of both fetch responses."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
@@ -117,6 +118,7 @@ def _columns(
     flag = flags if isinstance(flags, int) else 0
     code = codes if isinstance(codes, int) else 0
     parts = [_COLUMNS.pack(VERSION, which, 0, len(lengths), flag, code), _numbers(SIZES, lengths)]
+    # A column only where messages differ: one flag and one type for all spare 8 bytes a message.
     if not isinstance(flags, int):
         parts.append(_numbers(_INT, flags))
     if not isinstance(codes, int):
@@ -148,7 +150,9 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     size = len(data)
     if size < COLUMNS_HEAD_BYTES:
         raise FormatError(f"a pack of {size} bytes has no room for its head")
+    # Read before the check: nothing but bounds is taken from it until then, and these are checked one by one.
     version, which, zero, count, flag, code = _COLUMNS.unpack_from(data, _CRC.size)
+    # What a later version may say is refused and not guessed: a column that is not known here would shift the payloads.
     if version != VERSION or which & ~(_FLAGS | _CODES) or zero:
         raise FormatError(f"a pack of version {version} with columns {which:#x} is not known here")
     if not 0 < count <= MAX_PACK_MESSAGES:
@@ -258,6 +262,7 @@ def claimed_count(field: bytes | memoryview) -> int:
     """Return the count of messages that a malformed `packs` field claims; 1 where that makes no sense."""
     if len(field) < HEAD_BYTES + COLUMNS_HEAD_BYTES:
         return 1
+    # For a report of what was lost, so it is believed only as far as the field could hold such columns.
     count: int = _COLUMNS.unpack_from(field, HEAD_BYTES + _CRC.size)[3]
     return count if count <= MAX_PACK_MESSAGES and HEAD_BYTES + COLUMNS_HEAD_BYTES + 4 * count <= len(field) else 1
 

@@ -89,11 +89,13 @@ def encode_send_packs(
         token: the visit token, if the Master gave one.
         refusals_seen: how many refused batches of this connection the producer knows of.
     """
+    # The head through protobuf: it is written once a request, while packs come in numbers and in megabytes.
     parts = [encode(SendPacksRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr))]
     for partition_id, columns, first_sequence in packs:
         lead = b"\x08%b\x12%b" % (encode_varint(partition_id), encode_varint(len(columns)))
         trail = b"" if first_sequence is None else b"\x18%b" % encode_varint(first_sequence)
         parts.append(b"\x22%b%b" % (encode_varint(len(lead) + len(columns) + len(trail)), lead))
+        # As they are: joined to the rest they would be copied, a megabyte each time.
         parts.append(columns)
         parts.append(trail)
     tail = b""
@@ -139,15 +141,18 @@ def _read_request(body: bytes) -> SendPacks:
         if others > MAX_USUAL_FIELDS:
             raise UnusualError
         if key == _CLIENT_ID:
+            # The last of several counts, as in protobuf.
             client_id = body[value:at]
         elif key == _TOPIC:
             topic = body[value:at]
         elif key in _NUMBERS:
             numbers[key] = value
+        # Not decoded, but it must be whole: protobuf refuses a message with a part that is not.
         elif key == _AUTH_INFO:
             _read_auth(body, value, at)
         elif key >> 3 <= _LAST_FIELD:
             raise UnusualError  # one of ours in another wire type
+    # Protobuf words what is missing.
     if client_id is None or topic is None or _SENT_ADDR not in numbers:
         raise UnusualError
     get = numbers.get
@@ -195,6 +200,7 @@ def _read_auth(body: bytes, at: int, end: int) -> None:
             raise UnusualError
         if key == _TOKEN:
             token = True
+        # A text that is not UTF-8 is no fault here, as protobuf takes it, too.
         elif key != _AUTH_TOKEN:
             raise UnusualError
     if not token:
@@ -213,6 +219,7 @@ def _ask_protobuf(body: bytes) -> SendPacks:
                 memoryview(pack.data),
                 pack.firstSequence if pack.HasField("firstSequence") else None,
             )
+            # One more than allowed is enough to see that there are too many.
             for pack in pb.packs[: MAX_PACKS + 1]
         ],
         pb.producerId if pb.HasField("producerId") else None,
@@ -277,9 +284,11 @@ def _span(count: int, code: int, first_offset: int, first_message_id: int, repea
         encode_varint(first_offset),
         encode_varint(first_message_id),
     )
+    # Only where it is true: most spans have no repeats, and absent reads as false.
     if repeated:
         item += b"\x28\x01"
     if err_msg:
+        # A text of ours may repeat a peer's; what has no UTF-8 must not lose the whole response.
         words = err_msg.encode("utf-8", "replace")
         item += b"\x32%b%b" % (encode_varint(len(words)), words)
     return b"\x0a%b%b" % (encode_varint(len(item)), item)
@@ -291,6 +300,7 @@ def decode_send_packs_response(body: bytes) -> PacksResponse:
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
+    # Through protobuf: one response answers for many messages, so a shorter way would gain little.
     pb = parse(SendPacksResponseB2P, _Answer, body)
     return PacksResponse(
         pb.success,

@@ -57,6 +57,7 @@ def stored_entry(
 ) -> bytes:
     """A message as log and wire hold it: tag, length, `TransferedMessage`."""
     size = len(payload)
+    # Messages of one write have ids and offsets that count up, so most of their bytes come from a cache.
     lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
     rest = b"\x20%b\xc0\x3e%b%b" % (
         encode_varint(flag),
@@ -69,6 +70,7 @@ def stored_entry(
     return b"".join((b"\x22", encode_varint(len(lead) + size + len(rest)), lead, payload, rest))
 
 
+# One write has one append time, and most come from few producers.
 @lru_cache(maxsize=1024)
 def _time_and_producer(append_time_ms: int, producer_id: int | None, producer_epoch: int | None) -> bytes:
     """The fields that the messages of a producer in one write share."""
@@ -130,6 +132,8 @@ def _stored(messages: Any) -> list[StoredMessage]:
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """A fetch answer in parts: `head` without messages, and slices of stored entries in their place."""
     whole = encode(head)
+    # Messages stand at field 4, between the text and the numbers: so here, and not at the end, protobuf would write
+    # them.
     before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]
 
@@ -142,7 +146,7 @@ def encode_read_range_response(head: ReadRangeResponseB2C, slices: Sequence[byte
 
 
 def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
-    """Decode a fetch response into its head without messages, and the messages; `counted` as in `codec.parse`.
+    """Decode a fetch response into its head without messages, and the messages; `counted` as in `message_bytes.parse`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -164,5 +168,6 @@ def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeR
 def _fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
     pb = parse(cls, pb_class, body, counted=counted)
     messages = _stored(pb.messages)
+    # Else `decode` would make objects of the messages once more.
     pb.ClearField("messages")
     return decode(cls, pb.SerializeToString()), messages

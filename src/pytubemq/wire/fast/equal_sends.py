@@ -42,12 +42,15 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     Raises:
         IndexError, ValueError: one ends too early, or a number in it is too long.
     """
+    # The first stands for all: the lengths of a run's messages agree, so do their layouts if the bytes do.
     start, _, end = place_of(run.body(0), who)
     tail = end + len(close)
     digits = run.body_bytes - tail
     if not start or not (0 < digits <= _MOST_DIGITS if groups.numbered else digits == 0):
         return False
     data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)
+    # Partition and payload length are all that may differ here. So a dict of the beginnings finds the few that there
+    # are.
     begins = [data[at : at + start] for at in each]
     partitions: dict[bytes, int] = {}
     # Reversed, so that the dict keeps the first message of each distinct beginning.
@@ -56,13 +59,16 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
         if (there, stop) != (start, end):
             return False
         partitions[begin] = partition_id
+    # Flag, type, time, address and producer: one set of slices compares them all.
     if {data[at + end : at + tail] for at in each} != {close}:
         return False
+    # The sequences, byte by byte over all messages: slices with a stride are made in C.
     columns = [data[run.at + at : each.stop : run.stride][: len(run)] for at in range(tail, run.body_bytes)]
     # All numbers must have the same count of bytes: the last byte without the continuation bit, all before it with it.
     if columns and (max(columns[-1]) & _MORE or any(min(column) < _MORE for column in columns[:-1])):
         return False
     payloads = [data[at + start : at + end] for at in each]
+    # A producer fills one partition after the other and numbers without gaps, so this is what nearly every run is.
     if len(partitions) == 1 and (not columns or _rises(columns)):
         (partition_id,) = partitions.values()
         groups.add_row(partition_id, _values([column[:1] for column in columns], 1)[0], payloads)
@@ -76,6 +82,7 @@ def _values(columns: Sequence[bytes], count: int) -> list[int]:
     """So many numbers, from their first, second, ... bytes."""
     values = [0] * count
     for column in reversed(columns):
+        # From the last byte to the first: a varint's low bits come first.
         values = [high << _BITS | low & _LOW for high, low in zip(values, column, strict=True)]
     return values
 
@@ -86,6 +93,7 @@ def _rises(columns: Sequence[bytes]) -> bool:
     low = _values([column[:1] for column in columns[:2]], 1)[0]
     return (
         len(columns) > 2  # of two, the second would end the number
+        # Where the upper bytes change within the run, each message is looked at.
         and low + count <= _WINDOW
         and columns[0] == _FIRST[low : low + count]
         and columns[1] == _SECOND[low : low + count]

@@ -34,12 +34,14 @@ class SendGroups:
     def __init__(self, *, numbered: bool) -> None:
         self.numbered = numbered
         self.found: list[SendGroup] = []
+        # Only the latest of a partition can be gone on with: messages keep the order in which they came.
         self._latest: dict[int, SendGroup] = {}
         self._count = 0
 
     def add(self, partition_id: int, sequence: int, payload: bytes) -> None:
         """Take the next message."""
         group = self._latest.get(partition_id)
+        # A gap begins a group, since a record batch has only its first message's sequence.
         if group is None or (self.numbered and group.following != sequence):
             group = self._new(partition_id, sequence)
         group.following += 1

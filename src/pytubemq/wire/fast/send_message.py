@@ -33,6 +33,7 @@ _PARTITION: Final = 3 << 3
 _DATA: Final = 4 << 3 | 2
 _SEQUENCE: Final = ExtensionField.SEQUENCE << 3
 _SEQUENCE_TAG: Final = encode_varint(_SEQUENCE)
+# Everything after the payload but for the sequence, which is another in each message.
 _IN_TAIL: Final = frozenset(
     {
         *(5 << 3, 6 << 3, 7 << 3, 8 << 3 | 2, 9 << 3 | 2, 10 << 3 | 2),
@@ -69,6 +70,8 @@ def decode_send(body: bytes) -> SendRequest:
 
 def _usual_send(body: bytes) -> SendRequest | None:
     """A request of which all but partition, payload and sequence was seen before; None if it is none."""
+    # Client id and topic are shorter than 128 bytes here, so their lengths are one byte. A longer one makes a start
+    # that nobody has learned.
     at = body[1] + 2
     at += body[at + 1] + 2
     who = _WHO.get(body[:at])
@@ -87,6 +90,7 @@ def _usual_send(body: bytes) -> SendRequest | None:
     tail = _TAILS.get(rest[:cut]) if cut >= 0 else None
     if tail is not None:
         sequence, stop = decode_varint(rest, cut + len(_SEQUENCE_TAG))
+        # Below 0, or with bytes behind it: protobuf's to decide.
         if stop != len(rest) or sequence >> 63:
             return None
         # half the time of calling the class
@@ -106,6 +110,7 @@ def _learn(body: bytes, request: SendRequest) -> None:
     if parts is None:
         return
     who, tail = parts
+    # Not longer, or a peer could fill 1,024 places with megabytes.
     if 0 < len(who) <= _MAX_REMEMBERED_BYTES and 0 < len(tail) <= _MAX_REMEMBERED_BYTES:
         _remember(_WHO, who, (request.client_id, request.topic))
         _remember(
@@ -139,11 +144,13 @@ def split_send(body: bytes) -> tuple[bytes, bytes] | None:
         starts.append(at)
         if len(keys) > MAX_USUAL_FIELDS:
             return None
+    # As every client writes them: in the order of their numbers.
     if keys[:4] != [_CLIENT_ID, _TOPIC, _PARTITION, _DATA]:
         return None
     rest = keys[4:]
     if rest and rest[-1] == _SEQUENCE:
         rest.pop()
+    # An unknown or repeated field is legal and rare; what it means is left to protobuf.
     if not _IN_TAIL.issuperset(rest) or len(set(rest)) != len(rest):
         return None
     return body[: starts[2]], body[starts[4] : starts[4 + len(rest)]]
@@ -151,6 +158,7 @@ def split_send(body: bytes) -> tuple[bytes, bytes] | None:
 
 def _remember(known: dict[K, V], key: K, value: V) -> None:
     if len(known) >= _MAX_REMEMBERED:
+        # Emptied as a whole: to keep an order of use would cost each message something.
         known.clear()
     known[key] = value
 
@@ -182,6 +190,7 @@ def encode_send_response(message_id: int, offset: int, append_time_ms: int) -> b
 
     Its text is the message id, where old clients look for it.
     """
+    # The original writes the id as text as well, and its older clients look for it only there.
     digits = b"%d" % message_id
     return b"\x08\x01\x10\xc8\x01\x1a%b%b\x20\x00\x28%b\x30%b\x38%b" % (
         encode_varint(len(digits)),
@@ -199,6 +208,7 @@ def decode_send_response(body: bytes) -> SendResponse:
         EnvelopeError: the bytes are no such answer.
     """
     try:
+        # Refusals are read by protobuf.
         usual = _decode_usual_response(body) if body.startswith(_TAKEN) else None
     except (IndexError, ValueError):
         usual = None
@@ -228,6 +238,7 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
         text_end = _TEXT_AT + body[len(_TAKEN)]
         at = text_end + len(_AFTER_TEXT)
         shared_end = at + _SHARED_BYTES
+        # Answers of one write share their time and, up to 14 bits, their ids: one lookup instead of two numbers.
         shared = _SHARED.get(body[at + 2 : shared_end])
         if (
             shared is not None
@@ -247,6 +258,7 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
     message_id, offset_told, time_told = answer.message_id, answer.append_offset, answer.append_time
     if answer.err_code != Code.SUCCESS or message_id is None or offset_told is None or time_told is None:
         return None
+    # Learned only from bytes that are exactly what we would write.
     if body == encode_send_response(message_id, offset_told, time_told):
         at = _TEXT_AT + body[len(_TAKEN)] + len(_AFTER_TEXT)
         if message_id >> 56 and len(encode_varint(time_told)) == _TIME_BYTES:  # so the id has _LONG_ID_BYTES
@@ -290,6 +302,7 @@ def _number(body: bytes, at: int, size: int) -> tuple[int, int]:
     if upper is not None and body[at] > _ONE_BYTE and body[at + 1] > _ONE_BYTE:
         return body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | upper << 14, end
     value, stop = decode_varint(body, at)
+    # Only numbers of the usual size, since the next lookup takes so many bytes.
     if stop == end:
         _remember(_NUMBERS, body[at + 2 : end], value >> 14)
     return value, stop

@@ -57,6 +57,7 @@ class SendReader:
         """
         one = parts[0]
         body = one.body(0) if isinstance(one, RequestRun) else one.body
+        # The first is decoded as any other. For the rest it is enough to be like it.
         first = send_message.decode_send(body)
         try:
             around = send_message.split_send(body)
@@ -75,6 +76,7 @@ class SendReader:
             self._who, self._places = who, {}
         groups = SendGroups(numbered=numbered)
         close = tail + _SEQUENCE_TAG if numbered else tail
+        # Single requests are gathered until the next run, so both kinds keep the order in which they came.
         bodies: list[bytes] = []
         for part in parts:
             if not isinstance(part, RequestRun):
@@ -83,6 +85,7 @@ class SendReader:
             if bodies and not self._read_each(bodies, who, close, groups):
                 return None
             bodies = []
+            # It has taken none of them then, so they can be read one by one.
             if not read_alike(part, who, close, groups):
                 bodies = [part.body(number) for number in range(len(part))]
         return groups if not bodies or self._read_each(bodies, who, close, groups) else None
@@ -96,6 +99,8 @@ class SendReader:
             # and size.
             place = places.get(body[:start])
             if place is None:
+                # Another partition, or a payload whose length has other bytes: found once, then remembered by its
+                # bytes.
                 start, *ends = place_of(body, who)
                 if not start:
                     return False

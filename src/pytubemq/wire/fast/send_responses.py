@@ -60,6 +60,7 @@ def encode_accepted_responses(
             (_LOW - (offset & _LOW)) // OFFSET_UNIT + 1,
         )
         here = serials[at : at + count]
+        # Offsets below 16,384, those of a partition's first messages, have no upper bytes to share.
         if count < _LEAST_TOGETHER or not (message_id >> _LOW_BITS and offset >> _LOW_BITS):
             parts += _one_by_one(here, message_id, offset, append_time_ms, capabilities)
         else:
@@ -73,17 +74,21 @@ def _together(
     serials: Sequence[int], message_id: int, offset: int, append_time_ms: int, capabilities: int | None
 ) -> bytes:
     """So many times the first answer, and then byte by byte what is different in the others."""
+    # The frame as it is made for one message; so both ways cannot come apart.
     (first,) = _one_by_one(serials[:1], message_id, offset, append_time_ms, capabilities)
     stride, count = len(first), len(serials)
     low_id, low_offset = message_id & _LOW, offset & _LOW
+    # Counted from the end, where the lengths are those of numbers that are known here.
     place_at = stride - len(encode_varint(offset))
     id_at = place_at - len(encode_varint(append_time_ms)) - _AROUND_TIME - len(encode_varint(message_id))
     digits_end = id_at - _BEHIND_DIGITS
     frames = bytearray(first * count)
+    # Columns are written by slices with a stride: one assignment in C for one byte of all frames.
     numbers = array(_INT, serials)
     if sys.byteorder == "little":
         numbers.byteswap()
     serial_bytes, low = numbers.tobytes(), message_id % _THOUSAND
+    # The id as text changes in its last three digits only, as `count` ends with the thousand.
     thousandths = _DIGITS[3 * low : 3 * (low + count)]
     for column in range(4):
         frames[_SERIAL_AT + column :: stride] = serial_bytes[column::4]
@@ -100,6 +105,7 @@ def _one_by_one(
     serials: Sequence[int], message_id: int, offset: int, append_time_ms: int, capabilities: int | None
 ) -> list[bytes]:
     parts: list[bytes] = []
+    # All that is the same for these messages is put together before the loop.
     time = b"\x30%b\x38" % encode_varint(append_time_ms)
     add, pack, leads, high, shared = parts.append, ONE_BLOCK.pack, dict[int, tuple[int, bytes]](), -1, b""
     for serial in serials:
@@ -110,6 +116,7 @@ def _one_by_one(
         number = PAIRS[message_id & _LOW] if high > 0 else encode_varint(message_id)
         place = encode_rising(offset)
         size = _FIXED_BYTES + len(digits) + len(number) + len(shared) + len(place)
+        # Sizes differ by a byte now and then, when a number gets one longer.
         known = leads.get(size)
         if known is None:
             lead = response_lead(_METHOD, capabilities, size)

@@ -55,6 +55,7 @@ class SendRunWriter:
         self._timeout_ms = timeout_ms
         self._block_bytes = block_bytes
         self._who = producer_id, producer_epoch
+        # None where a message takes several blocks.
         self._known: dict[_Key, _Around | None] = {}
 
     def encode(
@@ -74,6 +75,7 @@ class SendRunWriter:
             headers: flag, type and time of each message; None if all are 0, None and None.
             sequence: the first message's sequence number; the others follow.
         """
+        # Headers may differ from message to message; messages without any are written column by column.
         if headers is not None:
             return self._encode_each(serial, partition_id, payloads, headers, sequence)
         parts: list[bytes] = []
@@ -128,6 +130,7 @@ class SendRunWriter:
         count, shared = len(payloads), b""
         if sequence is None:
             numbers, number_bytes = [b""] * count, 0
+        # Numbers of one or two bytes have no upper part to share.
         elif sequence < _WINDOW:
             numbers = _short_numbers(sequence, count)
             number_bytes = len(numbers[0])
@@ -135,6 +138,7 @@ class SendRunWriter:
             low = sequence & _WINDOW - 1
             numbers, shared = PAIRS[low : low + count], encode_shared(sequence >> _LOW_BITS)
             number_bytes = len(numbers[0]) + len(shared)
+        # Once for each size there is, not for each message.
         known = {size: self._around(partition_id, size, number_bytes) for size in set(map(len, payloads))}
         heads: dict[int, bytes] = {}
         after = b""
@@ -153,10 +157,13 @@ class SendRunWriter:
         # All serial numbers in one call to struct, then cut: a pack call for each would cost more than the rest of the
         # frame.
         parts[0::6] = [written for (written,) in iter_unpack("4s", pack(f">{count}i", *range(serial, serial + count)))]
+        # With one size the head is in place already.
         if len(heads) > 1:
             parts[1::6] = [heads[len(payload)] for payload in payloads]
         parts[2::6] = payloads
         parts[4::6] = numbers
+        # Each sixth part brings the token of the frame behind it. Behind the last there is none, and the first token
+        # stands in front of all.
         parts[-1] = shared
         parts.insert(0, _TOKEN_BYTES)
         return parts
@@ -179,6 +186,7 @@ class SendRunWriter:
         # Sizes and types come from the user's messages: what is remembered is bounded, and built anew in microseconds.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
+        # What does not fit has its blocks cut by `encode_frame`.
         fits = total <= (MAX_FRAME_BYTES if self._block_bytes is None else self._block_bytes)
         around = self._known[key] = (total, lead + before, after) if fits else None
         return around
@@ -193,6 +201,7 @@ class SendRunWriter:
         msg_time: str | None,
         sequence: int | None,
     ) -> list[bytes]:
+        # The plain way, which also raises FrameError for what no frame holds.
         body = self._template.encode(partition_id, payload, flag, msg_type, msg_time, sequence, *self._who)
         return encode_request(
             serial, service=_SERVICE, method=_METHOD, timeout_ms=self._timeout_ms, body=(body,),

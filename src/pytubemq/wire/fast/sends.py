@@ -50,8 +50,11 @@ class SendTemplate:
         self.sent_addr = sent_addr
         client, name = client_id.encode(), topic.encode()
         self._head = b"\x0a%b%b\x12%b%b\x18" % (encode_varint(len(client)), client, encode_varint(len(name)), name)
+        # Through protobuf: once for a template, not for each message.
         auth = b"" if token is None else encode(AuthorizedInfo(visit_authorized_token=token))
         self._tail = (
+            # checkSum and sentAddr (6, 7) stand between flag and type, authInfo (10) behind the time: the order of the
+            # numbers, as protobuf writes it.
             b"\x30%b\x38%b" % (encode_varint(NOT_CHECKED), encode_varint(sent_addr)),
             b"" if token is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),
         )
@@ -99,12 +102,14 @@ class SendTemplate:
         """Return the bytes before and after a payload of that size; if `numbered` the sequence's number follows."""
         fixed, auth = self._tail
         who, who_bytes = self._who
+        # Nearly always that of the message before, so its bytes are kept.
         if producer_id != who[0] or producer_epoch != who[1]:
             who_bytes = b"" if producer_id is None else _PRODUCER_ID + encode_varint(producer_id)
             if producer_epoch is not None:
                 who_bytes += _PRODUCER_EPOCH + encode_varint(producer_epoch)
             self._who = (producer_id, producer_epoch), who_bytes
         rest = b""
+        # Empty counts as absent: Java and C++ send type and time only where they are not blank.
         if msg_type:
             item = msg_type.encode()
             rest = b"\x42%b%b" % (encode_varint(len(item)), item)
@@ -117,10 +122,12 @@ class SendTemplate:
         )
 
 
+# Numbers from `ExtensionField`; in their order behind all fields of the original.
 _PRODUCER_ID: Final = encode_varint(1002 << 3)
 _PRODUCER_EPOCH: Final = encode_varint(1003 << 3)
 _SEQUENCE: Final = encode_varint(1004 << 3)
 
+# One call for all fields costs less than twelve of them.
 _read_send: Final = attrgetter(
     "clientId",
     "topicName",
@@ -150,8 +157,10 @@ def decode_send(body: bytes) -> SendRequest:
             text(client_id),
             text(topic),
             *plain,
+            # To the original's Broker a blank type is none.
             text(msg_type) or None,
             text(msg_time) or None,
+            # Only a value that equals protobuf's default may be an absent one, so only then protobuf is asked.
             producer if producer or pb.HasField("producerId") else None,
             epoch if epoch or pb.HasField("producerEpoch") else None,
             sequence if sequence or pb.HasField("sequence") else None,
@@ -170,6 +179,7 @@ def encode_send_response(
     require_auth: bool | None = None,
 ) -> bytes:
     """A `SendMessageResponseB2P`."""
+    # Only refusals come this way; what was accepted has `send_message.encode_send_response`.
     pb = _SendResponse()
     if require_auth is not None:
         pb.requireAuth = require_auth

@@ -55,6 +55,7 @@ def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None
     # One copy here, so that each block is a slice whatever the borders of the parts were.
     content = memoryview(b"".join(parts))
     buffers = [FRAME_HEAD.pack(TOKEN, serial, count)]
+    # The last block is never empty: C++ clients close the connection on one that is.
     for start in range(0, size, block_bytes):
         block = content[start : start + block_bytes]
         buffers.append(_LENGTH.pack(len(block)))
@@ -67,6 +68,7 @@ def _too_large(size: int) -> FrameError:
         f"{size} bytes do not fit into a frame, which takes {MAX_FRAME_BYTES}",
         hint="send less at once: smaller messages or smaller batches",
     )
+    # Errors of the wire are the peer's fault unless they say otherwise; this frame is our own.
     error.remote = False
     return error
 
@@ -152,6 +154,7 @@ class FrameDecoder:
     def _feed(self, data: bytes) -> list[Frame]:
         frames: list[Any] = []
         if self._rest:
+            # The rest is 11 bytes at most, so a read is copied once for it and a frame never again and again.
             data = self._rest + data
             self._rest = b""
         position, end = 0, len(data)
@@ -249,6 +252,8 @@ class FrameDecoder:
             )
 
     def _check_block(self, length: int) -> None:
+        # 0 is taken, as Java takes it (C++ closes the connection). The number of blocks is bounded, so it costs
+        # nothing.
         if length < 0:
             raise FrameError(f"frame {self._serial} has a block of {length} bytes")
         # Checked against what the blocks claim together, before any of it arrives: memory follows what has come.
@@ -268,6 +273,7 @@ class FrameDecoder:
         # Most methods have small requests. Which one it is stands at the front of the content, so a large frame is let
         # in only once its method is known to need it.
         bound = self._bound(self._serial, front)
+        # Not known with the whole front at hand: a peer that puts the method elsewhere has the usual bound.
         self._undecided = bound is None and len(front) < FRONT_BYTES
         if self._undecided:
             return

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 LEAST_ALIKE: Final = 8
 """So many frames are worth looking at together."""
+# It bounds the tables below, and how long one match can go on.
 MOST_ALIKE: Final = 4_096
 _SERIAL_AT: Final = 4
 _LENGTH_AT: Final = 8
@@ -45,6 +46,8 @@ class FrameRun(Sequence[T]):
         stride: int,
         count: int,
     ) -> None:
+        # Frames are cut out and decoded when they are asked for: who reads a run column by column makes no object for
+        # any.
         self._make = make
         self.data = data
         """A read as it came; there is more in it than these frames."""
@@ -68,6 +71,7 @@ class FrameRun(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | Self:
         if isinstance(index, slice):
             start, stop, step = index.indices(self._count)
+            # Other steps, or backwards, would be frames whose serial numbers do not count up.
             if step != 1:
                 raise ValueError(f"a run is cut into runs, so the step is 1, not {step}")
             return self.part(start, max(start, stop))
@@ -89,6 +93,7 @@ class FrameRun(Sequence[T]):
 
     def part(self, start: int, stop: int) -> Self:
         """Return the frames from number `start` to before `stop`."""
+        # A run cannot be changed, so the whole of it needs no copy.
         if start == 0 and stop == self._count:
             return self
         return type(self)(
@@ -124,6 +129,7 @@ def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int
     end = at + stride * count
     at += _SERIAL_AT
     upper = serial.to_bytes(4, "big")
+    # The last byte first: it is the one that differs if numbers do not count up, so the others compare fewer frames.
     for column, expected in (
         (3, _COUNTING[serial & 0xFF :][:count]),
         (2, _COUNTING_256[serial & 0xFFFF :][:count]),

@@ -39,6 +39,8 @@ def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, i
         if key > 0x7F:
             key, at = _short(data, at - 1)
         wire_type = key & _WIRE_TYPE
+        # Number 0 is no field's and a key has 32 bits. Groups and fixed-size numbers occur in no message of the
+        # protocol.
         if not _FIRST_KEY <= key <= _MAX_KEY or (wire_type != _VARINT and wire_type != DELIMITED):
             raise UnusualError
         value = data[at]
@@ -47,6 +49,7 @@ def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, i
             value, at = _short(data, at - 1)
     except (IndexError, ValueError) as error:
         raise UnusualError from error
+    # Numbers do not overflow here, so a length however large ends behind `end` and is refused there.
     if wire_type == DELIMITED:
         value, at = at, at + value
     if at > end:
@@ -58,6 +61,7 @@ def _short(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A number of more than one byte, as short as it can be."""
     value, end = decode_varint(data, at)
     last = data[end - 1]
+    # Padded with zeros, or with more than 64 bits: what such a number means is protobuf's to say.
     if last == 0 or (end - at == _LONGEST and last != 1):
         raise UnusualError
     return value, end
@@ -68,6 +72,7 @@ _LONGEST: Final = 10
 
 def signed32(value: int) -> int:
     """A varint's value as an int32: its low 32 bits."""
+    # Negative ones come as 64 bits in ten bytes, and protobuf takes the low 32 of whatever it gets.
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, dataclass_transform
 T = TypeVar("T")
 
 
+# No others: the protocol has neither floats, fixed-size or unsigned numbers nor maps.
 class Kind(Enum):
     """The scalar kinds the protocol uses; the value is the `.proto` keyword."""
 
@@ -58,11 +59,13 @@ def required(number: int, kind: Kind | type) -> Any:
     return dataclasses.field(metadata={"spec": FieldSpec(int(number), Label.REQUIRED, kind)})
 
 
+# `default` stands at each field since type checkers look there for whether an argument may be left out.
 def optional(number: int, kind: Kind | type, *, default: None) -> Any:
     """A proto2 `optional` field; None means absent, which is not the same as 0 or empty."""
     return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
 
 
+# `most` has no default: a repeated field without a bound takes what memory a peer likes (`serialization.counts`).
 def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()]) -> Any:
     """A `repeated` field, a tuple here, of at most `most` values in one message."""
     spec = FieldSpec(int(number), Label.REPEATED, kind, most)
@@ -78,6 +81,7 @@ def message(cls: type[T]) -> type[T]:
 def specs(cls: type) -> dict[str, FieldSpec]:
     """The fields of a message class by attribute name, in the order of their numbers."""
     found = {field.name: field.metadata["spec"] for field in dataclasses.fields(cls)}
+    # As protobuf writes them, and as the `.proto` files have them.
     return dict(sorted(found.items(), key=lambda item: item[1].number))
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 _MASK_64: Final = (1 << 64) - 1
+# Tables, since a lookup costs less than shifts and a call of `bytes`.
 _SMALL: Final = [bytes((value,)) for value in range(0x80)] + [
     bytes((value & 0x7F | 0x80, value >> 7)) for value in range(0x80, 0x800)
 ]
@@ -22,12 +23,14 @@ def encode_varint(value: int) -> bytes:
         return PAIRS[value & 0x3FFF] + PAIRS[value >> 14 & 0x3FFF] + _SMALL[value >> 28]
     value &= _MASK_64
     out = b""
+    # Two bytes a step, of at most ten.
     while value >= 0x4000:
         out += PAIRS[value & 0x3FFF]
         value >>= 14
     return out + (_SMALL[value] if value < 0x800 else bytes((value & 0x7F | 0x80, value >> 7)))
 
 
+# Bounded: ids, sequences and times rise for as long as a process lives.
 encode_shared: Final = lru_cache(maxsize=1024)(encode_varint)
 """As `encode_varint`, for numbers that many messages share."""
 
@@ -42,7 +45,7 @@ def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The unsigned value at `position` and where it ends.
 
     Raises:
-        ValueError: it has more than ten bytes or more than 64 bits.
+        ValueError: it has more than ten bytes.
         IndexError: the data ends inside it.
     """
     byte = data[position]
@@ -58,7 +61,9 @@ def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
         byte = data[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            # The tenth byte may bring more than 64 bits; protobuf drops them.
             return value & _MASK_64, position + 1
         shift += 7
+        # Without this a frame full of bytes that say "more follows" would become a number of megabytes.
         if shift > 63:
             raise ValueError("a varint has more than ten bytes")

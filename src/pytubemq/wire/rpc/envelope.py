@@ -37,10 +37,12 @@ PROTOCOL_VERSION: Final = 3
 
 PARAMETER_PREFIX: Final = "IPC server unable to read call parameters:"
 
+# As the original sets them; neither its servers nor its clients look at them.
 _REQUEST_FLAG: Final = 0
 _RESPONSE_FLAG: Final = 1
 _MASK_64: Final = (1 << 64) - 1
 _ORIGINAL_PACKAGE: Final = "org.apache.inlong.tubemq."
+# `com.apache` for version 2 is no slip: the original writes it so.
 _OLD_PACKAGES: Final = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
 
 
@@ -101,6 +103,7 @@ _SMALL_BYTES: Final = 4 * KIB
 """A body below this size goes into one buffer with what stands before it: fewer buffers cost less than a copy."""
 
 
+# A client's requests differ in method and size, hardly in anything else.
 @lru_cache(maxsize=4096)
 def request_lead(service: int, method: int, timeout_ms: int, capabilities: int | None, size: int) -> bytes:
     """Return the bytes before a message of `size` bytes; the same for many requests."""
@@ -162,9 +165,11 @@ def encode_exception(
         protocol_version: the request's.
     """
     old = _OLD_PACKAGES.get(protocol_version)
+    # Only the original's own exceptions: those of `java.*` are the same for every version.
     if old is not None and exception_name.startswith(_ORIGINAL_PACKAGE):
         exception_name = old + exception_name[len(_ORIGINAL_PACKAGE) :]
     name_bytes = exception_name.encode("utf-8", "replace")
+    # A fault may repeat what the peer sent; the response does not grow with that.
     text_bytes = text[:_MAX_TEXT_CHARS].encode("utf-8", "replace")
     body = b"\x0a%b%b\x12%b%b" % (
         encode_varint(len(name_bytes)),
@@ -198,11 +203,13 @@ def _any_request(frame: Frame) -> Request:
     body, _ = _delimited(RequestBody, content, headers_end)
     capabilities = _capabilities(connection)
     fields = (header.serviceType, header.protocolVer, capabilities)
+    # Only now that protobuf has taken them: what is remembered is what these bytes mean, for any later frame.
     _remember(_REQUEST_HEADERS, content[:headers_end], fields)
     return Request(
         frame.serial,
         header.serviceType,
         body.method,
+        # Below 0 it would be a deadline that has passed. 0 is no timeout, for which the server has its own.
         max(body.timeout, 0),
         header.protocolVer,
         capabilities,
@@ -234,6 +241,7 @@ def _usual(frame: Frame, read_start: Callable[[bytes], EnvelopeStart | None]) ->
         size, at = decode_varint(content, at + len(start.begun))
     except (IndexError, ValueError):  # it ends too early, or a number is too long
         return None
+    # The message has to end with its part. What follows the part is ignored, as behind C++'s requests.
     if at + size != end or end > len(content):
         return None
     return (serial, *start.before, content[at:end], *start.after)
@@ -266,6 +274,8 @@ def request_start(content: bytes) -> EnvelopeStart | None:
 
 def _read_start(begun: bytes) -> tuple[int, int] | None:
     """Method and timeout, if nothing else stands before the tag of the request."""
+    # All methods have numbers below 128, so a longer one is left to protobuf, as is a negative timeout: ten bytes, and
+    # a large number here.
     if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _TIMEOUT:
         return None
     timeout_ms, stop = decode_varint(begun, 3)
@@ -279,6 +289,7 @@ def front_method(front: bytes) -> int | None:
     """Return the method of a request that begins with `front`; None if it is not where all clients write it."""
     at = 0
     try:
+        # A size may point behind the front: that raises, and the frame waits for more of it or has the usual bound.
         for _ in range(_HEADERS):
             size, at = decode_varint(front, at)
             at += size
@@ -303,8 +314,10 @@ def _any_response(frame: Frame) -> Response:
     connection, position = _delimited(RpcConnHeader, content, 0)
     header, headers_end = _delimited(ResponseHeader, content, position)
     capabilities = _capabilities(connection)
+    # A status that is none never gets here: protobuf takes it for unknown, and the field is required.
     if header.status == Status.SUCCESS:
         body, _ = _delimited(RspResponseBody, content, headers_end)
+        # Exceptions are rare and told one by one, so only headers of successes are remembered.
         _remember(_RESPONSE_HEADERS, content[:headers_end], (capabilities,))
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
     fault, _ = _delimited(RspExceptionBody, content, headers_end)
@@ -325,6 +338,7 @@ def response_start(content: bytes) -> EnvelopeStart | None:
     if cached is None:
         return None
     _, at = decode_varint(content, at)
+    # The method's tag and number, and the data's tag: a response has nothing between them that varies.
     begun = content[at : at + 3]
     if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _DATA:
         return None
@@ -350,6 +364,7 @@ def usual_body_at(head: bytes, size: int) -> int | None:
 
 # What the bytes of the two headers mean, and those of method and timeout: nearly always the same. Bounded in number
 # and in size.
+# For all connections of a process: peers of one kind and version write the same bytes.
 _REQUEST_HEADERS: Final[dict[bytes, tuple[int, int, int | None]]] = {}
 _REQUEST_STARTS: Final[dict[bytes, tuple[int, int]]] = {}
 _RESPONSE_HEADERS: Final[dict[bytes, tuple[int | None]]] = {}
@@ -367,6 +382,7 @@ _DATA: Final = 2 << 3 | 2
 
 def _remember(known: dict[bytes, T], data: bytes, value: T) -> None:
     if len(data) <= _MAX_REMEMBERED_BYTES:
+        # Emptied as a whole: what is in use comes back with the next frame of each peer.
         if len(known) >= _MAX_REMEMBERED:
             known.clear()
         known[data] = value
@@ -374,6 +390,7 @@ def _remember(known: dict[bytes, T], data: bytes, value: T) -> None:
 
 def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
     """The message behind its length at `position`, and where it ends."""
+    # The original's `null` is the text of an exception that has none.
     if position >= len(content):
         raise EnvelopeError(f"{PARAMETER_PREFIX}null", exception_name="java.io.EOFException", fatal=True)
     try:
@@ -421,10 +438,11 @@ def _delimit(header: bytes) -> bytes:
 
 _MAX_TEXT_CHARS: Final = 1024
 _MAX_TRACE_CHARS: Final = 64 * KIB
-"""Characters of an exception's text that are kept; Java sends a whole stack trace."""
+"""Characters of an exception's text that are kept. (The field is named for a stack trace; Java sends the message.)"""
 _BODIES: Final = frozenset({RequestBody, RspResponseBody, RspExceptionBody})
 _CAPABILITIES_TAG: Final = encode_varint(1000 << 3)
 _VERSION: Final = encode_varint(PROTOCOL_VERSION)
+# Without a service type, and FATAL without a version, as the original's server answers.
 _SUCCESS_HEADER: Final = _delimit(b"\x08\x00\x18%b" % _VERSION)
 _ERROR_HEADER: Final = _delimit(b"\x08\x01\x18%b" % _VERSION)
 _FATAL_HEADER: Final = _delimit(b"\x08\x02")

@@ -67,6 +67,7 @@ class MethodSpec:
     services: frozenset[int]
     request: type[Any]
     response: type[Any]
+    # The small bound unless a method needs more: a frame's memory is taken before anybody knows who sends it.
     request_bytes: int = MAX_REQUEST_BYTES
     response_bytes: int = MAX_REQUEST_BYTES
 
@@ -78,8 +79,10 @@ _READ_OR_WRITE: Final = _READ | _WRITE
 
 _REPORT: Final[dict[str, int]] = {"request_bytes": MAX_REPORT_BYTES, "response_bytes": MAX_FRAME_BYTES}
 """Limits of a method that reports a state, and whose response grows with the cluster."""
+# A message may have 20 MiB, and a request with messages nearly nothing beside them.
 _SEND: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES}
 _SEND_MANY: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES, "response_bytes": MAX_REPORT_BYTES}
+# The response has messages, or lists that grow with the cluster or with what was asked for.
 _FETCH: Final[dict[str, int]] = {"response_bytes": MAX_FRAME_BYTES}
 
 _SPECS: Final = (
@@ -167,6 +170,7 @@ def method_for(request: Request, *, offered: frozenset[int]) -> MethodSpec:
         raise EnvelopeError(
             f"{REQUEST_PREFIX}Unsupported method ID :{request.method}", exception_name=_JAVA_EXCEPTION, fatal=True
         )
+    # A Broker offers both of its services on one port, so the pair counts, not the service alone.
     if request.service in offered and request.service in spec.services:
         return spec
     # The original decodes the message before it looks at the service, so a fault there is reported first.
@@ -175,6 +179,7 @@ def method_for(request: Request, *, offered: frozenset[int]) -> MethodSpec:
 
 
 def _service_fault(request: Request, offered: frozenset[int]) -> str:
+    # From the service as such to this server to the method: the original's order, in its words.
     if request.service not in _SERVICE_TYPES:
         return "Service Type is invalid!"
     if request.service not in offered:

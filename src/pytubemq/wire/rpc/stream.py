@@ -37,6 +37,7 @@ _FIRST_REACH = 16
 _FURTHER = 8
 _FREQUENT = 1_000
 """A pattern costs as much as reading so many frames one by one."""
+# Responses to sends have under 100 bytes. Those of fetches are long, few, and hardly ever of one length.
 _MOST_ANSWER_STRIDE_BYTES = 512
 _MOST_REQUEST_STRIDE_BYTES = 16_384
 """Longer frames are read one by one: there the bytes cost, not their number."""
@@ -67,6 +68,7 @@ class _Stream(FrameDecoder):
         run_kind: type[RequestRun | ResponseRun],
         most_stride_bytes: int,
     ) -> None:
+        # Beyond it the method (or the call) decides, see `_bound`; both bounds are looked at before the bytes are kept.
         super().__init__(usual_frame_bytes=MAX_REQUEST_BYTES)
         self._run_kind = run_kind
         self._most_stride_bytes = most_stride_bytes
@@ -89,6 +91,7 @@ class _Stream(FrameDecoder):
             token, serial, blocks, length = unpack(data, position)
             at = position + _HEAD_BYTES
             stop = at + length
+            # Left to `FrameDecoder._feed`, which also words the errors.
             if token != TOKEN or blocks != 1 or not 0 <= length <= most or stop > end:
                 break
             position = stop
@@ -111,6 +114,7 @@ class _Stream(FrameDecoder):
                             continue
                     append(self._make(serial, bytes(data[at + len(lead) : stop])))
                     continue
+            # Not as expected, or the first of its kind: decoded the plain way, from which what follows is learned.
             frame = Frame(serial, bytes(data[at:stop]))
             append(frame)
             self._follow(frame.content)
@@ -130,6 +134,7 @@ class _Stream(FrameDecoder):
     def _lead(self, start: EnvelopeStart, length: int) -> bytes:
         """Return the bytes before the message in a usual frame with `length` bytes of content; empty if unknown."""
         rest = length - len(start.headers)
+        # Two lengths, one within the other: of the third part, and of the message in it.
         whole = _length_of_rest(rest)
         body = _length_of_rest(rest - len(whole or b"") - len(start.begun))
         lead = b"" if whole is None or body is None else start.headers + whole + start.begun + body
@@ -145,6 +150,7 @@ class _Stream(FrameDecoder):
         stride = _HEAD_BYTES + length
         # The next frame decides whether the pattern is worth running: most single frames end here.
         following = ONE_BLOCK.unpack_from(data, at + stride)
+        # Not below 0 either: the serial numbers are compared as unsigned bytes.
         if stride > self._most_stride_bytes or following != (TOKEN, serial + 1, 1, length) or serial < 0:
             return None
         pattern = self._alike.get((lead, length))
@@ -196,6 +202,7 @@ class _Stream(FrameDecoder):
     def _follow(self, content: bytes) -> None:
         """Expect more envelopes like this one, if it is known what it says."""
         try:
+            # It knows only headers that the plain way has decoded before, so nothing broken is ever expected.
             start = self._read_start(content)
         except (IndexError, ValueError):
             return
@@ -209,6 +216,7 @@ class _Stream(FrameDecoder):
 def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[int, bytes], Any]:
     """Makes a request or an answer of its serial number and message: half the time of calling the class."""
     new, before, after = tuple.__new__, start.before, start.after
+    # Closures over plain values: this runs once for each message.
     if kind is Request:
         service, method, timeout_ms, version, capabilities = before
         return lambda serial, body: new(kind, (serial, service, method, timeout_ms, version, capabilities, body))
@@ -274,4 +282,5 @@ class ResponseStream(_Stream):
         return found
 
     def _bound(self, serial: int, front: bytes) -> int | None:
+        # By the call that was made, never by what the response says of itself.
         return self._max_bytes if self._bound_of is None else self._bound_of(serial)

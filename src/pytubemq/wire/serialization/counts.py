@@ -21,6 +21,7 @@ from pytubemq.wire.protobuf.varint import decode_varint
 _ONE_BYTE: Final = 0x7F
 _LAST_SHORT_NUMBER: Final = 15
 """Fields up to this number have tags of one byte, unless the writer used a longer form."""
+# Of packed numbers, all bytes but each one's last have the top bit: without them one byte is left for each value.
 _HIGH_BYTES: Final = bytes(range(0x80, 0x100))
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _MAX_GROUPS: Final = 100
@@ -58,7 +59,9 @@ class Counts:
     def __init__(self, cls: type) -> None:
         self._counters: list[_Counter] = []
         self._level = self._read_class(cls, "")
+        # Bounds the time as well: what a scan visits follows from the class, not from the length of the message.
         self._most_fields = sum(counter.most for counter in self._counters) + MAX_WIRE_FOREIGN_FIELDS
+        # A packed number takes a byte, a text or a part two: tag and length.
         self.least_bytes = min(
             ((1 if counter.numeric else 2) * (counter.most + 1) for counter in self._counters), default=None
         )
@@ -70,6 +73,8 @@ class Counts:
         Raises:
             FormatError: it has too many values of a field, or too many fields, or is malformed.
         """
+        # Every value begins with one of these bytes or is one byte of a packed list, so what has too few of them cannot
+        # have too many values. Counting bytes in C costs far less than a scan.
         for counter in self._counters:
             if counter.numeric:
                 if len(data) > counter.most:
@@ -94,6 +99,8 @@ class Counts:
                 counter = len(self._counters)
                 self._counters.append(_counter(name, spec))
             part = {} if isinstance(spec.kind, Kind) else self._read_class(spec.kind, f"{name}.")
+            # Also what is not repeated but has repeated fields: protobuf merges a part that comes twice, so its values
+            # add up.
             if counter is not None or part:
                 level[spec.number] = _Field(counter, part or None)
         return level
@@ -107,9 +114,11 @@ def counts_of(cls: type) -> Counts:
 
 def _counter(name: str, spec: FieldSpec) -> _Counter:
     if spec.most is None:
+        # When the class is first used, so any test that decodes it finds a bound that was forgotten.
         raise TypeError(f"{name} is repeated and has no bound")
     numeric = spec.kind in (Kind.BOOL, Kind.I32, Kind.I64)
     first = (spec.number << 3 | (_VARINT if numeric else _DELIMITED)) & _ONE_BYTE
+    # Any tag may be written with padding, so the short form and the padded one both count.
     tags = (bytes((first | 0x80,)),)
     return _Counter(name, spec.most, tags if spec.number > _LAST_SHORT_NUMBER else (bytes((first,)), *tags), numeric)
 
@@ -140,12 +149,15 @@ class _Scan:
                 groups, at = _skip(data, at, wire_type, groups)
             if at > end:
                 raise IndexError
+            # Fields inside a group are the group's; no message of ours has one, so all of it is unknown to protobuf.
             field = get(key >> 3)
             if field is None or groups:
                 continue
             if field.counter is not None:
                 self._count(field.counter, wire_type, data, start, at)
             if field.part is not None and wire_type == _DELIMITED:
+                # As deep as the classes are nested, whatever the message says: only parts that they declare are
+                # entered.
                 self._fields_left = fields_left
                 self.read(data, start, at, field.part)
                 fields_left = self._fields_left
@@ -158,6 +170,7 @@ class _Scan:
         if wire_type == _DELIMITED:
             values = len(data[start:stop].translate(None, _HIGH_BYTES)) if counter.numeric else 1
         else:
+            # A field of the wrong wire type is an unknown one to protobuf, not a value.
             values = 1 if counter.numeric and wire_type == _VARINT else 0
         self._left[index] -= values
         if self._left[index] < 0:
@@ -172,6 +185,7 @@ def _skip(data: bytes, at: int, wire_type: int, groups: int) -> tuple[int, int]:
         return groups, at + 4
     if wire_type == _FIXED64:
         return groups, at + 8
+    # 6 and 7 are no wire types; they end here as a depth beyond all bounds.
     groups += {_GROUP: 1, _GROUP_END: -1}.get(wire_type, _MAX_GROUPS + 1)
     if not 0 <= groups <= _MAX_GROUPS:
         raise IndexError

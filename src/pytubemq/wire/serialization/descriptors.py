@@ -63,12 +63,14 @@ def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -
     for cls in classes:
         fields = [_text(1, cls.__name__)]
         for attribute, spec in specs(cls).items():
+            # Extensions have numbers from 1000 up, so a bound below gives the messages that Java, C++ and Go have.
             if max_number is None or spec.number <= max_number:
                 fields.append(_text(2, _field(attribute, spec)))
             if not isinstance(spec.kind, Kind) and issubclass(spec.kind, Enum):
                 enums[spec.kind.__name__] = spec.kind
         messages.append(_text(4, b"".join(fields)))
     declared = [_text(5, _enum(name, enum)) for name, enum in enums.items()]
+    # One file for all four, so that messages may refer to each other without imports.
     return b"".join([_text(1, "pytubemq/wire.proto"), *messages, *declared, _text(12, "proto2")])
 
 
@@ -97,6 +99,7 @@ def _number(number: int, value: int) -> bytes:
 
 def build(classes: Sequence[type], *, max_number: int | None = None) -> dict[type, Any]:
     """The protobuf class of each message class, in a pool of their own."""
+    # Not the default pool: a user's own classes from the original's `.proto` files have the same names.
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file_descriptor(classes, max_number=max_number))
     return {cls: _class_for(pool.FindMessageTypeByName(cls.__name__)) for cls in classes}

@@ -30,6 +30,7 @@ PB: Final = build(all_classes())
 """The protobuf class of each message class."""
 
 
+# Made once for each class, since looking fields up by reflection for each message would cost more than the rest.
 class _Binding:
     """The conversion of one class: names in two spellings, and the few fields that need more than a copy."""
 
@@ -68,6 +69,7 @@ class _Binding:
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    # Of a single name it gives the value itself instead of a tuple.
     get = attrgetter(*names)
     return cast("Callable[[Any], tuple[Any, ...]]", get if len(names) > 1 else lambda item: (get(item),))
 
@@ -97,6 +99,7 @@ def _texts(values: tuple[str | bytes, ...]) -> tuple[str, ...]:
 def _to_pb(message: Any) -> Any:
     binding = _binding(type(message))
     values = binding.write(message)
+    # Most messages have no parts, and their values go to protobuf as they are.
     if binding.to_pb:
         changed = list(values)
         for index, convert in binding.to_pb:
@@ -120,6 +123,7 @@ def _from_pb(cls: type[T], pb: Any, *, apart: int | None = None) -> T:
             values[index] = None
     for index in binding.repeated:
         values[index] = tuple(values[index])
+    # Protobuf gives bytes, not text, where a proto2 string is not UTF-8; peers are not refused for that.
     for index in binding.strings:
         value = values[index]
         if value.__class__ is not str and value is not None:
@@ -158,6 +162,7 @@ def encode_values(cls: type, attribute: str, values: Sequence[Any]) -> bytes:
     binding = _binding(cls)
     index = binding.attributes.index(attribute)
     convert = dict(binding.to_pb).get(index, list)
+    # Partial: the required fields are in the message before.
     return cast("bytes", binding.pb(**{binding.names[index]: convert(values)}).SerializePartialToString())
 
 
@@ -175,6 +180,7 @@ class Values(Generic[T]):
 
     def slices(self, size: int) -> Iterator[tuple[T, ...]]:
         """All values in order, so many at a time."""
+        # So a server may serve others between two slices of a long registration.
         for at in range(0, len(self._pb), size):
             yield _all_from_pb(self._cls, self._pb[at : at + size])
 
@@ -245,6 +251,7 @@ def check_counts(cls: type, data: bytes) -> None:
         EnvelopeError: one has too many values.
     """
     counts = counts_of(cls)
+    # Nearly every message ends here: it is too short to have too many of anything.
     if counts.least_bytes is not None and len(data) >= counts.least_bytes:
         try:
             counts.check(data)
@@ -268,6 +275,7 @@ def missing_fields(cls: type, pb: Any) -> str:
         for attribute, spec in fields.items()
         if spec.label is Label.REQUIRED and not pb.HasField(name := proto_name(attribute))
     ]
+    # Its own first: a part is complete or not only within a message that is.
     if own:
         return ", ".join(own)
     for attribute, spec in fields.items():
