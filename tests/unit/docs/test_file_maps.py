@@ -36,7 +36,9 @@ def rooms(room: str) -> set[str]:
         ("overview.md", 1, "client"),
         ("overview.md", 2, "decode"),
         ("overview.md", 3, "spark"),
-        ("overview.md", 4, "wire"),
+        ("overview.md", 4, "pipelines"),
+        ("overview.md", 5, "wire"),
+        ("storage.md", 0, "storage"),
     ],
 )
 def test_a_page_that_maps_a_room_names_its_rooms_and_no_others(page: str, number: int, room: str) -> None:

@@ -1,18 +1,33 @@
-"""What a page says lies in a file or folder of the package lies there: each path that is named exists."""
+"""Files, folders and modules that a page names exist, each at the place that its name gives."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src/pytubemq"
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("bench/*.md")])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("bench/*.md")])
 ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+FOLDERS = ("src", "tests", "scripts", "docs", "bench", "examples", "proto", "requirements")
+EXAMPLES = frozenset({"move.py", "pytubemq.pipelines.sinks.mailbox"})
+"""Names for files that a reader of the pages writes."""
+LOGGERS = ("pytubemq.story",)
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(rf"(?:src/pytubemq/)?((?:{'|'.join(ROOMS)})(?:/(?!test_)\w+)+(?:\.py)?)/?")
+_FILE = re.compile(r"(?:\w+/)*(?!test_)\w+\.py")
+_FOLDER = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.-]+)+/?")
+_DOTTED = re.compile(r"\bpytubemq(?:\.\w+)+")
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """The Python files of the repository, each with a slash before its path."""
+    tops = (ROOT / folder for folder in FOLDERS)
+    return tuple(f"/{path.relative_to(ROOT).as_posix()}" for top in tops for path in top.rglob("*.py"))
 
 
 def missing(text: str) -> list[str]:
@@ -21,12 +36,56 @@ def missing(text: str) -> list[str]:
     return [path for path in found if not any((SOURCE / f"{path}{end}").exists() for end in ("", ".py"))]
 
 
+def missing_files(text: str) -> list[str]:
+    """Return the Python files (named by the end of their path) and the paths from the root that do not exist."""
+    codes = _CODE.findall(text)
+    modules = [code for code in codes if _FILE.fullmatch(code) and code not in EXAMPLES]
+    gone = [code for code in modules if not any(file.endswith(f"/{code}") for file in files())]
+    return gone + [code for code in codes if _FOLDER.fullmatch(code) and not (ROOT / code).exists()]
+
+
+def is_there(dotted: str) -> bool:
+    """Return True if a dotted name is a module of the package, or a name in the text of the module before it."""
+    place, names = SOURCE, dotted.split(".")[1:]
+    while names and (place / names[0]).is_dir():
+        place /= names.pop(0)
+    if names and (place / f"{names[0]}.py").exists():
+        place /= f"{names.pop(0)}.py"
+    module = place if place.suffix else place / "__init__.py"
+    return not names or re.search(rf"\b{names[0]}\b", module.read_text("utf-8")) is not None
+
+
+def missing_names(text: str) -> list[str]:
+    """Return the modules and names of the package that a page writes with dots and that do not exist."""
+    names = [name for name in _DOTTED.findall(text) if name not in EXAMPLES and not name.startswith(LOGGERS)]
+    return [name for name in names if not is_there(name)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    assert missing(page.read_text("utf-8")) == []
+    text = page.read_text("utf-8")
+    assert missing(text) + missing_files(text) + missing_names(text) == []
 
 
-def test_a_file_that_does_not_exist_is_found() -> None:
+def test_a_path_that_does_not_exist_is_found() -> None:
     there = "`wire/text`, `model/limits.py`, `src/pytubemq/core/balance/`, `wire/text/strings`, `and/or`"
     assert missing(there) == []
     assert missing("`wire/no_such_thing` `model/limits/more.py`") == ["wire/no_such_thing", "model/limits/more.py"]
+
+
+def test_a_file_that_does_not_exist_is_found() -> None:
+    there = (
+        "`strings.py`, `text/strings.py`, `scripts/docs/write`, `tests/unit/`, `test_no_file_yet.py`, `docs/tutorial`"
+    )
+    assert missing_files(there) == []
+    gone = "`other/strings.py` `no_such_module.py` `scripts/no_such_script` `docs/no-such-page.md`"
+    assert missing_files(gone) == gone.replace("`", "").split()
+
+
+def test_a_dotted_name_that_does_not_exist_is_found() -> None:
+    there = (
+        "pytubemq.connect, pytubemq.wire.text.strings, pytubemq.model.limits.MIB, pytubemq.story.message pytubemq.sync"
+    )
+    assert missing_names(there) == []
+    gone = "pytubemq.no_such_room pytubemq.wire.pack pytubemq.model.limits.NO_SUCH_LIMIT"
+    assert missing_names(gone) == gone.split()
