@@ -33,6 +33,7 @@ _MOST_LOW_FETCH_MS: Final = 300_000
 _ZONE_MINUTES: Final = 8 * 60
 """The clock of the rules is GMT+8, wherever a process runs (the original's)."""
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2})", re.ASCII)
+# Twelve digits are more than any bound here, and few enough for `int`.
 _NUMBER: Final = re.compile(r"-?\d{1,12}", re.ASCII)
 
 

@@ -86,6 +86,7 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
     if found := _NUMBER.fullmatch(word.lower()):
         # A number counts messages from the partition's first one ever, and those are OFFSET_UNIT apart.
         offset = int(found[2]) * (OFFSET_UNIT if found[1] == "number" else 1)
+        # 18 digits times OFFSET_UNIT may be more than an int64 holds.
         if offset <= MAX_OFFSET:
             return ResetTarget(ResetTo.OFFSET, offset=offset, asked=found[0] if found[1] == "number" else None)
     elif found := _AGO.fullmatch(word.lower()):

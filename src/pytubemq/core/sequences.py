@@ -221,6 +221,7 @@ def _end_before(run: tuple[int, int]) -> int:
 
 def _follows(last: Place, place: Place) -> bool:
     return (
+        # Consecutive in all three, or the offset of a message in the middle could not be computed.
         last.messages + place.messages <= _LARGEST_PLACE
         and last.sequence + last.messages == place.sequence
         and last.ordinal + last.messages == place.ordinal

@@ -95,6 +95,7 @@ class Throttle:
         self._limit: DataLimit | None = None
         self._lag_bytes: int | None = None
         self._minute = self._slice = 0
+        # In the past, so that the first fetch begins both windows.
         self._minute_end_s = self._slice_end_s = float("-inf")
         self._empty = 0
 
@@ -112,6 +113,7 @@ class Throttle:
         self._empty = self._empty + 1 if fetched.code == Code.NOT_FOUND and not fetched.size_bytes else 0
         if self._empty:
             return self._after_nothing(rules, otherwise_s)
+        # The original's Broker never sets it; its clients would not wait either.
         if fetched.escaped:
             return Pause(0.0, None)
         limit = self._limit
@@ -136,6 +138,7 @@ class Throttle:
             self._rules = rules
             lag = self._lag_bytes
             self._limit = None
+            # Nothing is limited before the Broker has reported a lag.
             if lag is not None:
                 # A group's own rule stands instead of the cluster's, also where it allows more.
                 self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)

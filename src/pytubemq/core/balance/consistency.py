@@ -83,6 +83,7 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
             Code.CLIENT_INCONSISTENT_TOPICSET,
             f"{consumer} subscribes to {_names(terms.topics)}, its group to {_names(group.topics)}",
         )
+    # A member with other filters would confirm, for the whole group, messages that the others want.
     if dict(terms.conditions) != dict(group.conditions):
         return Mismatch(
             Code.CLIENT_INCONSISTENT_FILTERSET,

@@ -151,6 +151,7 @@ def _dues(view: GroupView) -> Iterator[float]:
         yield member.deadline_s
         if member.event is not None:
             yield member.event.first_sent_s + view.timing.event_timeout_s
+            # Else it is due with the member's next request, whenever that comes.
             if member.event.sent_s is not None:
                 yield member.event.sent_s + view.timing.resend_s
         if member.out_until_s is not None:
@@ -160,6 +161,7 @@ def _dues(view: GroupView) -> Iterator[float]:
         yield member.quiet_until_s
         yield from member.barred.values()
     yield from view.resting.values()
+    # Without members there is nobody to hold anything back from.
     if view.members:
         yield view.settle_until_s
         if view.leases:

@@ -164,6 +164,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
         field_at = at
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
+            # As many as single messages, since a pack may have one message only.
             if len(found) == MAX_FETCH_MESSAGES:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} packs"))
             found.append((singles, field_at, value, at))
@@ -209,6 +210,7 @@ def _take(
         offset = read_pack_head(data).offset
         records.append(Pack(*read_pack(data, check=check)))
     except FormatError as error:
+        # Reported and passed over: all other records of the response are sound.
         damaged.append(DamagedPack(offset, error.message, claimed_count(data)))
 
 
@@ -260,6 +262,7 @@ def expand(
     # A fetch may begin inside of a pack, and a pack that ended before it has nothing for it.
     start = max(first_ordinal_wanted - first_ordinal, 0)
     wanted: Sequence[int] = range(start, columns.count)
+    # By hash, as Brokers of the original filter; consumers look again at the text.
     if codes is not None:
         if columns.codes is not None:
             by_message = columns.codes

@@ -160,6 +160,7 @@ def _read_request(body: bytes) -> SendPacks:
     return SendPacks(
         text(client_id),
         text(topic),
+        # Addresses from 128.0.0.0 up are negative numbers.
         signed32(numbers[_SENT_ADDR]),
         packs,
         None if producer is None else signed64(producer),
@@ -217,6 +218,7 @@ def _ask_protobuf(body: bytes) -> SendPacks:
             PackItem(
                 pack.partitionId,
                 memoryview(pack.data),
+                # 0 is a sequence; only a field that is absent says that there is none.
                 pack.firstSequence if pack.HasField("firstSequence") else None,
             )
             # One more than allowed is enough to see that there are too many.

@@ -59,6 +59,7 @@ def stored_entry(
     size = len(payload)
     # Messages of one write have ids and offsets that count up, so most of their bytes come from a cache.
     lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
+    # The tag \xc0\x3e is that of field 1000, the offset: written out, for this runs once for each message.
     rest = b"\x20%b\xc0\x3e%b%b" % (
         encode_varint(flag),
         encode_rising(offset),
@@ -90,6 +91,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
     """
     pb = _GetAnswer()
     try:
+        # By the class of a fetch response: its field 4 is what a stored entry is.
         pb.MergeFromString(blob)
     except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(TransferedMessage, error) from error

@@ -21,6 +21,7 @@ class SendGroup:
         self.partition_id = partition_id
         self.sequence = self.following = sequence
         """The first message's sequence, and the one after the last."""
+        # By these the responses find their requests again: a run's messages may be in many groups.
         self.numbers: list[int] = []
         """The positions in the run."""
         self.payloads: list[bytes] = []

@@ -244,6 +244,7 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
             shared is not None
             and shared_end < end
             and body[text_end:at] == _AFTER_TEXT
+            # Digits are the id once more; any other text says something, and is decoded.
             and body[_TEXT_AT:text_end].isdigit()
             and body[at] > _ONE_BYTE
             and body[at + 1] > _ONE_BYTE
@@ -256,6 +257,7 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
                 return body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | shared[0], offset, shared[1]
     answer = decode_send_response(body)
     message_id, offset_told, time_told = answer.message_id, answer.append_offset, answer.append_time
+    # Old Brokers of the original send the id as text only, and neither offset nor time.
     if answer.err_code != Code.SUCCESS or message_id is None or offset_told is None or time_told is None:
         return None
     # Learned only from bytes that are exactly what we would write.

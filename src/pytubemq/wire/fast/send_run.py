@@ -140,6 +140,7 @@ class SendRunWriter:
             number_bytes = len(numbers[0]) + len(shared)
         # Once for each size there is, not for each message.
         known = {size: self._around(partition_id, size, number_bytes) for size in set(map(len, payloads))}
+        # By size, since the length of the payload stands in front of it.
         heads: dict[int, bytes] = {}
         after = b""
         for size, around in known.items():

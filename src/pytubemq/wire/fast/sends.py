@@ -116,6 +116,7 @@ class SendTemplate:
         if msg_time:
             item = msg_time.encode()
             rest += b"\x4a%b%b" % (encode_varint(len(item)), item)
+        # The sequence is the last field, so the bytes around a payload serve all messages of its size.
         return (
             b"%b%b\x22%b" % (self._head, encode_varint(partition_id), encode_varint(payload_bytes)),
             b"\x28%b%b%b%b%b" % (encode_varint(flag), fixed, rest + auth, who_bytes, _SEQUENCE if numbered else b""),

@@ -15,6 +15,7 @@ from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The original's mark. Its top byte is no ASCII, so HTTP and TLS are told from it by their first byte.
 TOKEN: Final = 0xFF7FF4FE
 
 FRAME_HEAD: Final = struct.Struct(">Iii")

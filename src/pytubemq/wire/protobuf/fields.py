@@ -34,6 +34,7 @@ def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, i
         UnusualError: it is of another wire type, or not written as protobuf writes it, or goes beyond `end`.
     """
     try:
+        # One byte is the usual case; a call for each number would cost more than reading it.
         key = data[at]
         at += 1
         if key > 0x7F:

@@ -56,6 +56,7 @@ class FieldSpec:
 
 def required(number: int, kind: Kind | type) -> Any:
     """A proto2 `required` field: always on the wire, also when it equals the default."""
+    # `int`, since the numbers of extensions are members of an enum.
     return dataclasses.field(metadata={"spec": FieldSpec(int(number), Label.REQUIRED, kind)})
 
 
@@ -72,6 +73,7 @@ def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()]) -
     return dataclasses.field(default=default, metadata={"spec": spec})
 
 
+# So that type checkers know a message's fields as arguments of its class.
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(required, optional, repeated))
 def message(cls: type[T]) -> type[T]:
     """Declare a protobuf message."""

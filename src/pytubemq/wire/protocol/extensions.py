@@ -17,8 +17,10 @@ from typing import Final
 
 from pytubemq.errors import Code
 
+# Part of the protocol: with other codes at one end the counts would part, and batches in order be refused.
 COUNTED_REFUSALS: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 """Codes after which a producer sends a batch again; it and the Broker count them on each connection alike."""
+# A producer acts on these words, so they are part of the protocol.
 EARLIER_BATCH_REFUSED: Final = "an earlier batch of this producer was refused"
 """The start of the text with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
 FENCED_EPOCH: Final = "a newer epoch of this producer is known"
@@ -60,6 +62,7 @@ class ExtensionMethod(IntEnum):
     RESET_HISTORY = 105
 
 
+# Not `@unique`: numbers are per message, and fields of different messages share them.
 class ExtensionField(IntEnum):
     """Fields of ours inside the original's messages, from 1000 up. One number has one meaning per message."""
 

@@ -320,6 +320,7 @@ def _any_response(frame: Frame) -> Response:
         # Exceptions are rare and told one by one, so only headers of successes are remembered.
         _remember(_RESPONSE_HEADERS, content[:headers_end], (capabilities,))
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
+    # Cut at once: the names and texts of errors are kept, logged and shown.
     fault, _ = _delimited(RspExceptionBody, content, headers_end)
     name, trace = text(fault.exceptionName)[:_MAX_TEXT_CHARS], text(fault.stackTrace)[:_MAX_TRACE_CHARS]
     return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, trace)
@@ -335,6 +336,7 @@ def response_start(content: bytes) -> EnvelopeStart | None:
     at += content[at] + 1
     headers = content[:at]
     cached = _RESPONSE_HEADERS.get(headers)
+    # Headers that nobody has decoded yet; the plain way learns them.
     if cached is None:
         return None
     _, at = decode_varint(content, at)

@@ -151,6 +151,7 @@ REQUEST_BYTES: Final[Mapping[int, int]] = MappingProxyType(
     {method: spec.request_bytes for method, spec in METHODS.items()}
 )
 """The largest request frame of each method."""
+# 4 and 5 are the original's admin services: legal numbers that no server offers.
 _SERVICE_TYPES: Final = range(1, 6)
 _JAVA_EXCEPTION: Final = "java.lang.Exception"
 

@@ -41,6 +41,7 @@ def message_classes(module: ModuleType) -> list[type]:
     return [
         value
         for value in vars(module).values()
+        # A module also has the classes that it imports from another one; each is declared once.
         if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "__dataclass_fields__")
     ]
 
@@ -67,6 +68,7 @@ def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -
             if max_number is None or spec.number <= max_number:
                 fields.append(_text(2, _field(attribute, spec)))
             if not isinstance(spec.kind, Kind) and issubclass(spec.kind, Enum):
+                # By name, as several fields may use one enum.
                 enums[spec.kind.__name__] = spec.kind
         messages.append(_text(4, b"".join(fields)))
     declared = [_text(5, _enum(name, enum)) for name, enum in enums.items()]

@@ -26,6 +26,7 @@ T = TypeVar("T")
 INVALID_PROTOBUF: Final = "com.google.protobuf.InvalidProtocolBufferException"
 REQUEST_PREFIX: Final = "IPC server handle request error :"
 
+# At import, so that a class which protobuf refuses is found at once and not with the first message of its kind.
 PB: Final = build(all_classes())
 """The protobuf class of each message class."""
 
@@ -58,6 +59,7 @@ class _Binding:
                 self.strings.append(index)
             return
         if issubclass(kind, Enum):
+            # Protobuf gives the number of an enum's value.
             self.from_pb.append((index, kind))
             return
         if spec.label is Label.REPEATED:
@@ -114,6 +116,7 @@ def _from_pb(cls: type[T], pb: Any, *, apart: int | None = None) -> T:
     """The message in a protobuf object; without the values of the repeated field number `apart`."""
     binding = _binding(cls)
     values = list(binding.read(pb))
+    # Taken out before a tuple is made of it: these are the values that are too many for one turn.
     if apart is not None:
         values[apart] = ()
     names = binding.names
@@ -132,6 +135,7 @@ def _from_pb(cls: type[T], pb: Any, *, apart: int | None = None) -> T:
         value = values[index]
         if value is not None and (index not in binding.optionals or pb.HasField(names[index])):
             values[index] = convert(value)
+        # For a part that is absent protobuf gives an empty one.
         elif value is not None:
             values[index] = None
     return cls(**dict(zip(binding.attributes, values, strict=True)))
@@ -283,6 +287,7 @@ def missing_fields(cls: type, pb: Any) -> str:
         if isinstance(spec.kind, Kind) or spec.kind not in PB:
             continue
         if spec.label is Label.REPEATED:
+            # Ends with the first incomplete one, so the text is as long as one part's names.
             for index, part in enumerate(getattr(pb, name)):
                 if not part.IsInitialized():
                     return _within(f"{name}[{index}]", missing_fields(spec.kind, part))

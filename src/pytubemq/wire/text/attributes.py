@@ -21,6 +21,7 @@ MSG_TYPE: Final = "$msgType$"
 MSG_TIME: Final = "$msgTime$"
 """The reserved key of the message time, `yyyyMMddHHmm`."""
 
+# Before `strptime`, which would also take fewer digits, and digits of other scripts.
 _TIME: Final = re.compile(r"[0-9]{12}", re.ASCII)
 
 
@@ -39,6 +40,7 @@ def format_attributes(
     Raises:
         MessageError: a key or value is blank or has `,`, `=` or a reserved key in it, or the time is none.
     """
+    # The reserved keys stand first and type before time, as Java writes them.
     items: list[str] = []
     if msg_type is not None and not msg_type.isspace() and msg_type:
         items.append(f"{MSG_TYPE}={_checked('message type', msg_type.strip())}")
@@ -46,6 +48,8 @@ def format_attributes(
         items.append(f"{MSG_TIME}={check_msg_time(msg_time.strip())}")
     if attributes:
         for key, value in attributes.items():
+            # Peers check less than this: a copy of a message keeps what they let through, as long as it is read back as
+            # it was.
             if not copied or not _is_read_back(key, value):
                 _checked("attribute key", key)
                 _checked(f"value of attribute {key!r:.80}", value)
@@ -63,7 +67,10 @@ def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]
     msg_type: str | None = None
     msg_time: str | None = None
     for item in text.split(","):
+        # At the first `=`, as C++ cuts. Go takes what stands between the first two, so a value with `=` never comes
+        # from our producers.
         key, divider, value = item.partition("=")
+        # A message is not lost for one item that nobody can read.
         if not divider or not key:
             continue
         if key == MSG_TYPE:
@@ -83,6 +90,8 @@ def check_msg_time(text: str) -> str:
     """
     if _TIME.fullmatch(text):
         try:
+            # Java's producer refuses what is no date as well; its Broker, with audit on, fails on one after it has
+            # stored the message.
             datetime.strptime(text, "%Y%m%d%H%M")
         except ValueError:
             pass
@@ -98,6 +107,7 @@ def _is_read_back(key: str, value: str) -> bool:
 
 
 def _checked(what: str, text: str) -> str:
+    # Java finds the reserved keys by looking whether an item contains them, so they may be in no key and no value.
     if not text.strip() or "," in text or "=" in text or MSG_TYPE in text or MSG_TIME in text:
         raise MessageError(
             f"{what} {shown(text)} cannot be sent",

@@ -31,10 +31,12 @@ class BrokerDefaultConf:
     accept_subscribe: bool = True
     unflush_threshold: int = 1000
     unflush_interval_ms: int = 10_000
+    # A dead field of the original, kept for its place: later ones are found by position.
     delete_when: str | None = None
     delete_policy: str = "delete,168h"
     stores: int = 1
     unflush_data_hold: int = 0
+    # The three memCache values are carried and have no effect on a Broker of ours, which has no such cache.
     mem_cache_mib: int = 3
     mem_cache_count_k: int = 10
     mem_cache_flush_ms: int = 20_000
@@ -56,15 +58,18 @@ class BrokerTopicConf:
     delete_when: str | None = None
     delete_policy: str | None = None
     stores: int | None = None
+    # In the middle and never blank: the original writes 0 where it writes a blank for all else.
     status: int = 0
     unflush_data_hold: int | None = None
     mem_cache_mib: int | None = None
     mem_cache_count_k: int | None = None
     mem_cache_flush_ms: int | None = None
+    # May be missing: the original's Broker takes 14 fields as well.
     max_message_bytes: int | None = None
 
 
 _FIELDS: Final = {
+    # Types as text, since annotations are not evaluated; `_value` goes by how they begin.
     cls: ([field.name for field in fields(cls)], [str(field.type) for field in fields(cls)])
     for cls in (BrokerDefaultConf, BrokerTopicConf)
 }
@@ -109,6 +114,7 @@ def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in texts:
+        # At the first colon: a topic's name has none, whatever the value has.
         topic, colon, value = text.partition(":")
         if not (is_served_topic(topic) and colon and value) or topic in found:
             raise FormatError(f"not {what}: {text[:200]!r}", hint="its form is topic:value, once for each topic")
@@ -124,13 +130,16 @@ def format_topic_value(topic: str, value: str) -> str:
 def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
     parts = text.split(":")
     names, kinds = _FIELDS[cls]
+    # By position, so with a field more or less all behind it would be read as something else.
     if not least <= len(parts) <= len(names):
         raise FormatError(f"not {what}: {text[:200]!r} has {len(parts)} fields", hint=f"its form is {shape}")
     values: dict[str, Any] = {}
     for name, kind, part in zip(names, kinds, parts, strict=False):
         part = part.strip()
+        # Blank means that the default holds, and must not become 0 or False.
         if part:
             values[name] = _value(kind, part, f"{what}: {name} is {part[:80]!r}", shape)
+    # The name goes into paths on a Broker's disk.
     if cls is BrokerTopicConf:
         check_served_topic(values.get("topic", ""))
     return cls(**values)
@@ -155,6 +164,7 @@ def _value(kind: str, part: str, what: str, shape: str) -> object:
     if kind.startswith("bool"):
         if part.lower() in {"true", "false"}:
             return part.lower() == "true"
+    # Bounded, since `int` raises an error of its own for thousands of digits.
     elif part.isascii() and part.removeprefix("-").isdecimal() and len(part) < 20:
         return int(part)
     raise FormatError(f"not {what}", hint=f"its form is {shape}")
@@ -166,6 +176,7 @@ def _format(conf: BrokerDefaultConf | BrokerTopicConf) -> str:
 
 def _text(value: object) -> str:
     if value is None:
+        # One blank, as the original writes it. Nothing at all would be lost to a reader whose split drops empty ends.
         return " "
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -19,6 +19,8 @@ def match_results(asked: Sequence[A], results: Sequence[R], what: str) -> list[t
     Raises:
         FormatError: there are more or fewer results than items, so none can be matched.
     """
+    # With one missing every later one would be taken for another item's, an offset for that of another
+    # partition.
     if len(asked) != len(results):
         raise FormatError(
             f"a response has {len(results)} results for {len(asked)} {what}",

@@ -2,7 +2,7 @@
 
 The invariant: `parse_x(format_x(value)) == value`, and a string of a peer gives its value or FormatError with the
 string in it, never another error. Where peers are known to be sloppy (a blank port, a condition without items, an
-unknown trailing segment) the parser takes it. The configuration strings of Brokers are in `confstrings`.
+unknown trailing segment) the parser takes it. The configuration strings of Brokers are in `text.configuration`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class TopicBroker:
     """The number of partitions and stores that a topic has on one Broker."""
 
     broker_id: int
+    # Partitions before stores in `topicInfos`, stores before partitions in `topicMetaInfo`: the original has both
+    # orders.
     partitions: int
     stores: int
 
@@ -126,11 +128,13 @@ def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> 
     Raises:
         FormatError: it is not a Broker, or no peer could connect to it.
     """
+    # Only blanks: the port may be one. A line break is a fault, which `check` finds.
     head, _, rest = text.strip(" ").partition(":")
     host, colon, port = rest.rpartition(":")
     if not colon or (host.strip().startswith("[") and "]" in port):  # a bare IPv6 address in brackets
         host, port = rest, ""
     broker_id = _number(head, text, "a Broker", _BROKER_SHAPE)
+    # Blank is how the original writes its default port: 8123, or 8124 in the list for TLS.
     port_number = default_port if not port.strip() else _number(port, text, "a Broker", _BROKER_SHAPE)
     broker = BrokerInfo(broker_id, Address(host.strip().removeprefix("[").removesuffix("]"), port_number))
     try:
@@ -148,11 +152,13 @@ def format_broker_info(broker: BrokerInfo, *, default_port: int = DEFAULT_BROKER
 def parse_broker_infos(texts: Iterable[str], *, default_port: int = DEFAULT_BROKER_PORT) -> dict[int, BrokerInfo]:
     """The Brokers of a list, by id."""
     brokers = [parse_broker_info(text, default_port=default_port) for text in texts]
+    # The last of two with one id counts, as in the original's map.
     return {broker.broker_id: broker for broker in brokers}
 
 
 def format_broker_infos(brokers: Iterable[BrokerInfo], *, default_port: int = DEFAULT_BROKER_PORT) -> tuple[str, ...]:
     """The list for a message, by id."""
+    # In order, so that the same Brokers are the same text.
     ordered = sorted(brokers)
     return tuple([format_broker_info(broker, default_port=default_port) for broker in ordered])
 
@@ -170,6 +176,7 @@ def parse_topic_info(text: str, *, skip: Callable[[FormatError], None] | None = 
     """
     shape = "topic#brokerId:partitions:stores[,...]#maxMessageBytes"
     segments = text.split("#")
+    # More than three are taken: a later version may add to the end.
     if len(segments) < 2:
         raise _not("a topic's layout", text, shape)
     topic = _topic(segments[0], "a topic's layout", text, shape)
@@ -186,6 +193,7 @@ def parse_topic_info(text: str, *, skip: Callable[[FormatError], None] | None = 
 
 def format_topic_info(info: TopicInfo) -> str:
     """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`."""
+    # The last `#` stays with nothing behind it, as the original writes it.
     brokers = ",".join([f"{item.broker_id}:{item.partitions}:{item.stores}" for item in info.brokers])
     return f"{info.topic}#{brokers}#{'' if info.max_message_bytes is None else info.max_message_bytes}"
 
@@ -204,6 +212,7 @@ def parse_topic_meta_info(text: str, *, skip: Callable[[FormatError], None] | No
         raise _not("a topic's layout", text, shape)
 
     def read(numbers: list[int]) -> TopicMetaBroker:
+        # The other order than in `topicInfos`. Mixed up, the two would still be a valid layout.
         partitions, stores = _layout(numbers[2], numbers[1], "a topic's layout", text, shape)
         return TopicMetaBroker(numbers[0], stores, partitions, numbers[3] == 1)
 
@@ -226,11 +235,13 @@ def parse_topic_condition(text: str) -> TopicCondition:
     topic, divider, rest = text.partition("#")
     if not divider or not topic.strip() or not is_plain(topic):
         raise _not("a topic's filter", text, "topic#item[,item...]")
+    # Counted before it is split, so that a long text costs no list.
     if rest.count(",") > MAX_WIRE_FILTERS:
         raise FormatError(
             f"the filter of topic {shown(topic.strip())} has {rest.count(',') + 1} items",
             hint=f"{MAX_FILTER_ITEMS} are allowed",
         )
+    # Each item once: members of a group are compared by sets.
     return TopicCondition(topic.strip(), tuple(dict.fromkeys(_items(rest))))
 
 
@@ -241,6 +252,7 @@ def format_topic_condition(condition: TopicCondition) -> str:
         FormatError: an item has `,` or `#` in it.
     """
     for item in condition.items:
+        # With `,` in it an item would arrive as two, and `#` divides in all of these strings.
         if not item.strip() or "," in item or "#" in item:
             raise FormatError(f"not a filter item: {item!r}", hint="it must not be blank nor contain ',' or '#'")
     return f"{condition.topic}#{','.join(sorted(condition.items))}"
@@ -283,6 +295,7 @@ def parse_subscribe_info(text: str) -> SubscribeInfo:
     """
     shape = "consumerId@group#brokerId:host:port#topic:partitionId"
     who, divider, where = text.partition("#")
+    # The first `@` divides, and another one would make group or consumer ambiguous: refused, not guessed.
     consumer_id, at, group = who.partition("@")
     if not divider or not at or not consumer_id.strip() or not group.strip() or "@" in group or not is_plain(who):
         raise _not("a subscription", text, shape)
@@ -300,7 +313,9 @@ def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
     found = set()
     for text in texts:
         head, _, number = text.rpartition(":")
+        # A member may name thousands of partitions, most of few Brokers and topics, so only their numbers differ.
         before = read.get(head)
+        # A number that may be none goes the plain way, which has the words for it.
         if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
             partition = read[head] = parse_subscribe_info(text).partition
         else:
@@ -321,6 +336,7 @@ def parse_failure_info(text: str) -> FailureInfo:
     Raises:
         FormatError: it is none.
     """
+    # At the first colon only: the Broker that follows has more.
     code, divider, rest = text.partition(":")
     if not divider:
         raise _not("a partition's failure", text, "errCode:brokerId:host:port#topic:partitionId")
@@ -425,6 +441,7 @@ def _items(text: str) -> list[str]:
 
 
 def _host(address: Address) -> str:
+    # In brackets, since colons divide the string.
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
@@ -437,9 +454,11 @@ def _topic_brokers(
     skip: Callable[[FormatError], None] | None,
 ) -> tuple[B, ...]:
     """Return the items of a layout, one for each Broker: `count` numbers of which the first is the Broker's id."""
+    # Broker by Broker: with `skip`, one that is misconfigured does not hide the topic's others.
     found: dict[int, B] = {}
     for item in _items(text):
         try:
+            # One part more than wanted at most, so a text of colons costs no list.
             first, *rest = item.split(":", count)
             broker_id = _broker_id(first, whole, "a topic's layout", shape)
             numbers = [broker_id, *(_number(part, whole, "a topic's layout", shape) for part in rest)]
@@ -455,6 +474,7 @@ def _topic_brokers(
 
 def _layout(partitions: int, stores: int, what: str, text: str, shape: str) -> tuple[int, int]:
     """Return the two numbers of a topic on one Broker if a Broker can have that many partitions."""
+    # A few characters can claim billions of partitions, and who reads this makes them all.
     if not is_layout(partitions, stores):
         why = f"{partitions} partitions in {stores} stores are not 1 to {MAX_PARTITIONS_PER_TOPIC} in all"
         raise _not(what, text, shape, why=why)
@@ -470,6 +490,7 @@ def _topic(name: str, what: str, text: str, shape: str) -> str:
 
 def _broker_id(part: str, text: str, what: str, shape: str) -> int:
     number = _number(part, text, what, shape, most=MAX_BROKER_ID)
+    # The original takes 0 for "derive the id from the address", so no Broker has it.
     if not number:
         raise _not(what, text, shape, why="a Broker has no id of 0")
     return number
@@ -484,6 +505,8 @@ def _number(part: str, text: str, what: str, shape: str, *, most: int | None = N
 
 def _signed(part: str, text: str, what: str, shape: str) -> int:
     digits = part.strip()
+    # `int` would take underscores and digits of other scripts, too, and raises an error of its own for thousands of
+    # digits.
     if not digits.removeprefix("-").isdecimal() or not digits.isascii() or len(digits) > 19:
         raise _not(what, text, shape)
     return int(digits)

@@ -17,6 +17,7 @@ from pytubemq.wire.protocol.extensions import ExtensionField
 @message
 class TransferedMessage:
     message_id: int = required(1, I64)
+    # The Broker's own, over attributes and body; consumers of the original drop a message silently if it does not fit.
     check_sum: int = required(2, I32)
     pay_load_data: bytes = required(3, BYTES)
     flag: int = required(4, I32)
@@ -29,6 +30,7 @@ class TransferedMessage:
 
 @message
 class AuthorizedInfo:
+    # From the Master, which changes it every four minutes; -2 before the first.
     visit_authorized_token: int = required(1, I64)
     auth_authorized_token: str | None = optional(2, STR, default=None)
 
@@ -37,11 +39,15 @@ class AuthorizedInfo:
 class SendMessageRequestP2B:
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
+    # Store times 10,000 plus number. Go always sends the number alone.
     partition_id: int = required(3, I32)
     data: bytes = required(4, BYTES)
     flag: int = required(5, I32)
+    # -1 from every producer: not checked (see `batch.checksum`).
     check_sum: int = required(6, I32)
+    # IPv4 as a signed number: from 128.0.0.0 up it is negative, and ten bytes long.
     sent_addr: int = required(7, I32)
+    # Repeats the attribute `$msgType$`. The Broker filters by this one, clients filter again by the attribute.
     msg_type: str | None = optional(8, STR, default=None)
     msg_time: str | None = optional(9, STR, default=None)
     auth_info: AuthorizedInfo | None = optional(10, AuthorizedInfo, default=None)
@@ -54,6 +60,7 @@ class SendMessageRequestP2B:
 class SendMessageResponseB2P:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
+    # On success the message id as text, where older clients look for it.
     err_msg: str = required(3, STR)
     require_auth: bool | None = optional(4, BOOL, default=None)
     message_id: int | None = optional(5, I64, default=None)
@@ -63,14 +70,19 @@ class SendMessageResponseB2P:
 
 @message
 class RegisterRequestC2B:
+    # 31 registers and 32 unregisters. There is no method of its own to unregister.
     op_type: int = required(1, I32)
     client_id: str = required(2, STR)
     group_name: str = required(3, STR)
     topic_name: str = required(4, STR)
     partition_id: int = required(5, I32)
+    # Registering: where a group without a committed offset begins (0 first message, 1 end), or 2, which is always the
+    # end. Unregistering: 0 confirms the last fetch, anything else drops it.
     read_status: int = required(6, I32)
     filter_cond_str: tuple[str, ...] = repeated(7, STR, most=MAX_WIRE_FILTERS, default=())
+    # Where to begin, if it is not below 0; beats the committed offset, and readStatus 2 beats it.
     curr_offset: int | None = optional(8, I64, default=None)
+    # Stored by the original and never used.
     session_key: str | None = optional(9, STR, default=None)
     session_time: int | None = optional(10, I64, default=None)
     ssd_store_id: int | None = optional(11, I64, default=None)
@@ -92,7 +104,9 @@ class RegisterResponseB2C:
 class HeartBeatRequestC2B:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
+    # Ignored by the original's Broker.
     read_status: int = required(3, I32)
+    # `brokerId:host:port#topic:partitionId`, whatever the comments of the original's `.proto` say.
     partition_info: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_PARTITIONS, default=())
     ssd_store_id: int | None = optional(5, I64, default=None)
     qry_priority_id: int | None = optional(6, I32, default=None)
@@ -104,6 +118,8 @@ class HeartBeatResponseB2C:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
+    # Partitions fail one by one: the code above stays 200. Java drops those that are named, and the Master hears of it
+    # with its next full report.
     has_part_failure: bool | None = optional(4, BOOL, default=None)
     failure_info: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_PARTITIONS, default=())
     require_auth: bool | None = optional(6, BOOL, default=None)
@@ -115,8 +131,10 @@ class GetMessageRequestC2B:
     partition_id: int = required(2, I32)
     group_name: str = required(3, STR)
     topic_name: str = required(4, STR)
+    # The confirm of the fetch before, if the client sends no CommitOffset: true folds it into the committed offset.
     last_pack_consumed: bool | None = optional(5, BOOL, default=None)
     manual_commit_offset: bool | None = optional(6, BOOL, default=None)
+    # The client applies a rule of its own group, so the Broker leaves out the cluster's.
     esc_flow_ctrl: bool | None = optional(7, BOOL, default=None)
     max_wait_ms: int | None = optional(ExtensionField.FETCH_MAX_WAIT_MS, I32, default=None)
     max_messages: int | None = optional(ExtensionField.FETCH_MAX_MESSAGES, I32, default=None)
@@ -129,9 +147,12 @@ class GetMessageResponseB2C:
     err_code: int = required(2, I32)
     err_msg: str | None = optional(3, STR, default=None)
     messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, most=MAX_FETCH_MESSAGES, default=())
+    # Where this fetch began, not where the next one will; -1 with a failure. Hence our `next_offset`.
     curr_offset: int | None = optional(5, I64, default=None)
+    # To be read with 452 only: with other failures the original leaves anything in it.
     min_limit_time: int | None = optional(6, I32, default=None)
     esc_flow_ctrl: bool | None = optional(7, BOOL, default=None)
+    # Bytes that are left to read, of the whole store; the flow-control rules go by it.
     curr_data_dlt: int | None = optional(8, I64, default=None)
     require_slow: bool | None = optional(9, BOOL, default=None)
     max_offset: int | None = optional(10, I64, default=None)
@@ -146,6 +167,7 @@ class CommitOffsetRequestC2B:
     topic_name: str = required(2, STR)
     partition_id: int = required(3, I32)
     group_name: str = required(4, STR)
+    # Absent is true here, and false in a fetch.
     last_pack_consumed: bool | None = optional(5, BOOL, default=None)
     up_to: int | None = optional(ExtensionField.COMMIT_UP_TO, I64, default=None)
 

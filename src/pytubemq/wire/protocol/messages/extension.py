@@ -28,6 +28,7 @@ class PackEntry:
 
     partition_id: int = required(1, I32)
     data: bytes = required(2, BYTES)
+    # One for all: the sequences of a batch follow each other, so a gap ends it.
     first_sequence: int | None = optional(3, I64, default=None)
 
 
@@ -46,6 +47,7 @@ class SendPacksRequestP2B:
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
+    # A batch without it is not checked.
     refusals_seen: int | None = optional(8, I64, default=None)
 
 
@@ -59,6 +61,7 @@ class PackSpan:
 
     count: int = required(1, I32)
     err_code: int = required(2, I32)
+    # Required, with -1 for none: a client reads all spans alike.
     first_offset: int = required(3, I64)
     first_message_id: int = required(4, I64)
     repeated: bool | None = optional(5, BOOL, default=None)
@@ -82,6 +85,7 @@ class SendPacksResponseB2P:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
+    # By position, since two batches of a request may be for one partition.
     results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_PACKS, default=())
     append_time: int | None = optional(5, I64, default=None)
 
@@ -103,6 +107,7 @@ class ReadRangeRequestC2B:
     max_bytes: int | None = optional(7, I32, default=None)
     max_wait_ms: int | None = optional(8, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
+    # Came later (RANGE_FILTERS), so it has the next free number.
     filters: tuple[str, ...] = repeated(10, STR, most=MAX_WIRE_FILTERS, default=())
 
 
@@ -119,6 +124,7 @@ class ReadRangeResponseB2C:
     err_msg: str | None = optional(3, STR, default=None)
     messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, most=MAX_FETCH_MESSAGES, default=())
     next_offset: int | None = optional(5, I64, default=None)
+    # In each response, so a reader that retention overtakes learns it without another request.
     min_offset: int | None = optional(6, I64, default=None)
     max_offset: int | None = optional(7, I64, default=None)
     packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, most=MAX_FETCH_MESSAGES, default=())
@@ -158,6 +164,7 @@ class PartitionEnds:
     min_offset: int = required(3, I64)
     max_offset: int = required(4, I64)
     offset_by_time: int | None = optional(5, I64, default=None)
+    # From Brokers that show RANGE_FILTERS; earlier ones leave it out.
     size_bytes: int | None = optional(6, I64, default=None)
 
 
@@ -205,6 +212,7 @@ class ResetOffsetsRequest:
 
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
+    # Kept in the history of resets.
     user: str = required(3, STR)
     resets: tuple[OffsetReset, ...] = repeated(4, OffsetReset, most=MAX_WIRE_RESETS, default=())
     dry_run: bool | None = optional(5, BOOL, default=None)
