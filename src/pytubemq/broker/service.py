@@ -119,7 +119,7 @@ class BrokerService:
 
         Raises:
             DirectoryLockedError, NewerVersionError, CorruptError, StorageError: the files on disk cannot be used.
-            ConfigError: the listening address cannot be had.
+            ConfigError: the server cannot listen on its address.
         """
         try:
             await self._start()

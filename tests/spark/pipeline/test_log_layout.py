@@ -46,10 +46,10 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     looked = look(pipeline("lake"), files)
     assert (looked.goes_on, looked.waiting) == (True, 0)
     elsewhere = replace(pipeline("lake"), source=Source(master=topic.master, topics=("other",)))
-    with pytest.raises(ConfigError, match="holds the progress of pipeline numbers"):
+    with pytest.raises(ConfigError, match="has the progress of pipeline numbers"):
         run(elsewhere, spark=spark, once=True)
     forget(files)
-    with pytest.raises(ConfigError, match="lake holds the log of another query") as refused:
+    with pytest.raises(ConfigError, match="lake has the log of another query") as refused:
         run(pipeline("lake"), spark=spark, once=True)
     assert "new path" in refused.value.message
     assert count("lake") == 5

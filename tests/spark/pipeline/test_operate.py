@@ -270,7 +270,7 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
     lines = output.splitlines()
     assert any(line.startswith("lake") and "exactly once" in line for line in lines)
     assert any("stopped after" in line for line in lines)
-    assert "cut short" not in talk
+    assert "interrupted" not in talk
     assert "Report" not in output
     assert "<svg" in (tmp_path / "page.html").read_text("utf-8")
     again = tmp_path / "again.html"

@@ -1,4 +1,4 @@
-"""Which rows are the same when a batch is done again: told from Spark's plan, at random and by the clock alike."""
+"""Which rows are the same when a batch is done again: told from Spark's plan, at random and or the clock alike."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_clock_and_chance_make_other_rows(spark: SparkSession) -> None:
 def test_a_topic_takes_no_rows_of_the_clock_by_number(spark: SparkSession) -> None:
     writer = make_sink(Sink("out", "tubemq", master="127.0.0.1:1", topic="t"))
     rows = spark.range(3).selectExpr("id", "current_timestamp() AS x")
-    with pytest.raises(ConfigError, match="by the clock"):
+    with pytest.raises(ConfigError, match="or the clock"):
         writer.write(rows, 0, SinkContext(spark, "p-1"))
 
 

@@ -289,7 +289,9 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
     ]
     assert sorted((body["minute"][14:16], body["orders"]) for body in bodies) == [("00", 3), ("01", 3), ("02", 3)]
     moved = (replace(pipeline.sinks[0], input="by_minute"), *pipeline.sinks[1:])
-    with pytest.raises(ConfigError, match=r"sinks\.lake: it was fed by the query main and would be by step-by_minute"):
+    with pytest.raises(
+        ConfigError, match=r"sinks\.lake: the query main has written to it and now step-by_minute would"
+    ):
         run(replace(pipeline, sinks=moved), spark=spark, once=True)
     over_a_part = replace(pipeline, state=str(tmp_path / "part"))
     with pytest.raises(ConfigError, match=r"steps\.by_minute: keeps state, which a backfill cannot"):

@@ -31,7 +31,7 @@ class SourceKind(StrEnum):
 
 
 SOURCES: Final[dict[SourceKind, Promise]] = {
-    SourceKind.OURS: Promise(_EXACT, "a batch is a range of exact offsets, and is read again as the same range"),
+    SourceKind.OURS: Promise(_EXACT, "a batch is a range of exact offsets, which is read again as the same range"),
     SourceKind.JAVA: Promise(_LEAST, java_guarantee(False)[1], "exactly once with source.options.javaReads: flushed"),
     SourceKind.JAVA_FLUSHED: Promise(_EXACT, java_guarantee(True)[1]),
     SourceKind.SPARK: Promise(

@@ -50,7 +50,7 @@ def _options(sink: Sink, kind: SinkKind) -> Iterator[Wrong]:
     for name in sink.options:
         lower = name.lower()
         if lower in seen:
-            yield _of_option(name, f"is {seen[lower]} again: upper and lower case are the same", "keep one of the two")
+            yield _of_option(name, f"is {seen[lower]} again: case is ignored", "keep one of the two")
         elif lower in kind.set_by_runner:
             yield _of_option(name, "is set by the runner", "delete it")
         elif own := kind.key_of_option.get(lower):

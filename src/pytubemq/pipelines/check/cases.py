@@ -133,7 +133,7 @@ def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         table = rows.toArrow()
     except PySparkException as error:
         raise ConfigError(
-            f"the steps fail at these rows: {said(error)}", hint="see the step that the text names"
+            f"the steps fail at these rows: {said(error)}", hint="check the step that the text names"
         ) from error
     return python_rows(table), list(table.schema.names)
 

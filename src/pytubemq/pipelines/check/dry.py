@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.sinks.port import SinkWriter
 
 MESSAGES: Final = 10
-"""Read unless asked otherwise."""
+"""Messages that are read by default."""
 MOST_ROWS: Final = 100_000
-"""Of what those messages hold; no more are looked at."""
+"""Rows of those messages that are checked at most."""
 _BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.CLUSTER
 
 
@@ -86,7 +86,7 @@ class _DryRun:
         self._kind = source_kind(pipeline, java=False)
         self._stateful: frozenset[str] = frozenset()
         self._faults: list[Fault] = []
-        """Errors that rules have found, and no part has told yet."""
+        """Errors that rules have found and that are not reported yet."""
 
     def source(self) -> Iterator[Check]:
         """The cluster, some messages, and what they decode to."""
@@ -178,7 +178,7 @@ class _DryRun:
         made = apply_steps(opened.accepted(), self._pipeline)
         kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
         self._streams, self._stream, self._stateful = made, opened.rows, frozenset(kept)
-        return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
+        return f"{', '.join(kept)} keeps state" if kept else "each row separately"
 
     def sinks(self) -> Iterator[Check]:
         """Whether each can be reached and written, and takes the rows."""
@@ -236,7 +236,7 @@ def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
     decode, letters = pipeline.decode, pipeline.dead_letter
     none_allowed = decode is not None and decode.on_error is OnError.FAIL
     if none_allowed:
-        more.append("on_error: fail ends the run at the first")
+        more.append("with on_error: fail the first one ends the run")
     elif letters is not None and letters.max_ratio is not None and len(bad) > letters.max_ratio * len(errors):
         more.append(f"more than {percent(letters.max_ratio)} of a batch end the run")
     text = "; ".join([told, *more])

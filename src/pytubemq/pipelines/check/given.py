@@ -54,7 +54,7 @@ def body(value: Any) -> bytes:
             if way == "hex":
                 return bytes.fromhex(str(text))
         except (binascii.Error, ValueError) as error:
-            raise ConfigError(f"a message's body is no {way}: {error}", hint="check it") from error
+            raise ConfigError(f"a message's body is not {way}: {error}", hint="check it") from error
     if value is None:
         raise ConfigError("a message's body is nothing", hint="the protocol has no empty body")
     import json
@@ -65,7 +65,7 @@ def body(value: Any) -> bytes:
 def _row(index: int, message: Mapping[str, Any], topic: str) -> dict[str, Any]:
     attributes = message.get("attributes") or {}
     if not isinstance(attributes, dict):
-        raise ConfigError("attributes of a message are no mapping", hint="as {attributes: {key: value}}")
+        raise ConfigError("attributes of a message are not a mapping", hint="as {attributes: {key: value}}")
     return {
         "topic": str(message.get("topic", topic)),
         "brokerId": message.get("brokerId", 1),
@@ -96,5 +96,5 @@ def _time(name: str, value: Any) -> datetime | None:
             return datetime.fromtimestamp(int(text) / 1000, UTC)
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError) as error:
-        raise ConfigError(f"{name} of a message is no time: {text!r}", hint="as 2026-01-31T12:00:00Z") from error
+        raise ConfigError(f"{name} of a message is not a time: {text!r}", hint="as 2026-01-31T12:00:00Z") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -87,7 +87,7 @@ class Builder:
                 self._unknown(section, entry.key, here)
                 continue
             if key.into in by_field:
-                text = f"stands beside {by_field[key.into]}, which says the same"
+                text = f"is given together with {by_field[key.into]}, which says the same"
                 self._tell(FaultCode.CONTRADICTION, here, text, "keep one of the two", at_key=True)
                 continue
             by_field[key.into] = entry.key
@@ -200,7 +200,7 @@ class Builder:
         for reference in references(node.text):
             if not reference.kind and not free:
                 hint = "write ${env:NAME}, ${file:/path} or ${var:name}; $${ is a plain ${"
-                self._tell(FaultCode.BAD_REFERENCE, path, f"{reference.name!r} is no reference", hint)
+                self._tell(FaultCode.BAD_REFERENCE, path, f"{reference.name!r} is not a reference", hint)
             known = reference.name in self.variables or reference.default is not None
             if reference.kind == "var" and not known:
                 close = suggest(reference.name, self.variables)

@@ -73,32 +73,31 @@ class Meaning(NamedTuple):
 
 MEANINGS: Final[dict[FaultCode, Meaning]] = {
     FaultCode.UNREADABLE: Meaning(
-        "unreadable", "the file cannot be read, or is no text", "name a file in UTF-8 that ends in .yaml, .yml or .toml"
+        "unreadable", "the file cannot be read, or is not text", "name a UTF-8 file that ends in .yaml, .yml or .toml"
     ),
     FaultCode.SYNTAX: Meaning("syntax", "the file is not YAML, or not TOML", "correct the named place"),
     FaultCode.TOO_LARGE: Meaning(
-        "too-large", "the file is longer or more deeply nested than any pipeline needs", "divide the pipeline"
+        "too-large", "the file is longer or more deeply nested than any pipeline needs", "split the pipeline"
     ),
     FaultCode.DUPLICATE_KEY: Meaning("duplicate-key", "a key is given twice in one place", "keep one of the two"),
-    FaultCode.MISSING_KEY: Meaning("missing-key", "a key that is needed is not there", "add it"),
+    FaultCode.MISSING_KEY: Meaning("missing-key", "a required key is missing", "add it"),
     FaultCode.WRONG_TYPE: Meaning(
-        "wrong-type", "a value is of another kind than the key takes", "write it as the message says"
+        "wrong-type", "a value has the wrong type for its key", "write it as the message says"
     ),
     FaultCode.UNKNOWN_KEY: Meaning(
-        "unknown-key", "there is no such key in this place", "use the name that is suggested, or delete the key"
+        "unknown-key", "this place has no such key", "use the name that is suggested, or delete the key"
     ),
-    FaultCode.BAD_VALUE: Meaning("bad-value", "the key does not take this value", "use one of those it takes"),
+    FaultCode.BAD_VALUE: Meaning("bad-value", "the key does not accept this value", "use one that the message names"),
     FaultCode.BAD_REFERENCE: Meaning(
         "bad-reference",
-        "a ${...} is malformed, names a variable that was not given, or is needed to read the file and not there; or "
-        "--set gives a variable that the file does not name",
+        "a ${...} is malformed or has no value, or --set gives a variable that the file does not use",
         "write ${env:NAME}, ${file:/path} or ${var:name}; give variables with --set name=value; $${ is a plain ${",
     ),
     FaultCode.CONTRADICTION: Meaning(
-        "contradiction", "two keys that exclude each other are both there", "delete one of them"
+        "contradiction", "two keys are given that exclude each other", "delete one of them"
     ),
     FaultCode.DUPLICATE_NAME: Meaning(
-        "duplicate-name", "two steps, tables or sinks have one name", "give each its own; case is ignored"
+        "duplicate-name", "two steps, tables or sinks have the same name", "give each its own name; case is ignored"
     ),
     FaultCode.UNKNOWN_NAME: Meaning(
         "unknown-name",
@@ -106,28 +105,28 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
         "correct the name; a table of Spark's catalog is written with its database, as in default.orders",
     ),
     FaultCode.UNKNOWN_INPUT: Meaning(
-        "unknown-input", "a sink takes its rows from a step that is not there", "name a step"
+        "unknown-input", "a sink reads a step that does not exist", "name a step"
     ),
     FaultCode.SINK_LACKS_KEY: Meaning(
-        "sink-lacks-key", "the sink's format needs a key that is not there", "add it; see the reference of the file"
+        "sink-lacks-key", "a key is missing that the sink's format needs", "add it; see the reference of the file"
     ),
     FaultCode.SINK_TAKES_NO_KEY: Meaning(
-        "sink-takes-no-key", "the sink's format does nothing with this key", "delete the key, or use another format"
+        "sink-takes-no-key", "the sink's format does not use this key", "delete the key, or use another format"
     ),
     FaultCode.GUARANTEE_IMPOSSIBLE: Meaning(
         "guarantee-impossible",
-        "the sink cannot promise what `guarantee` asks for",
-        "do what the message says it would need, or ask for at_least_once",
+        "the sink cannot give the guarantee that `guarantee` asks for",
+        "do what the message says is needed, or ask for at_least_once",
     ),
     FaultCode.SPARK_SETTING_REFUSED: Meaning(
-        "spark-setting-refused", "a setting of Spark would harm this pipeline", "delete the setting"
+        "spark-setting-refused", "a Spark setting is not safe for this pipeline", "delete the setting"
     ),
-    FaultCode.DECODE_OPTION: Meaning("decode-option", "the decoder does not take this", "see the page on formats"),
-    FaultCode.SOURCE_OPTION: Meaning("source-option", "the source does not take this", "see the page on its options"),
+    FaultCode.DECODE_OPTION: Meaning("decode-option", "a decoder setting is not valid", "see the page about formats"),
+    FaultCode.SOURCE_OPTION: Meaning("source-option", "a source setting is not valid", "see the page of the source"),
     FaultCode.BAD_TEST: Meaning(
-        "bad-test", "a test gives or expects what cannot be", "name sinks of the file, and keys of a message"
+        "bad-test", "a test gives or expects something that cannot be", "name sinks of the file, and keys of a message"
     ),
-    FaultCode.SINK_OPTION: Meaning("sink-option", "the sink does not take this option", "see the page of the sink"),
+    FaultCode.SINK_OPTION: Meaning("sink-option", "an option of the sink is not valid", "see the page of the sink"),
     FaultCode.STEP_DOES_NOT_COMPILE: Meaning(
         "step-does-not-compile", "Spark refuses a step's query, or its function fails", "correct it at the named place"
     ),
@@ -135,55 +134,55 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
         "sink-not-ready", "a sink cannot be reached or written, or has other columns", "do as the message says"
     ),
     FaultCode.TOPIC_MISSING: Meaning(
-        "topic-missing", "a topic that the file names is not in its cluster", "correct the name, or create the topic"
+        "topic-missing", "a topic that the file names does not exist in its cluster", "correct it, or create the topic"
     ),
     FaultCode.CLUSTER_AWAY: Meaning(
-        "cluster-away", "no Master that the file names answers", "see that they run, and that the address is theirs"
+        "cluster-away", "no Master that the file names responds", "check that they run, and the addresses in the file"
     ),
     FaultCode.OTHER_PROGRESS: Meaning(
         "other-progress",
-        "the state directory, or a sink's log, holds progress that is not this pipeline's",
+        "the state directory, or a sink's log, has the progress of another pipeline",
         "do as the message says, or give the pipeline a `state` of its own",
     ),
     FaultCode.NOT_APART: Meaning(
         "not-apart",
         "a backfill or a redrive cannot feed this sink: its step keeps state, or its layout is log",
-        "take a copy of the file without the sink",
+        "run a copy of the file without the sink",
     ),
     FaultCode.PLAIN_SECRET: Meaning(
         "plain-secret", "a password or token is in the file", "put ${env:NAME} or ${file:/path} in its place"
     ),
     FaultCode.REFERENCE_NOT_THERE: Meaning(
         "reference-not-there",
-        "an environment variable or a file that is referred to is not there now",
+        "an environment variable or a file that the pipeline refers to does not exist now",
         "set it before dry-run and run, or give a default: ${env:NAME:-value}",
     ),
     FaultCode.NOTHING_REJECTED: Meaning(
         "nothing-rejected",
-        "no record can come to the dead letters",
+        "no record can become a dead letter",
         "delete dead_letter, or decode with on_error: dead_letter",
     ),
     FaultCode.DEFAULT_DEAD_LETTER: Meaning(
         "default-dead-letter",
-        "rejected records have no place of their own; they are kept beside the state",
-        "add dead_letter, or say on_error: drop or fail",
+        "`dead_letter` is not given, so rejected records are stored in the state directory",
+        "add dead_letter, or set on_error: drop or fail",
     ),
-    FaultCode.UNUSED: Meaning("unused", "nothing reads this step or table", "delete it, or name it where it belongs"),
+    FaultCode.UNUSED: Meaning("unused", "nothing reads this step or table", "delete it, or read it somewhere"),
     FaultCode.DEFAULT_STATE: Meaning(
         "default-state",
-        "`state` is not given, so progress is kept beside the file, on this machine",
+        "`state` is not given, so progress is stored beside the file, on this machine",
         "set state to a directory that outlives the machine",
     ),
     FaultCode.ROWS_DIFFER: Meaning(
         "rows-differ",
-        "a step makes other rows when a batch is done again, and a topic takes them by number; the run refuses that",
-        "take a time that the message has, or give the sink idempotency_key or options.idempotent: false",
+        "a step gives different rows when a batch is repeated, but a topic sink numbers them; the run refuses that",
+        "use a time from the message, or give the sink idempotency_key or options.idempotent: false",
     ),
     FaultCode.LIMIT_OF_MAIN: Meaning(
         "limit-of-main",
-        "a limit of dead_letter ends the run, but sinks behind steps that keep state, and those of layout log, read "
-        "the source for themselves: they may have the batch's other rows by then, or get them at the next start",
-        "take on_error: fail, which holds for every sink, or give those sinks a file of their own",
+        "a limit of dead_letter ends the run, but sinks after steps that keep state, and those with layout log, read "
+        "the source on their own: they may have the batch's other rows by then, or get them at the next start",
+        "use on_error: fail, which applies to every sink, or move those sinks to a file of their own",
     ),
 }  # fmt: skip
 
@@ -197,16 +196,16 @@ class Fault:
     column: int
     severity: Severity
     key: str
-    """As it is shown: `sinks.lake.path`; empty for the file as a whole."""
+    """The key as texts show it: `sinks.lake.path`; empty for the file as a whole."""
     message: str
     hint: str | None
     code: FaultCode
     path: str = field(default="", compare=False)
-    """As `places` know it: `sinks[0].path`."""
+    """The key as `places` names it: `sinks[0].path`."""
     at_key: bool = field(default=False, compare=False)
     """True if the key itself is wrong, whatever its value."""
     cause: TubeError | None = field(default=None, compare=False)
-    """What a run raises for it, where that is no plain `ConfigError`."""
+    """The error that a run raises for it; None for a `ConfigError`."""
 
     @property
     def place(self) -> str:

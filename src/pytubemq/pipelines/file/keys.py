@@ -21,17 +21,17 @@ ROOT: Final = Section(
     model.Pipeline,
     "The file as a whole.",
     (
-        Key("name", Kind.NAME, "What the pipeline is called: letters, digits, `_`, `-` and `.`.", required=True),
+        Key("name", Kind.NAME, "The name of the pipeline: letters, digits, `_`, `-` and `.`.", required=True),
         Key("source", Kind.SECTION, "Where rows come from.", required=True),
         Key("decode", Kind.SECTION, "How a message becomes rows; without it steps see the source's own columns."),
-        Key("tables", Kind.SECTIONS, "Tables at rest that steps join by name."),
+        Key("tables", Kind.SECTIONS, "Static tables that steps join by name."),
         Key("steps", Kind.SECTIONS, "Transformations, in order, over `input`, earlier steps and tables."),
         Key("sinks", Kind.SECTIONS, "Where rows go; at least one.", required=True),
         Key("dead_letter", Kind.SECTION, "Where records go that cannot be decoded.",
             default="Parquet in `<state>/dead_letter`"),
-        Key("trigger", Kind.SECTION, "When a batch is begun; a bare text is its kind or its interval.",
+        Key("trigger", Kind.SECTION, "When a batch begins; a plain text is its kind or its interval.",
             default="default"),
-        Key("audit", Kind.SECTION, "Counts for each minute of a time that rows carry; a bare text is `time`."),
+        Key("audit", Kind.SECTION, "Counts for each minute of a time in the rows; a plain text is `time`."),
         Key("state", Kind.TEXT, "Directory (path or URI) of checkpoint, ledger and progress.",
             default="`.pytubemq/<name>` beside the file"),
         Key("spark", Kind.SECTION, "How Spark is started when the runner starts it."),
@@ -51,33 +51,33 @@ SOURCE: Final = Section(
         Key("topic_pattern", Kind.TEXT, "All topics whose whole name matches this regular expression."),
         Key("start", Kind.POSITIONS, "Where a new pipeline begins: `earliest`, `latest`, `group:NAME`, a time "
             "(ISO 8601 or milliseconds), `-10m` (that long ago), or a mapping by topic or partition. A partition "
-            "without a message so new begins at its end; `options.startingTimestampStrategy` may say otherwise.",
+            "without a message that new begins at its end; `options.startingTimestampStrategy` may say otherwise.",
             default="latest"),
-        Key("end", Kind.POSITIONS, "Where it stops for good, written as `start`.", default="never"),
-        Key("limit", Kind.SECTION, "Bounds of one batch."),
+        Key("end", Kind.POSITIONS, "Where the pipeline ends, in the same forms as `start`.", default="never"),
+        Key("limit", Kind.SECTION, "Limits of one batch."),
         Key("commit_group", Kind.TEXT, "Group under which progress is shown at the Brokers; never used for recovery. "
-            "Of several queries the first one shows its own: `main`, if there is one."),
-        Key("filters", Kind.TEXTS, "Message types that the Broker sends; the others stay there."),
-        Key("dedup", Kind.FLAG, "Leave out what an idempotent Spark sink sent twice.", default="false"),
-        Key("on_data_loss", Kind.CHOICE, "What happens when messages that were to be read are gone.",
+            "If there are several queries, it shows the progress of the first: `main`, if there is one."),
+        Key("filters", Kind.TEXTS, "Message types to read; the Broker skips the others."),
+        Key("dedup", Kind.FLAG, "Drop messages that an idempotent Spark sink sent twice.", default="false"),
+        Key("on_data_loss", Kind.CHOICE, "What happens when messages to be read have been deleted or damaged.",
             default="fail", choices=("fail", "ignore", "report")),
-        Key("columns", Kind.TEXTS, "Of the source's own columns, those that stay beside the decoded ones.",
+        Key("columns", Kind.TEXTS, "The source's own columns to keep beside the decoded ones.",
             default="all without `decode`, none with it"),
-        Key("path", Kind.TEXT, "Of other formats than tubemq."),
-        Key("schema", Kind.TEXT, "Of other formats than tubemq: columns as Spark writes them."),
-        Key("options", Kind.OPTIONS, "Handed to Spark's reader as they are."),
+        Key("path", Kind.TEXT, "The path to read, for formats other than tubemq."),
+        Key("schema", Kind.TEXT, "The columns as Spark writes them, for formats other than tubemq."),
+        Key("options", Kind.OPTIONS, "Passed to Spark's reader unchanged."),
     ),
 )  # fmt: skip
 
 LIMIT: Final = Section(
     "source.limit",
     model.Limit,
-    "Bounds of one batch; all hold together.",
+    "Limits of one batch; all apply together.",
     (
-        Key("rows", Kind.COUNT, "Messages of a batch at most.", default="none"),
-        Key("bytes", Kind.SIZE, "Size of a batch's messages at most, as `64MiB`.", field="size_bytes", default="none"),
-        Key("min_rows", Kind.COUNT, "A batch waits until there are so many.", default="none"),
-        Key("max_delay", Kind.DURATION, "How long `min_rows` may hold a batch back.", field="max_delay_s",
+        Key("rows", Kind.COUNT, "The most messages in a batch.", default="none"),
+        Key("bytes", Kind.SIZE, "The most bytes in a batch, as `64MiB`.", field="size_bytes", default="none"),
+        Key("min_rows", Kind.COUNT, "A batch waits until there are this many messages.", default="none"),
+        Key("max_delay", Kind.DURATION, "How long `min_rows` may delay a batch.", field="max_delay_s",
             default="none"),
         Key("fetch", Kind.DURATION, "How long one task may fetch.", field="fetch_s", default="none"),
     ),
@@ -91,33 +91,33 @@ DECODE: Final = Section(
         Key("format", Kind.TEXT, "`raw`, `csv`, `kv`, `json`, `avro`, `canal-json`, `debezium-json` or `inlong-msg`.",
             default="raw"),
         Key("schema", Kind.TEXT, "Columns as Spark writes them: `id BIGINT, at TIMESTAMP`."),
-        Key("inner", Kind.TEXT, "The format inside of `inlong-msg`."),
-        Key("on_error", Kind.CHOICE, "What becomes of a record that cannot be decoded: kept as a dead letter, "
-            "counted and left out, or the end of the run.",
+        Key("inner", Kind.TEXT, "The format of the records inside `inlong-msg`."),
+        Key("on_error", Kind.CHOICE, "What happens to a record that cannot be decoded: keep it as a dead letter, "
+            "count and drop it, or end the run.",
             default="dead_letter", enum=model.OnError),
-        Key("options", Kind.OPTIONS, "Of the format."),
+        Key("options", Kind.OPTIONS, "Options of the format."),
     ),
 )  # fmt: skip
 
 TABLE: Final = Section(
     "tables[]",
     model.Table,
-    "A table at rest.",
+    "A static table.",
     (
-        Key("name", Kind.NAME, "By which steps read it.", required=True),
-        Key("format", Kind.TEXT, "Any that Spark reads.", required=True),
-        Key("path", Kind.TEXT, "Where it lies."),
+        Key("name", Kind.NAME, "The name by which steps read it.", required=True),
+        Key("format", Kind.TEXT, "Any format that Spark reads.", required=True),
+        Key("path", Kind.TEXT, "Where it is stored."),
         Key("schema", Kind.TEXT, "Columns as Spark writes them."),
-        Key("options", Kind.OPTIONS, "Handed to Spark's reader as they are."),
+        Key("options", Kind.OPTIONS, "Passed to Spark's reader unchanged."),
     ),
 )
 
 STEP: Final = Section(
     "steps[]",
     model.Step,
-    "One transformation, by `sql` or by `python`.",
+    "One transformation, in `sql` or in `python`.",
     (
-        Key("name", Kind.NAME, "By which later steps and sinks read it.", required=True),
+        Key("name", Kind.NAME, "The name by which later steps and sinks read it.", required=True),
         Key("sql", Kind.SQL, "A query over `input`, earlier steps and tables."),
         Key("python", Kind.FUNCTION, "A function that takes a DataFrame (the step before) and returns one."),
         Key("watermark", Kind.SECTION, "How late rows may be, for windows and state."),
@@ -129,7 +129,7 @@ WATERMARK: Final = Section(
     model.Watermark,
     "How late rows may be.",
     (
-        Key("column", Kind.TEXT, "The time that counts.", required=True),
+        Key("column", Kind.TEXT, "The column with the time of a row.", required=True),
         Key("delay", Kind.INTERVAL, "As `10 minutes` or `10m`.", required=True),
     ),
 )
@@ -137,10 +137,10 @@ WATERMARK: Final = Section(
 TRIGGER: Final = Section(
     "trigger",
     model.Trigger,
-    "When a batch is begun.",
+    "When a batch begins.",
     (
-        Key("kind", Kind.CHOICE, "`default`: when the last one is done and there is news; `available_now`: all that is "
-            "there, then the end; `once`: the same in one batch.",
+        Key("kind", Kind.CHOICE, "`default`: when the last one is done and there are new messages; `available_now`: "
+            "all messages available at the start, then the run ends; `once`: the same in one batch.",
             enum=model.TriggerKind, default="default, or interval if one is given"),
         Key("interval", Kind.INTERVAL, "As `10 seconds` or `10s`."),
     ),
@@ -160,10 +160,10 @@ SPARK: Final = Section(
     model.SparkSettings,
     "How Spark is started; under spark-submit its own settings count.",
     (
-        Key("master", Kind.TEXT, "As Spark takes it.", default="local[2,4]"),
+        Key("master", Kind.TEXT, "In the form that Spark accepts.", default="local[2,4]"),
         Key("conf", Kind.OPTIONS, "Settings."),
-        Key("packages", Kind.TEXTS, "Maven coordinates of what a sink needs."),
-        Key("jars", Kind.TEXTS, "Paths of what a sink needs."),
+        Key("packages", Kind.TEXTS, "Maven coordinates of packages that a sink needs."),
+        Key("jars", Kind.TEXTS, "Paths of jars that a sink needs."),
     ),
 )
 
@@ -172,13 +172,13 @@ CASE: Final = Section(
     model.Case,
     "A test: messages in, rows out.",
     (
-        Key("name", Kind.TEXT, "What it shows.", default="test and its number"),
+        Key("name", Kind.TEXT, "What the test shows.", default="test and its number"),
         Key("given", Kind.ROWS, "Messages: a text is a body; a mapping has `body` (text, or `{base64: ...}`, or "
             "`{hex: ...}`), `attributes`, `msgType`, `msgTime`, `topic`, `brokerId`, `partition`, `offset`, "
             "`timestamp`. With another source than tubemq: rows by column.", required=True),
         Key("expect", Kind.EXPECTED, "Rows for each sink, and for `dead_letter`; of each row only the columns that "
-            "are named, in any order. A sink that is not named is not looked at.", required=True),
-        Key("tables", Kind.EXPECTED, "Rows for each of the file's tables, in place of what lies there.",
+            "are named, in any order. A sink that is not named is not checked.", required=True),
+        Key("tables", Kind.EXPECTED, "Rows for each of the file's tables, used instead of the stored ones.",
             default="the tables are read"),
     ),
 )  # fmt: skip
@@ -201,13 +201,13 @@ def child(section: Section, key: Key) -> Section:
 def _sink() -> Section:
     """Return the section of a sink: the keys of every sink, and those of each kind."""
     keys = (
-        Key("name", Kind.NAME, "What it is called in progress, reports and tests.", required=True),
-        Key("format", Kind.CHOICE, "What writes.", choices=tuple(SINKS), required=True),
-        Key("input", Kind.NAME, "The step whose rows it takes, or `input`.", default="the last step"),
+        Key("name", Kind.NAME, "The name of the sink in progress, reports and tests.", required=True),
+        Key("format", Kind.CHOICE, "The format to write.", choices=tuple(SINKS), required=True),
+        Key("input", Kind.NAME, "The step whose rows it writes, or `input`.", default="the last step"),
         *_merged((kind.name, key) for kind in sink_kinds() for key in kind.keys),
-        Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
+        Key("guarantee", Kind.CHOICE, "The guarantee that you need; the file is refused if the sink cannot give it.",
             enum=model.Guarantee),
-        Key("options", Kind.OPTIONS, "Handed to the writer."),
+        Key("options", Kind.OPTIONS, "Passed to the writer."),
     )  # fmt: skip
     return Section("sinks[]", model.Sink, "Where rows go.", _in_order(keys, model.Sink))
 
@@ -217,16 +217,16 @@ def _dead_letter() -> Section:
     kinds = [(kind.name, kind.dead_letters) for kind in sink_kinds() if kind.dead_letters is not None]
     chosen = [f"{name} with `{letters.chosen_by}`" for name, letters in reversed(kinds) if letters.chosen_by]
     keys = (
-        Key("format", Kind.CHOICE, "What writes.", choices=tuple(name for name, _ in kinds),
+        Key("format", Kind.CHOICE, "The format to write.", choices=tuple(name for name, _ in kinds),
             default=f"{', '.join(chosen)}, else {model.DeadLetter().format}"),
         *_merged((name, key) for name, letters in kinds for key in letters.keys),
-        Key("max_ratio", Kind.RATIO, "Share of a batch's records; above it the run fails before anything of the batch "
-            "is written, but for sinks that read the source for themselves: behind steps that keep state, or of layout "
-            "log.", default="none"),
-        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life; likewise.", default="none"),
-        Key("options", Kind.OPTIONS, "Handed to the writer."),
+        Key("max_ratio", Kind.RATIO, "The largest share of a batch's records; above it the run fails before anything "
+            "of the batch is written, except to sinks that read the source on their own: after steps that keep state, "
+            "or with layout log.", default="none"),
+        Key("max_rows", Kind.COUNT, "The most records in the pipeline's whole life; likewise.", default="none"),
+        Key("options", Kind.OPTIONS, "Passed to the writer."),
     )  # fmt: skip
-    doc = "Where records go that cannot be decoded, and how many are too many."
+    doc = "Where records go that cannot be decoded, and how many of them end the run."
     return Section("dead_letter", model.DeadLetter, doc, _in_order(keys, model.DeadLetter))
 
 
@@ -245,9 +245,9 @@ def _merged(keys: Iterable[tuple[str, Key]]) -> tuple[Key, ...]:
 
 
 def _doc(of_kinds: list[tuple[str, Key]]) -> str:
-    """Return what a key means: "Of parquet and delta: directory or URI; of tubemq: ..."."""
+    """Return what a key means: "For parquet and delta: directory or URI; for tubemq: ..."."""
     said = _by_text((kind, key.doc) for kind, key in of_kinds)
-    text = "; ".join(f"of {kinds}: {text}" if text else f"of {kinds}" for text, kinds in said.items())
+    text = "; ".join(f"for {kinds}: {text}" if text else f"for {kinds}" for text, kinds in said.items())
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -255,7 +255,7 @@ def _default(of_kinds: list[tuple[str, Key]]) -> str:
     said = _by_text((kind, key.default) for kind, key in of_kinds)
     if len(said) == 1:
         return of_kinds[0][1].default
-    return "; ".join(f"of {kinds} {text}" for text, kinds in said.items() if text)
+    return "; ".join(f"for {kinds} {text}" for text, kinds in said.items() if text)
 
 
 def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Loaded:
         """
         if self.pipeline is None or self.errors:
             unreadable = self.faults[0].code is FaultCode.UNREADABLE
-            hint = None if unreadable else f"all of them: pytubemq pipeline lint {self.places.file}"
+            hint = None if unreadable else f"to see all of them:  pytubemq pipeline lint {self.places.file}"
             raise PipelineFileError(self.faults, hint=hint)
         return self.pipeline
 
@@ -95,7 +95,7 @@ def _for_nothing(given: Collection[str], named: Collection[str], places: Places)
         close = suggest(name, named)
         known = f"its variables are {', '.join(sorted(named))}" if named else "it has no variables at all"
         hint = f'did you mean "{close}"?' if close else known
-        text = f"--set {name}: nothing in the file is ${{var:{name}}}"
+        text = f"--set {name}: the file does not use ${{var:{name}}}"
         faults.append(places.fault(FaultCode.BAD_REFERENCE, "", text, hint))
     return faults
 
@@ -107,7 +107,7 @@ def _text(path: Path, places: Places, faults: list[Fault]) -> str | None:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         text = "no such file" if missing else f"cannot be read: {error.strerror}"
-        hint = f"pytubemq pipeline init {shlex.quote(places.file)}  makes one" if missing else None
+        hint = f"pytubemq pipeline init {shlex.quote(places.file)}  writes one" if missing else None
         faults.append(places.fault(FaultCode.UNREADABLE, "", text, hint))
         return None
     if len(held) > MAX_PIPELINE_FILE_BYTES:
@@ -116,5 +116,5 @@ def _text(path: Path, places: Places, faults: list[Fault]) -> str | None:
     try:
         return held.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        faults.append(places.fault(FaultCode.UNREADABLE, "", f"no text in UTF-8: byte {error.start}"))
+        faults.append(places.fault(FaultCode.UNREADABLE, "", f"not text in UTF-8: byte {error.start}"))
         return None

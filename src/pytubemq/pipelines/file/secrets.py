@@ -252,7 +252,7 @@ def _value(reference: Reference) -> tuple[str, bool]:
         missing = ConfigError(f"the variable {reference.name} has no value", hint=f"--set {reference.name}=...")
     else:
         missing = ConfigError(
-            f"{reference.name!r} is no reference",
+            f"{reference.name!r} is not a reference",
             hint="write ${env:NAME}, ${file:/path} or ${var:name}; $${ is a plain ${",
         )
     if reference.default is None:
@@ -268,4 +268,4 @@ def _file(reference: Reference) -> str:
     try:
         return held.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the file {reference.name} is no text in UTF-8", hint="see ${file:...}") from error
+        raise ConfigError(f"the file {reference.name} is not text in UTF-8", hint="see ${file:...}") from error

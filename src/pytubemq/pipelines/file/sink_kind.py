@@ -110,7 +110,7 @@ class SinkKind:
     """Several sinks may write to one place."""
     has_upsert: bool = False
     """With `keys` a row replaces the one that has the same keys."""
-    again: str = "rows are added; existing ones stay, so rows may be duplicated"
+    again: str = "rows are added; existing ones stay, so there may be duplicates"
     """The effect of writing rows again, as a backfill tells it."""
 
     def key(self, name: str) -> Key | None:

@@ -41,7 +41,7 @@ def keeps_state(rows: DataFrame) -> bool:
     for part in _listed(plan.subqueriesAll()):
         if part.isStreaming():
             raise ConfigError(
-                "a subquery reads the stream, which Spark cannot run", hint="write it as a join, or take a table"
+                "a subquery reads the stream, which Spark cannot run", hint="write it as a join, or use a table"
             )
     return any(not _row_by_row(part) for part in _streaming_parts(plan))
 

@@ -99,7 +99,7 @@ def apply_step(rows: DataFrame, step: Step) -> DataFrame:
 def _columns_of_input(rows: DataFrame) -> str:
     names = rows.columns
     more = f", and {len(names) - MOST_REPORTED} more" if len(names) > MOST_REPORTED else ""
-    return f"the rows that come to it, `input`, have the columns {', '.join(names[:MOST_REPORTED])}{more}"
+    return f"its rows, `input`, have the columns {', '.join(names[:MOST_REPORTED])}{more}"
 
 
 def _sql(rows: DataFrame, text: str) -> DataFrame:
@@ -112,7 +112,7 @@ def _with_watermark(rows: DataFrame, mark: Watermark, step: str) -> DataFrame:
 
     if mark.column not in rows.columns:
         raise ConfigError(
-            f"step {step}: its watermark names the column {mark.column}, which neither its input nor its rows have",
+            f"step {step}: its watermark names the column {mark.column}, which is neither in its input nor in its rows",
             hint=f"the columns are {', '.join(rows.columns)}",
         )
     try:
@@ -129,9 +129,11 @@ def _python(step: Step) -> Callable[[DataFrame], DataFrame]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"step {step.name}: there is no {name}: {error}",
-            hint="write python as module:function, and see that the module is on PYTHONPATH",
+            hint="write python as module:function, and check that the module is on PYTHONPATH",
         ) from error
     if not callable(function):
-        raise ConfigError(f"step {step.name}: {name} is not a function", hint="name one from DataFrame to DataFrame")
+        raise ConfigError(
+            f"step {step.name}: {name} is not a function", hint="name a function from DataFrame to DataFrame"
+        )
     wanted: Callable[[DataFrame], DataFrame] = function
     return wanted

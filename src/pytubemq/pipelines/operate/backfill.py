@@ -81,8 +81,8 @@ def backfill_of(
     refuse(Context(pipeline, unplaced(pipeline), apart=APART))
     if pipeline.source.format != "tubemq":
         raise ConfigError(
-            f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
-            hint="backfill works on topics",
+            f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no positions to begin and end at",
+            hint="backfill is for topics",
         )
     _check_places(start, end)
     asked = json.loads(json.dumps([start, end], default=dict))
@@ -90,15 +90,15 @@ def backfill_of(
     if id is None:
         id = hashlib.sha256(repr((start, end)).encode()).hexdigest()[:12]
     if not _ID.fullmatch(id):
-        raise ConfigError(f"{id!r} is no id of a backfill", hint="use letters, digits, . _ -, at most 64")
+        raise ConfigError(f"{id!r} is not an id for a backfill", hint="use letters, digits, . _ -, at most 64")
     state = f"{pipeline.state}/{BACKFILLS}/{id}"
     wanted = {"asked": asked, "places": json.loads(json.dumps([start, end], default=dict))}
     begun = read_object(_files(state), RANGE)
     if begun and begun.get("asked") != asked and begun.get("places") != wanted["places"]:
         first, last = begun.get("places") or (None, None)
         raise ConfigError(
-            f"backfill {id} was begun from {first} to {last}, not from {start} to {end}",
-            hint="start it again with its own range, or give this one another name: --id NAME",
+            f"backfill {id} was started from {first} to {last}, not from {start} to {end}",
+            hint="start it again with that range, or give this one another name: --id NAME",
         )
     if begun:
         wanted, (start, end) = begun, begun["places"]
@@ -143,7 +143,7 @@ def effects(pipeline: Pipeline) -> list[str]:
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
         again = _again((pipeline.dead_letter or DeadLetter()).as_sink())
-        found.append(f"{DEAD_LETTER}, of what is rejected again: {again}")
+        found.append(f"{DEAD_LETTER}, for records that are rejected again: {again}")
     return found
 
 
@@ -158,7 +158,7 @@ def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
     from pytubemq.spark.source.planning.survey import Survey
 
     if pipeline.source.format != "tubemq":
-        raise ConfigError(f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no newest messages")
+        raise ConfigError(f"pipeline {pipeline.name} reads {pipeline.source.format}, so --newest does not apply")
     options = parse_options(source_options(replace(pipeline, decode=None), streaming=False))
     return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
 
@@ -188,9 +188,9 @@ def _check_places(start: str | Mapping[str, Any], end: str | Mapping[str, Any]) 
                 raise ConfigError(f"{name}: {error.message}", hint=error.hint) from error
     both = isinstance(start, str) and isinstance(end, str)
     if both and lies_before(str(end), str(start), int(time.time() * 1000)):
-        raise ConfigError(f"--to {end} is before --from {start}", hint="there is nothing between them: change one")
+        raise ConfigError(f"--to {end} is before --from {start}", hint="change one of them")
 
 
 def _again(sink: Sink) -> str:
     kind = sink_kind(sink.format)
-    return "rows of the same keys are replaced" if sink.keys and kind.has_upsert else kind.again
+    return "rows with the same keys are replaced" if sink.keys and kind.has_upsert else kind.again

@@ -37,12 +37,12 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     if said.format != "parquet":
         where = said.table or said.path or said.url
         raise ConfigError(
-            f"the dead letters of {pipeline.name} go to {said.format} ({where}), which is not read here",
+            f"the dead letters of {pipeline.name} go to {said.format} ({where}), which this command cannot read",
             hint="read them with that system's own tools",
         )
     files = DeadLetterFiles(location)
     if not files.files():
-        raise NotFoundError(f"there are no dead letters in {location}: nothing was rejected so far")
+        raise NotFoundError(f"there are no dead letters in {location}: no record has been rejected so far")
     return files
 
 

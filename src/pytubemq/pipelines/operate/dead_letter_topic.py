@@ -1,9 +1,9 @@
 """The dead letters of a pipeline, where they go to a topic: read from where they were last settled up to its end.
 
 A topic lets nothing be taken out of its middle, so what is settled (redriven or dropped) is a place in each partition,
-kept in the pipeline's state. Those too long for a message lie in files beside the state. The invariants: a place only
-moves forward, past messages that were taken; a message that is no dead letter of ours is listed and shown as `foreign`,
-and only `drop` passes it.
+kept in the pipeline's state. Those too long for a message are in files beside the state. The invariants: a place only
+moves forward, past messages that were handled; a message that is not a dead letter of ours is listed and shown as
+`foreign`, and only `drop` passes it.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class DeadLetterTopic:
         """
         if choice.reason is not None:
             raise ConfigError(
-                f"the dead letters are in the topic {self.location}, which only shrinks from its start",
-                hint="leave out --reason: they are settled in their order; -n takes the first ones",
+                f"the dead letters are in the topic {self.location}, from which only the first ones can be removed",
+                hint="leave out --reason; -n N handles the first N",
             )
 
     def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
@@ -190,8 +190,8 @@ def letter_of(message: Message) -> dict[str, Any]:
         pa.Table.from_pylist([row], schema=DEAD_LETTER_ARROW)
     except (ValueError, AttributeError, TypeError) as error:
         raise CorruptError(
-            f"a message of {message.partition} at offset {message.offset} is no dead letter: {error}",
-            hint="use the topic of a pipeline's dead letters for nothing else",
+            f"a message of {message.partition} at offset {message.offset} is not a dead letter: {error}",
+            hint="use a topic for the dead letters alone",
         ) from error
     return row
 
@@ -210,5 +210,5 @@ def topic_of(*, master: str | None, topic: str, state: str | None) -> DeadLetter
     if state is None:
         raise NotFoundError("the pipeline has no state", hint="pytubemq pipeline run FILE")
     if "://" in state:
-        raise ConfigError(f"the state {state} is not on this machine: what is settled is kept there")
+        raise ConfigError(f"the state {state} is not on this machine: it records which dead letters are done")
     return DeadLetterTopic(master=master, topic=topic, state=state)

@@ -102,7 +102,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
     if pipeline.source.format != "tubemq":
         raise ConfigError(
             f"pipeline {pipeline.name} reads {pipeline.source.format}: its dead letters are not messages of a topic",
-            hint="redrive works for pipelines that read topics",
+            hint="redrive is for pipelines that read topics",
         )
     _refuse_foreign(taken)
     root = _root(pipeline)
@@ -136,9 +136,9 @@ def _refuse_foreign(taken: Taken) -> None:
     if FOREIGN not in stages:
         return
     before = stages.index(FOREIGN)
-    drop = "pytubemq pipeline dlq drop FILE -n 1 --yes  passes it"
+    drop = "pytubemq pipeline dlq drop FILE -n 1 --yes  removes it"
     raise ConfigError(
-        f"after {before} dead letters comes a message that is none: {taken.rows['detail'][before].as_py()}",
+        f"after {before} dead letters comes a message that is not one: {taken.rows['detail'][before].as_py()}",
         hint=f"redrive those before it with -n {before}; then  {drop}" if before else drop,
     )
 

@@ -66,7 +66,7 @@ def forget(files: Files) -> Path:
     there = status(files)
     if there.runs:
         raise RefusedError(
-            f"pipeline {there.record.pipeline} runs: its progress cannot be forgotten meanwhile",
+            f"pipeline {there.record.pipeline} runs: its progress cannot be forgotten while it runs",
             hint="pytubemq pipeline stop FILE --wait",
         )
     root = _root(files)
@@ -88,7 +88,7 @@ def _there(files: Files) -> list[str]:
 def _root(files: Files) -> Path:
     if "://" in files.location:
         raise ConfigError(
-            f"the state {files.location} is not on this machine, and is not reset from here",
+            f"the state {files.location} is not on this machine, so it cannot be reset from here",
             hint="stop the pipeline and delete its directories checkpoint* and ledger with the storage's own tools",
         )
     return Path(files.location)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 EXACTLY: Final = "exactly once"
 _CONSEQUENCES: Final = (
-    (r"source\.(topics?|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
-    (r"source\.start", "counts for what has no progress yet; this pipeline goes on where it was"),
-    (r"sinks", "a new sink gets new batches; where it reads the source apart, all from source.start"),
-    (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
-    (r"sinks\.[^.]+\.(path|table|url|topic)", "only new batches go there; `pipeline backfill` brings old ones"),
-    (r"decode\.schema|steps.*", "new batches only; columns that change meet on_schema_change"),
-    (r"spark\.conf\.spark\.sql\.shuffle\.partitions", "has no effect on state that a checkpoint holds"),
+    (r"source\.(topics?|topic_pattern|format|path)", "the progress is that of the old one: use a new state, or reset"),
+    (r"source\.start", "applies only where there is no progress yet; this pipeline continues where it stopped"),
+    (r"sinks", "a new sink gets new batches; with a query of its own, all from source.start"),
+    (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: the files there have another layout"),
+    (r"sinks\.[^.]+\.(path|table|url|topic)", "gets new batches only; `pipeline backfill` adds old ones"),
+    (r"decode\.schema|steps.*", "applies to new batches; on_schema_change decides about changed columns"),
+    (r"spark\.conf\.spark\.sql\.shuffle\.partitions", "has no effect on state in an existing checkpoint"),
 )  # fmt: skip
 
 
@@ -48,10 +48,10 @@ class PlannedSource:
     partitions: int | None = None
     waiting: int | None = None
     batches: int | None = None
-    """Of what waits now; None where it is not known, or nothing bounds a batch."""
+    """The number of batches for the waiting messages; None if unknown or if batches have no limit."""
     brokers: str | None = None
     offsets: tuple[PartitionLook, ...] = ()
-    """Of each partition: where the next batch begins, and where its messages end now."""
+    """Where the next batch begins, and where messages end now, by partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +228,10 @@ def _letters(letters: DeadLetter, state: str | None) -> Sink:
 def _trigger(pipeline: Pipeline) -> str:
     trigger = pipeline.trigger
     return {
-        TriggerKind.DEFAULT: "a batch as soon as there is news",
+        TriggerKind.DEFAULT: "a batch as soon as there are new messages",
         TriggerKind.INTERVAL: f"a batch every {trigger.interval}",
-        TriggerKind.AVAILABLE_NOW: "all that is there, in batches, then the end",
-        TriggerKind.ONCE: "all that is there, in one batch, then the end",
+        TriggerKind.AVAILABLE_NOW: "all available messages, in batches, then the run ends",
+        TriggerKind.ONCE: "all available messages, in one batch, then the run ends",
     }[trigger.kind]
 
 
@@ -246,7 +246,7 @@ def _batch(pipeline: Pipeline) -> str | None:
     ]
     told = [f"at most {', '.join(filter(None, most))}"] if any(most) else []
     if limit.min_rows is not None:
-        after = "" if limit.max_delay_s is None else f", or what is there after {limit.max_delay_s:g} s"
+        after = "" if limit.max_delay_s is None else f", or fewer after {limit.max_delay_s:g} s"
         told.append(f"at least {limit.min_rows:,} rows{after}")
     return "; ".join(told) or None
 
@@ -268,7 +268,7 @@ def _rejects(pipeline: Pipeline) -> str | None:
     if decode is None or decode.format == "raw":
         return None
     if decode.on_error is OnError.FAIL:
-        return "one ends the run"
+        return "the first ends the run"
     if decode.on_error is OnError.DROP:
         return "are counted and dropped"
     most = []
@@ -276,7 +276,7 @@ def _rejects(pipeline: Pipeline) -> str | None:
         most.append(f"{percent(letters.max_ratio)} of a batch")
     if letters is not None and letters.max_rows is not None:
         most.append(f"{letters.max_rows:,} records in all")
-    return f"more than {' or '.join(most)} end the run" if most else "however many, do not end the run"
+    return f"more than {' or '.join(most)} end the run" if most else "do not end the run, however many there are"
 
 
 def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change, ...]:

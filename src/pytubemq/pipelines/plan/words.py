@@ -1,4 +1,4 @@
-"""A plan in words: the way of the rows from left to right, one line for each end that they come to."""
+"""A plan in words: the path of the rows from left to right, one line for each sink."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _parts(plan: Plan) -> list[str]:
 def _changes(plan: Plan) -> list[str]:
     if not plan.ran_before:
         return []
-    last = "the run that is at work began" if plan.running else "the last run"
+    last = "the current run began" if plan.running else "the last run"
     if not plan.changes:
         return [f"nothing changed since {last}"]
     lines = [f"changed since {last}:"]

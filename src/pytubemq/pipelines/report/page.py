@@ -41,11 +41,11 @@ _PARTS: Final = {
     "read": "reading",
     "latestOffset": "asking for the newest offsets",
     "getOffset": "asking for the newest offsets",
-    "getBatch": "naming what to read",
+    "getBatch": "naming the ranges to read",
     "queryPlanning": "planning",
-    "walCommit": "writing down the range",
-    "commitBatch": "writing down that it is done",
-    "commitOffsets": "writing down that it is done",
+    "walCommit": "recording the range",
+    "commitBatch": "recording the end of the batch",
+    "commitOffsets": "recording the end of the batch",
 }
 """Spark's names of a batch's parts, in words."""
 
@@ -111,11 +111,11 @@ def _figures(record: RunRecord) -> str:
         "batches": f"{record.batch_count:,}",
         "rows per second": f"{record.rows_per_s:,.0f}",
         "took": _took(record.seconds),
-        "behind at end": lag,
+        "messages behind": lag,
     }
     if record.began_s is not None and record.ready_s is not None:
         figures["Spark start-up"] = _took(max(0.0, record.ready_s - record.began_s))
-    names = ["rows read", "rejected", "behind at end", "batches", "rows per second", "took", "Spark start-up"]
+    names = ["rows read", "rejected", "messages behind", "batches", "rows per second", "took", "Spark start-up"]
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(figures[name])}</dd></div>" for name in names if name in figures
     )
@@ -123,7 +123,7 @@ def _figures(record: RunRecord) -> str:
 
 
 def _took(seconds: float) -> str:
-    """A duration, as exact as one wants to know it."""
+    """Return a duration as text, less exact the longer it is."""
     if seconds < 120:
         return f"{seconds:,.1f} s"
     whole = round(seconds)
@@ -154,7 +154,7 @@ def _plots(batches: Sequence[BatchDone]) -> str:
 def _lag(drawn: Sequence[BatchDone], places: Sequence[str]) -> str:
     told = [batch for batch in drawn if batch.lag_rows is not None]
     if len(told) == len(drawn) and not any(batch.lag_rows for batch in told):
-        return nothing("Messages behind", "never; no message was left waiting behind a batch")
+        return nothing("Messages behind", "none; no batch left messages waiting")
     rows = Series("messages", [batch.lag_rows for batch in drawn])
     age = Series("seconds", [batch.lag_s for batch in drawn])
     return line("Messages behind", places, [rows], Scale(_whole, whole=True, zero="none")) + line(
@@ -187,7 +187,7 @@ def _parts(drawn: Sequence[BatchDone]) -> list[Series]:
 
 
 def _apart(parts: Mapping[str, float]) -> dict[str, float]:
-    """Parts that do not contain each other, in words: Spark's `addBatch` is the time in which we read and write."""
+    """Return parts that do not contain each other, in words; Spark's `addBatch` contains our reading and writing."""
     ours = {name: taken_s for name, taken_s in parts.items() if name == "read" or name.startswith(SINK)}
     inside = parts.get("addBatch", 0.0) - sum(ours.values())
     found = {"steps and ledger": max(0.0, inside)}
@@ -220,7 +220,7 @@ def _reasons(record: RunRecord) -> str:
     ordered = sorted(record.reasons.items(), key=lambda pair: -pair[1])[:MOST_TABLE_ROWS]
     rows = [[reason, f"{count:,}"] for reason, count in ordered]
     examples = [str(redacted(record.examples.get(reason, ""))) for reason, _ in ordered]
-    below = [f"such as: {example}" if example else "" for example in examples]
+    below = [f"example: {example}" if example else "" for example in examples]
     return (
         "<h2>Rejected records by reason</h2>"
         + _table(["reason", "records"], rows, numbers={1}, below=below)
@@ -232,10 +232,10 @@ def _where_rejected(record: RunRecord) -> str:
     if not record.spec:
         return ""
     if on_error(record.spec) != OnError.DEAD_LETTER.value:
-        return "<p>They were left out, as decode.on_error says, and are kept nowhere.</p>"
+        return "<p>They were dropped, as decode.on_error says.</p>"
     place = escape(dead_letter_place(record.spec, record.state))
     look = f"<br>See them:  <code>{escape(record.look)}</code>" if record.look and is_read_back(record.spec) else ""
-    return f"<p>They are kept in {place}{look}</p>"
+    return f"<p>They are stored in {place}{look}</p>"
 
 
 def _audit(record: RunRecord) -> str:
@@ -250,17 +250,17 @@ def _audit(record: RunRecord) -> str:
         for row in record.audit[-MOST_TABLE_ROWS:]
     ]  # fmt: skip
     left = len(record.audit) - len(rows)
-    note = f'<p class="soft">{left:,} earlier minutes are left out.</p>' if left else ""
+    note = f'<p class="soft">{left:,} earlier minutes are not shown.</p>' if left else ""
     heads = ["stream", "minute", "read", "rejected", *sinks]
     table = _table(heads, rows, numbers=set(range(2, len(heads))))
     return (
-        f'<h2>Audit</h2><p class="soft">Records by stream and minute of {audit_time(record.spec)}, over the batches '
-        f"that the ledger still has.</p>{table}{note}"
+        f'<h2>Audit</h2><p class="soft">Records by stream and minute of {audit_time(record.spec)}, for the batches '
+        f"that are still in the ledger.</p>{table}{note}"
     )
 
 
 def _batches(batches: Sequence[BatchDone]) -> str:
-    """The last of them; a column in which nothing would stand is left out."""
+    """Return the table of the last batches, without empty columns."""
     shown = batches[-MOST_TABLE_ROWS:]
     if not shown:
         return ""
@@ -273,7 +273,7 @@ def _batches(batches: Sequence[BatchDone]) -> str:
         ("rejected", True, [f"{batch.rejected:,}" if batch.rejected else "" for batch in shown]),
         ("seconds", True, [f"{batch.seconds:,.2f}" for batch in shown]),
         ("behind", True, ["" if batch.lag_rows is None else f"{batch.lag_rows:,}" for batch in shown]),
-        ("had it from before", False, [", ".join(batch.replayed) for batch in shown]),
+        ("written before", False, [", ".join(batch.replayed) for batch in shown]),
     ]
     kept = [column for column in columns if any(column[2])]
     rows = list(zip(*(values for _, _, values in kept), strict=True))
@@ -281,7 +281,10 @@ def _batches(batches: Sequence[BatchDone]) -> str:
     day = f'<p class="soft">Times are UTC, of {_moment(first_s)[:10]}.</p>' if first_s else ""
     before = ""
     if any(batch.replayed for batch in shown):
-        before = '<p class="soft">Had it from before: sinks that a run which was ended had written the batch to.</p>'
+        before = (
+            '<p class="soft">Written before: sinks to which an earlier run, which was killed, had written '
+            "the batch.</p>"
+        )
     return f"<h2>Last batches</h2>{day}{before}{_table([head for head, _, _ in kept], rows, numbers=numbers)}"
 
 
@@ -290,13 +293,13 @@ def _configuration(record: RunRecord) -> str:
         return ""
     unsaid = by_itself(record.spec)
     rows = [[name, value] for name, value in unsaid.items()]
-    said = "<p>What is as it is by default stands here, written in the file or not:</p>"
-    rest = f"{said}{_table(['key', 'what held'], rows, numbers=set())}" if rows else ""
+    said = "<p>Keys with default values, written in the file or not:</p>"
+    rest = f"{said}{_table(['key', 'value'], rows, numbers=set())}" if rows else ""
     return f"<h2>Configuration</h2><pre>{escape(as_yaml(record.spec))}</pre>{rest}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: set[int], below: Sequence[str] = ()) -> str:
-    """A table; `below` each row a sentence over its whole width, if there is one."""
+    """Return a table; below each row goes the sentence of `below`, if there is one."""
 
     def cells(tag: str, values: Sequence[Any]) -> str:
         return "".join(

@@ -326,7 +326,7 @@ class MapOnlyBody(BatchBody):
         if fails_on_reject(self._pipeline):
             raise PipelineError(
                 f"batch {entry.batch_id} has {counts.rejected} records that cannot be decoded; {self._example(rows)}",
-                hint="decode with on_error: dead_letter or drop to go on without them",
+                hint="set decode.on_error to dead_letter or drop to continue without them",
             )
         limits = self._pipeline.dead_letter
         if limits is None:
@@ -349,13 +349,13 @@ class MapOnlyBody(BatchBody):
     def _example(self, rows: DataFrame) -> str:
         rejected = self._opened.rejected(rows)
         first = rejected.select("reason", "detail", "topic", "brokerId", "partition", "offset").head()
-        return "none of them is there any more" if first is None else told_of_rejected(first)
+        return "they have been deleted since" if first is None else told_of_rejected(first)
 
 
 def told_of_rejected(record: Any) -> str:
-    """A rejected record, by its place and what is wrong with it: `as 1:demo:0 at offset 28: decode.json (...)`."""
+    """Return an example of a rejected record: `for example 1:demo:0 at offset 28: decode.json (...)`."""
     partition = Partition(record.brokerId, record.topic, record.partition)
-    return f"as {partition} at offset {record.offset}: {record.reason} ({record.detail})"
+    return f"for example {partition} at offset {record.offset}: {record.reason} ({record.detail})"
 
 
 class StateBody(BatchBody):

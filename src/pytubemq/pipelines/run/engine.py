@@ -141,7 +141,7 @@ class _Run:
             else:
                 check_session(session)
                 for setting in unheeded(self._pipeline, session):
-                    _LOG.warning("%s of the pipeline does nothing in a session that is there", setting)
+                    _LOG.warning("%s of the pipeline has no effect in an existing session", setting)
             return self._finished(self._carry_out(session))
         except Exception as error:
             wrong = failed(error, f"pipeline {self._pipeline.name}")
@@ -227,7 +227,7 @@ class _Run:
             wrong = query.error()
             if wrong is None and not ends and not self._shared.stop.is_set():
                 wrong = PipelineError(
-                    f"pipeline {self._pipeline.name}: somebody stopped its query {query.name} from outside",
+                    f"pipeline {self._pipeline.name}: its query {query.name} was stopped from outside",
                     hint="run again to continue; to end a run, use  pytubemq pipeline stop",
                 )
             if wrong is not None:
@@ -312,7 +312,7 @@ class _Run:
         Spark, too: the next run does again what this one did not finish, and tells what is wrong if it still is.
         """
         at_s, seconds = self._ended()
-        message = f"cut short: {wrong.message}"
+        message = f"interrupted: {wrong.message}"
         _LOG.warning("pipeline %s, asked to stop, was %s", self._pipeline.name, message)
         hint = "the next run continues with the first batch that is not in every sink"
         try:
@@ -342,7 +342,7 @@ def _end_session(session: SparkSession) -> None:
     try:
         session.stop()
     except Exception as error:  # Spark is gone already; what the run came to is told by then
-        _LOG.warning("Spark's session did not end in order: %s", said(error))
+        _LOG.warning("Spark's session did not stop cleanly: %s", said(error))
 
 
 def _on_sigterm(ask_to_stop: Callable[[], None]) -> Callable[[], None]:

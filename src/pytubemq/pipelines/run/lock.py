@@ -145,8 +145,8 @@ class RunLock:
         if (other := self._another()) is not None:
             self._lost = PipelineError(
                 f"process {other.get('pid', '?')} on {other.get('host', '?')} has taken over {self._state.location}: "
-                f"this run had not been heard of for {STALE_S:.0f} s",
-                hint="the other run goes on behind the last whole batch; let one of them run",
+                f"this run gave no sign of life for {STALE_S:.0f} s",
+                hint="the other run continues after the last complete batch; let only one of them run",
             )
         self._looked_s = time.time()
 
@@ -184,7 +184,7 @@ class RunLock:
         here = self._state.local and other.get("host") == self._facts["host"]
         who = f"process {other.get('pid', '?')} on {other.get('host', '?')}"
         return ConfigError(
-            f"pipeline {self._facts['pipeline']} runs already: {who} holds {self._state.location}",
-            hint="end that run first, with  pytubemq pipeline stop FILE"
+            f"pipeline {self._facts['pipeline']} runs already: {who} uses {self._state.location}",
+            hint="stop that run first:  pytubemq pipeline stop FILE"
             + ("" if here else f"; after a crash it counts as dead {STALE_S:.0f} s later"),
         )

@@ -188,7 +188,7 @@ def _warn_of_limits(pipeline: Pipeline, own: list[Output]) -> None:
     limits = pipeline.dead_letter
     if limits is not None and (limits.max_ratio, limits.max_rows) != (None, None):
         names = ", ".join(output.name for output in own)
-        _LOG.warning("the limits of dead_letter do not hold back sink %s: it reads the source for itself", names)
+        _LOG.warning("the limits of dead_letter do not apply to sink %s: it reads the source on its own", names)
 
 
 def _is_log(output: Output) -> bool:

@@ -137,7 +137,7 @@ def _other_type(sink: str, field: StructField, there: StructField, policy: OnSch
         f"sink {sink}: column {field.name} is {field.dataType.simpleString()}, "
         f"but {there.dataType.simpleString()} in the table",
         hint=f"cast it in a step: CAST({quoted(field.name)} AS {there.dataType.simpleString()})"
-        + (", or let the table follow with on_schema_change: widen" if wider else ""),
+        + (", or change the table with on_schema_change: widen" if wider else ""),
     )
 
 

@@ -33,7 +33,7 @@ def make_sink(spec: Sink) -> SinkWriter:
     if spec.guarantee is Guarantee.EXACTLY_ONCE and writer.guarantee is not Guarantee.EXACTLY_ONCE:
         raise ConfigError(
             f"sink {spec.name}: {spec.format} gives each row at least once, not exactly once",
-            hint="leave `guarantee` out, or take another sink",
+            hint="leave `guarantee` out, or use another sink",
         )
     return writer
 

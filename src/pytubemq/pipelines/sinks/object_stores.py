@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 SCHEMES: Final = frozenset({
     "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "obs", "cosn", "cos", "swift", "o3fs",
 })  # fmt: skip
-WHY: Final = "a batch gets its name by a rename, which an object store does file by file; a kill leaves a part of it"
+WHY: Final = (
+    "a batch is completed by a rename, which an object store does file by file; if it is killed, a part is left"
+)
 
 
 def object_store(path: str | None) -> str | None:
@@ -25,6 +27,6 @@ def object_store(path: str | None) -> str | None:
 def wrong_path(path: str | None) -> Iterator[Wrong]:
     """Yield why batches cannot be renamed at a path, where that is so."""
     if store := object_store(path):
-        text = f"neither exactly nor at least once can be had in {store}: {WHY}"
-        hint = "take format delta, a path that is in none, or layout: log for readers that are Spark"
+        text = f"neither exactly once nor at least once is possible in {store}: {WHY}"
+        hint = "use format delta, another kind of path, or layout: log if Spark reads it"
         yield Wrong("path", text, hint, code=FaultCode.GUARANTEE_IMPOSSIBLE)

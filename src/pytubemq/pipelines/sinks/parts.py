@@ -41,8 +41,8 @@ def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[st
         plain = kind.partition("(")[0].partition("<")[0]
         if plain in NESTED or (only is not None and plain not in only):
             raise ConfigError(
-                f"files cannot be parted by {name}, which is a {kind}",
-                hint="make a column for it in a step, as to_date(at) AS day, and name that in partition_by",
+                f"files cannot be partitioned by {name}, which is a {kind}",
+                hint="add a column for it in a step, as to_date(at) AS day, and name that in partition_by",
             )
     if names and kinds.keys() <= {name.lower() for name in names}:
         raise ConfigError("partition_by names every column, so files would have none", hint="leave one out")
@@ -56,7 +56,7 @@ def refuse_other_parts(names: Sequence[str], there: Sequence[str]) -> None:
     """
     if names and [name.lower() for name in names] != [name.lower() for name in there]:
         raise ConfigError(
-            f"partition_by is {', '.join(names)}, but the table that is there is divided by "
+            f"partition_by is {', '.join(names)}, but the existing table is partitioned by "
             f"{', '.join(there) or 'no column'}",
             hint="leave partition_by out, or name another path or table",
         )

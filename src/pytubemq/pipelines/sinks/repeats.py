@@ -9,9 +9,9 @@ from pytubemq.errors import ConfigError
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Sink
 
-ROWS_DIFFER: Final = "its rows are made at random or by the clock, so a batch done again has other rows"
+ROWS_DIFFER: Final = "its rows depend on random numbers or the clock, so a repeated batch has different rows"
 REMEDY: Final = (
-    "take a time that the message has, name a column with idempotency_key, or set options: {idempotent: false} for at "
+    "use a time from the message, name a column with idempotency_key, or set options: {idempotent: false} for at "
     "least once"
 )
 

@@ -52,8 +52,8 @@ class StateDirectory:
             self._fs.create_dir(self._root, recursive=True)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"the state directory {location} cannot be made: {error}",
-                hint="give `state` a directory that can be written, or a URI that pyarrow and Spark both know",
+                f"the state directory {location} cannot be created: {error}",
+                hint="set `state` to a directory that can be written, or to a URI that both pyarrow and Spark support",
             ) from error
 
     def of_spark(self, name: str) -> str:

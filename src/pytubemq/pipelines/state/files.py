@@ -88,7 +88,7 @@ def state_files(location: str) -> Files:
         files = LocalFiles(Path(location).absolute())
     if files.read_bytes(RUN) is None:
         raise NotFoundError(
-            f"there is no state of a pipeline in {files.location}: it has not run yet, or elsewhere",
+            f"there is no state of a pipeline in {files.location}: it has not run yet, or ran elsewhere",
             hint="start it with  pytubemq pipeline run FILE",
         )
     return files

@@ -35,10 +35,10 @@ SPARKS_LOG: Final = "_spark_metadata"
 OWNER: Final = "_tubemq_owner"
 """Beside Spark's log; names that begin with _ are no data to readers."""
 NOT_OURS: Final = (
-    "holds the log of another query, or of this one before its progress was reset; Spark would skip all batches whose "
-    "numbers are in it, without a word"
+    "has the log of another query, or of this one before its progress was reset; Spark would silently skip all batches "
+    "whose numbers are in it"
 )
-REMEDY: Final = "give the sink a new path, or move away what is there; layout batches does not have this limit"
+REMEDY: Final = "give the sink a new path, or move away the files there; layout batches does not have this limit"
 _IN_CHECKPOINT: Final = "tubemq-owner.json"
 """In the query's checkpoint, so that whatever takes the progress away takes this away, too."""
 

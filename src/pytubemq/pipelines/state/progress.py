@@ -39,13 +39,9 @@ def others_progress(state: StateDirectory, pipeline: Pipeline) -> OtherProgress 
         return None
     strange = _are_strange(before.get("masters"), now["masters"])
     return OtherProgress(
-        f"{state.location} holds the progress of {_said(before)}, not of {_said(now)}",
+        f"{state.location} has the progress of {_said(before)}, not of {_said(now)}",
         "give the pipeline another `state`, or forget the progress with  pytubemq pipeline reset FILE --yes"
-        + (
-            "; if it is the same cluster under new addresses, name an old Master beside them for one run"
-            if strange
-            else ""
-        ),
+        + ("; if it is the same cluster under new addresses, add an old Master to them for one run" if strange else ""),
     )
 
 

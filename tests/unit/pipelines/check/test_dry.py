@@ -76,11 +76,11 @@ def test_rows_of_a_step_that_keeps_state_may_go_to_a_topic(monkeypatch: pytest.M
 
 def test_rows_that_the_sink_would_refuse_in_a_batch_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     places = unplaced(WINDOWED)
-    random = places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, "sinks[0]", "its rows are made at random")
+    random = places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, "sinks[0]", "its rows depend on random numbers")
     warned = places.fault(FaultCode.UNUSED, "sinks[0]", "nothing reads it")
     (found,) = _checks(monkeypatch, lambda: None, warned, random)
     assert found.error is not None
-    assert found.error.message == "sinks.out: its rows are made at random [P026]"
+    assert found.error.message == "sinks.out: its rows depend on random numbers [P026]"
 
 
 def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_few_of_the_newest_messages_may_be_rejected_unless_the_file_lets_none(
     assert limited == f"{told}; more than 40% of a batch end the run"
     assert dry.told_of_decoded(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
     assert dry.told_of_decoded(orders(None), [None, None]) == "2 rows decoded"
-    with pytest.raises(TooManyRejectedError, match="on_error: fail ends the run at the first"):
+    with pytest.raises(TooManyRejectedError, match="with on_error: fail the first one ends the run"):
         dry.told_of_decoded(orders(None, OnError.FAIL), [None, ERROR])
 
 

@@ -137,7 +137,7 @@ def test_a_file_and_the_same_in_python_are_equal(tmp_path: Path) -> None:
 def test_a_variable_that_the_file_does_not_name_is_an_error_with_the_nearest_that_it_names(tmp_path: Path) -> None:
     file = put(tmp_path, ORDERS)
     told = [fault for fault in lint(file, variables={"out": "/out", "oot": "/x"}) if fault.code == "P014"]
-    assert [fault.text for fault in told] == ['--set oot: nothing in the file is ${var:oot}, did you mean "out"?']
+    assert [fault.text for fault in told] == ['--set oot: the file does not use ${var:oot}, did you mean "out"?']
     with pytest.raises(PipelineFileError, match=r"--set master: .*its variables are out"):
         read(file, variables={"out": "/out", "master": "m"})
     file = put(tmp_path, ORDERS.replace("${var:out}", ""))
@@ -219,7 +219,7 @@ def test_a_file_that_is_not_there_too_long_or_no_text_is_refused(tmp_path: Path)
     with pytest.raises(PipelineFileError) as told:
         read(none)
     assert told.value.message == f"{none}: no such file [P001]"
-    assert told.value.hint == f"pytubemq pipeline init '{none}'  makes one"
+    assert told.value.hint == f"pytubemq pipeline init '{none}'  writes one"
     assert [fault.code for fault in lint(tmp_path)] == [FaultCode.UNREADABLE]
     assert [fault.code for fault in lint(put(tmp_path, "#" * (1024 * 1024 + 1)))] == [FaultCode.TOO_LARGE]
     binary = tmp_path / "binary.yaml"

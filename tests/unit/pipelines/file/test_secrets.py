@@ -42,9 +42,9 @@ def test_references_become_what_they_stand_for(monkeypatch: pytest.MonkeyPatch, 
         ("${env:NOT_THERE}", "the environment variable NOT_THERE is not set"),
         ("${file:/not/there}", "/not/there cannot be read"),
         ("${var:x}", "the variable x has no value"),
-        ("${x}", "is no reference"),
-        ("${env:1x}", "is no reference"),
-        ("${", "is no reference"),
+        ("${x}", "is not a reference"),
+        ("${env:1x}", "is not a reference"),
+        ("${", "is not a reference"),
     ],
 )
 def test_a_reference_to_nothing_is_refused_by_its_name(text: str, said: str) -> None:
@@ -55,7 +55,7 @@ def test_a_reference_to_nothing_is_refused_by_its_name(text: str, said: str) -> 
 def test_a_file_too_long_for_a_secret_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "long").write_text("x" * 65_537, "utf-8")
     (tmp_path / "binary").write_bytes(b"\xff")
-    for name, said in (("long", "longer than"), ("binary", "no text")):
+    for name, said in (("long", "longer than"), ("binary", "not text")):
         with pytest.raises(ConfigError, match=said):
             resolve(f"${{file:{tmp_path}/{name}}}")
 

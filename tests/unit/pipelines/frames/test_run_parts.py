@@ -83,7 +83,7 @@ def test_a_secret_in_a_query_is_not_in_what_is_said_of_it(monkeypatch: pytest.Mo
 
 def test_a_rejected_record_is_named_by_the_partition_as_everywhere_else() -> None:
     record = SimpleNamespace(brokerId=1, topic="demo", partition=0, offset=28, reason="decode.json", detail="no JSON")
-    assert told_of_rejected(record) == "as 1:demo:0 at offset 28: decode.json (no JSON)"
+    assert told_of_rejected(record) == "for example 1:demo:0 at offset 28: decode.json (no JSON)"
 
 
 def test_a_sink_names_its_step_in_any_case() -> None:

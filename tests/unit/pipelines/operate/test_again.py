@@ -113,7 +113,7 @@ def test_a_backfill_that_is_started_again_keeps_the_range_that_it_was_begun_with
         again.keep()
         assert (again.pipeline, again.range) == (first.pipeline, first.range)
     for places in (("-20m", "latest"), ("earliest", "latest"), ("-10m", "-1m")):
-        with pytest.raises(ConfigError, match="backfill x was begun from"):
+        with pytest.raises(ConfigError, match="backfill x was started from"):
             backfill_of(pipeline, *places, id="x")
     assert backfill_of(pipeline, "earliest", "latest", id="y").pipeline.source.start == "earliest"
     by_time = backfill_of(pipeline, {"time": "2026-01-01T00:00:00Z"}, "latest", id="z")
@@ -154,14 +154,14 @@ def test_a_time_ago_is_the_time_that_it_is_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("id", ["", "../up", ".hidden", "a b", "x" * 65])
 def test_an_id_that_is_no_name_is_refused(id: str) -> None:
-    with pytest.raises(ConfigError, match="no id"):
+    with pytest.raises(ConfigError, match="is not an id"):
         backfill_of(PIPELINE, "earliest", "latest", id=id)
 
 
 def test_spark_s_own_file_sink_gets_no_backfill() -> None:
     log = Sink("log", "parquet", path="/log", layout="log")
     pipeline = replace(PIPELINE, sinks=(*PIPELINE.sinks, log))
-    with pytest.raises(ConfigError, match=r"sinks\.log\.layout: log takes nothing of a backfill"):
+    with pytest.raises(ConfigError, match=r"sinks\.log\.layout: log cannot take rows of a backfill"):
         backfill_of(pipeline, "earliest", "latest")
 
 
@@ -178,7 +178,7 @@ WINDOWED = replace(
 def test_rows_that_would_stay_in_a_state_get_no_backfill_and_the_other_sinks_get_theirs_by_a_copy() -> None:
     with pytest.raises(ConfigError, match=r"steps\.by_day: keeps state, which a backfill") as refused:
         backfill_of(WINDOWED, "earliest", "latest")
-    assert "a copy of the file without days, of the same name and state, for lake" in refused.value.message
+    assert "a copy of the file without days, with the same name and state, for lake" in refused.value.message
     copy = replace(WINDOWED, sinks=WINDOWED.sinks[:1])
     assert backfill_of(copy, "earliest", "latest").pipeline.sinks == copy.sinks
 
@@ -198,11 +198,11 @@ def test_only_topics_have_ranges() -> None:
 def test_what_becomes_of_each_sink_is_told_before() -> None:
     said = effects(PIPELINE)
     assert [line.partition(":")[0] for line in said] == ["lake", "db", "out"]
-    assert re.search("duplicated", said[0])
+    assert re.search("duplicates", said[0])
     assert re.search("replaced", said[1])
     assert re.search("sent again", said[2])
     decoded = replace(PIPELINE, decode=Decode("json", schema="id INT"))
-    assert effects(decoded)[3:] == [f"dead_letter, of what is rejected again: {said[0].partition(': ')[2]}"]
+    assert effects(decoded)[3:] == [f"dead_letter, for records that are rejected again: {said[0].partition(': ')[2]}"]
     assert effects(replace(decoded, decode=Decode("json", schema="id INT", on_error=OnError.DROP))) == said
 
 

@@ -28,7 +28,7 @@ JSON = Decode("json", "id BIGINT")
         (Limit(), None),
         (Limit(rows=200_000, size_bytes=64 << 20), "at most 200,000 rows, 64 MiB"),
         (Limit(size_bytes=1_000_000, fetch_s=1.5), "at most 1,000,000 bytes, 1.5 s of fetching in a task"),
-        (Limit(min_rows=1_000, max_delay_s=60), "at least 1,000 rows, or what is there after 60 s"),
+        (Limit(min_rows=1_000, max_delay_s=60), "at least 1,000 rows, or fewer after 60 s"),
     ],
 )
 def test_the_bounds_of_a_batch_are_said(limit: Limit, said: str | None) -> None:
@@ -44,14 +44,14 @@ def test_the_bounds_of_a_batch_are_said(limit: Limit, said: str | None) -> None:
     [
         (None, None, None),
         (Decode("raw"), None, None),
-        (JSON, None, "however many, do not end the run"),
+        (JSON, None, "do not end the run, however many there are"),
         (JSON, DeadLetter(max_ratio=0.01), "more than 1% of a batch end the run"),
         (
             JSON,
             DeadLetter(max_ratio=0.005, max_rows=1_000),
             "more than 0.5% of a batch or 1,000 records in all end the run",
         ),
-        (Decode("json", on_error=OnError.FAIL), None, "one ends the run"),
+        (Decode("json", on_error=OnError.FAIL), None, "the first ends the run"),
         (Decode("json", on_error=OnError.DROP), None, "are counted and dropped"),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_several_sinks_promise_alike_is_said_once_and_where_spark_runs() ->
     other = Sink("other", "delta", path="/other")
     settings = SparkSettings(master="spark://h:7077")
     told = words(plan(Pipeline("p", Source(topics=("t",)), JSON, sinks=(lake, other), spark=settings)))
-    assert sum("a batch is written aside" in line for line in told) == 1
+    assert sum("a batch is written to a temporary directory" in line for line in told) == 1
     assert sum(line.startswith("lake, dead_letter: exactly once: ") for line in told) == 1
     assert sum(line.startswith("other: exactly once: ") for line in told) == 1
     assert "spark   spark://h:7077" in told

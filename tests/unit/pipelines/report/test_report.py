@@ -109,7 +109,7 @@ def test_the_audit_says_of_which_time_its_minutes_are() -> None:
     record.spec = {"decode": {"format": "inlong-msg"}}
     assert "with <code>audit: inlongmsg_time</code> their own)" in page(record)
     record.spec = {"audit": {"time": "<at>"}}
-    assert "minute of the time in their column &lt;at&gt;, over the batches" in page(record)
+    assert "minute of the time in their column &lt;at&gt;, for the batches" in page(record)
 
 
 def test_configuration_is_shown_and_secrets_in_it_are_not() -> None:
@@ -255,7 +255,7 @@ def test_a_plot_of_nothing_says_so() -> None:
 def test_a_single_batch_has_its_name_below_its_bar_and_no_plot_of_a_dot() -> None:
     text = page(record_of(started(), batch(0, lag_rows=0, lag_s=0.0)))
     assert text.count('<div class="each"><span>batch 0</span></div>') == text.count("<svg") == 3
-    assert "no message was left waiting" in text
+    assert "no batch left messages waiting" in text
     assert "Seconds behind" not in text
     assert "dot l0" not in page(record_of(started(), batch(0)))
 
@@ -269,7 +269,7 @@ def test_a_rejected_record_is_told_with_an_example_its_place_and_the_command_tha
     record = record_of(started(), batch(0, examples=examples), batch(1, examples={"decode.json": "another"}))
     record.spec, record.look = {"decode": {"format": "json"}}, "pytubemq pipeline dlq show orders.yaml -n 10"
     text = page(record)
-    assert "such as: column id: &lt;late&gt; is no BIGINT" in text
+    assert "example: column id: &lt;late&gt; is no BIGINT" in text
     assert "another" not in text
     assert "parquet: /state/dead_letter" in text
     assert "pytubemq pipeline dlq show orders.yaml -n 10" in text
@@ -277,7 +277,7 @@ def test_a_rejected_record_is_told_with_an_example_its_place_and_the_command_tha
     assert "jdbc: bad" in page(record)
     assert "dlq show" not in page(record)
     record.spec = {"decode": {"format": "json", "on_error": "drop"}}
-    assert "kept nowhere" in page(record)
+    assert "They were dropped" in page(record)
 
 
 def test_the_parts_of_a_batch_are_told_in_words() -> None:
@@ -288,8 +288,8 @@ def test_the_parts_of_a_batch_are_told_in_words() -> None:
 
 
 def test_a_column_in_which_nothing_stands_is_left_out() -> None:
-    assert "had it from before" not in page(record_of(started(), batch(0)))
-    assert "had it from before" in page(record_of(started(), batch(0, replayed=("lake",))))
+    assert "written before" not in page(record_of(started(), batch(0)))
+    assert "written before" in page(record_of(started(), batch(0, replayed=("lake",))))
 
 
 def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itself() -> None:
@@ -305,7 +305,7 @@ def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itsel
     assert (held["decode.on_error"], held["sinks.lake.on_schema_change"]) == ("dead_letter", "fail")
     told = record_of(started())
     told.spec = {**spec, "decode": {"format": "json"}}  # as it is of a file that says on_error: dead_letter, too
-    assert "by default stands here, written in the file or not" in page(told)
+    assert "Keys with default values, written in the file or not" in page(told)
     assert "decode.on_error" not in by_itself({**spec, "decode": {"format": "json", "on_error": "fail"}})
 
 

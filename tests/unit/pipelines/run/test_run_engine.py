@@ -127,7 +127,7 @@ def test_a_query_that_dies_outside_of_a_batch_ends_the_run_though_another_lives(
 
 
 def test_a_query_that_somebody_stops_from_outside_ends_the_run_by_name(playing: Playing) -> None:
-    with pytest.raises(PipelineError, match="stopped its query step-x from outside"):
+    with pytest.raises(PipelineError, match="its query step-x was stopped from outside"):
         playing.watch(Played("main"), Played("step-x", looks=3))
 
 
@@ -347,7 +347,7 @@ def test_what_fails_after_the_end_was_asked_for_cuts_the_run_short_and_is_no_fai
     assert playing.run.go(None).status is RunStatus.STOPPED
     ended = playing.events[-1]
     assert isinstance(ended, Finished)
-    assert ended.message == "cut short: sink lake: Connection refused"
+    assert ended.message == "interrupted: sink lake: Connection refused"
     told = recorded(LocalFiles(Path(playing.state.location)))
     assert (told.status, told.message, told.hint) == (RunStatus.STOPPED, ended.message, ended.hint)
 
@@ -451,7 +451,7 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
     progress.remember_source(state, wrong)
     (tmp_path / "checkpoint/offsets").mkdir(parents=True)
     (tmp_path / "checkpoint/offsets/0").touch()
-    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq ordres"):
+    with pytest.raises(ConfigError, match="has the progress of pipeline p reading tubemq ordres"):
         engine.run(replace(wrong, source=replace(wrong.source, topics=("orders",))))
 
 

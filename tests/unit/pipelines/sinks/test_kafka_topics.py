@@ -80,7 +80,7 @@ def test_a_topic_that_is_not_there_is_refused_where_brokers_say_that_they_make_n
     monkeypatch.setattr(KafkaSink, "_admin", lambda self, spark: admin)
     sink = KafkaSink(Sink("s", "kafka", topic=topic, options={"kafka.bootstrap.servers": "h:1"}))
     if refused:
-        with pytest.raises(ConfigError, match="sink s: the topic new is not there, and the brokers make none"):
+        with pytest.raises(ConfigError, match="sink s: the topic new does not exist, and the brokers do not create"):
             sink.check(session(), None)
     else:
         sink.check(session(), None)

@@ -66,16 +66,16 @@ def pipeline(**more: object) -> Pipeline:
         ),
         (
             "format: mailbox, box: 1, topic: t",
-            ["P025 sinks.box.topic: is nothing to a sink of format mailbox, it is a key of kafka, tubemq"],
+            ["P025 sinks.box.topic: has no effect for the format mailbox, it is for kafka, tubemq only"],
         ),
         (
             "format: console, box: 1",
-            ["P025 sinks.box.box: is nothing to a sink of format console, it is a key of mailbox"],
+            ["P025 sinks.box.box: has no effect for the format console, it is for mailbox only"],
         ),
         (
             "format: mailbox, box: 1, guarantee: exactly_once",
             [
-                "P026 sinks.box.guarantee: exactly_once cannot be had: a replay posts the letters again, "
+                "P026 sinks.box.guarantee: exactly_once is not possible: a replay posts the letters again, "
                 "ask for at_least_once"
             ],
         ),
@@ -83,8 +83,8 @@ def pipeline(**more: object) -> Pipeline:
         (
             "format: mailbox, box: 1}\n  - {name: other, format: mailbox, box: 1",
             [
-                "P020 sinks.other.box: is where the sink box writes, give each its own target; rows of two steps go to "
-                "one place by UNION ALL in a step"
+                "P020 sinks.other.box: is also the target of the sink box, give each its own target; "
+                "to write the rows of two steps to one target, join them with UNION ALL in a step"
             ],
         ),
     ],
@@ -131,8 +131,8 @@ def test_the_session_has_the_kind_s_settings() -> None:
 
 def test_the_docs_and_the_schema_for_editors_show_it() -> None:
     keys = file_tables()["keys"]
-    assert "| `box` | text |  | Of mailbox: its number. |" in keys
-    assert "| `size` | `A4`, `A5` |  | Of mailbox: of letters. |" in keys
+    assert "| `box` | text |  | For mailbox: its number. |" in keys
+    assert "| `size` | `A4`, `A5` |  | For mailbox: of letters. |" in keys
     assert (
         "| `mailbox` | plain | at least once | a replay posts the letters again |  |"
         in guarantee_tables()["guarantees"]

@@ -14,7 +14,7 @@ def test_parquet_in_batches_is_refused_in_an_object_store_by_the_place_that_a_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LAKE_OF_TEST", "s3a://bucket")
-    with pytest.raises(ConfigError, match="sink lake: path: neither exactly nor at least once can be had in s3a"):
+    with pytest.raises(ConfigError, match="sink lake: path: neither exactly once nor at least once is possible in s3a"):
         make_sink(Sink("lake", "parquet", path="${env:LAKE_OF_TEST}/t"))
     monkeypatch.setenv("LAKE_OF_TEST", "hdfs://name")
     assert make_sink(Sink("lake", "parquet", path="${env:LAKE_OF_TEST}/t"))

@@ -81,7 +81,7 @@ def test_a_narrower_column_fits_a_wider_table_and_decimals_by_their_digits() -> 
 def test_a_column_that_a_new_table_would_not_keep_is_refused_with_the_type_that_it_would(
     rows: str, kept: str, hint: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"sink s: column c is .*, which the database would keep as") as caught:
+    with pytest.raises(ConfigError, match=r"sink s: column c is .*, which the database would store as") as caught:
         check_kept(schema(("c", rows)), schema(("c", kept)), sink="s")
     assert caught.value.hint == f"cast it in a step: {hint}"
     check_kept(schema(("c", "byte"), ("d", "float")), schema(("c", "short"), ("d", "double")), sink="s")
@@ -208,7 +208,7 @@ def test_rows_go_to_kafka_as_they_are_only_if_nothing_of_them_would_be_passed_ov
 def test_iceberg_files_are_not_parted_by_what_a_directory_s_name_cannot_tell(kind: str) -> None:
     columns = schema(("at", kind), ("day", "date"), ("d", "decimal(9,2)"), ("t", "string"))
     refuse_parts(["Day", "d", "t"], columns, only=OF_ICEBERG)
-    with pytest.raises(ConfigError, match=f"files cannot be parted by at, which is a {kind}"):
+    with pytest.raises(ConfigError, match=f"files cannot be partitioned by at, which is a {kind}"):
         refuse_parts(["at"], columns, only=OF_ICEBERG)
     with pytest.raises(ConfigError, match="partition_by names x, which no row has"):
         refuse_parts(["x"], columns, only=OF_ICEBERG)
@@ -222,16 +222,16 @@ def test_no_files_are_parted_by_a_nested_column_or_by_all_columns() -> None:
     with pytest.raises(ConfigError, match="partition_by names every column"):
         refuse_parts(["N", "at"], columns)
     for kind, said in ((MapType(StringType(), IntegerType()), "map<string,int>"), (NullType(), "void")):
-        with pytest.raises(ConfigError, match=f"files cannot be parted by v, which is a {said}"):
+        with pytest.raises(ConfigError, match=f"files cannot be partitioned by v, which is a {said}"):
             refuse_parts(["v"], StructType([*columns.fields, StructField("v", kind)]))
 
 
 def test_partition_by_is_what_divides_the_table_that_is_there_or_says_nothing() -> None:
     refuse_other_parts([], ["day"])
     refuse_other_parts(["Day"], ["day"])
-    with pytest.raises(ConfigError, match="partition_by is hour, but the table that is there is divided by day"):
+    with pytest.raises(ConfigError, match="partition_by is hour, but the existing table is partitioned by day"):
         refuse_other_parts(["hour"], ["day"])
-    with pytest.raises(ConfigError, match="divided by no column"):
+    with pytest.raises(ConfigError, match="partitioned by no column"):
         refuse_other_parts(["hour"], [])
 
 

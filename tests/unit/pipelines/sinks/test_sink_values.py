@@ -49,7 +49,7 @@ def test_other_options_are_the_file_s() -> None:
         (Sink("s", "kafka", topic="a b", options=KAFKA), "topic: 'a b' cannot be the name of a Kafka topic"),
         (Sink("s", "tubemq", topic="1bad", master="h:1"), "topic: not a topic name: '1bad'"),
         (Sink("s", "iceberg", table="ice"), r"table: 'ice' names no catalog\n.*catalog\.database\.table"),
-        (Sink("s", "console", options={"row": "5"}), r"options\.row: is no option .*\n.*did you mean rows"),
+        (Sink("s", "console", options={"row": "5"}), r"options\.row: is not an option .*\n.*did you mean rows"),
         (Sink("s", "console", options={"rows": "x"}), r"options\.rows: 'x' is not a number from 1 to 10000"),
         (Sink("s", "console", options={"rows": "9", "Rows": "8"}), r"options\.Rows: is rows again"),
     ],

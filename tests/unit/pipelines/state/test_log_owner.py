@@ -58,7 +58,7 @@ def test_a_query_whose_progress_was_reset_does_not_begin_again_below_the_old_log
     LogOwner(files, state, CHECKPOINT, LAKE).claim()
     (tmp_path / "state" / CHECKPOINT).rename(tmp_path / "forgotten")
     assert LogOwner(files, state, CHECKPOINT, LAKE).is_foreign()
-    with pytest.raises(ConfigError, match="sink lake: /lake holds the log of another query") as refused:
+    with pytest.raises(ConfigError, match="sink lake: /lake has the log of another query") as refused:
         LogOwner(files, state, CHECKPOINT, LAKE).claim()
     assert "new path" in (refused.value.hint or "")
 

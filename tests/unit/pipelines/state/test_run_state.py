@@ -70,7 +70,7 @@ def test_lines_keep_to_their_bound_and_the_newest_stay(state: StateDirectory, mo
 
 def test_a_place_that_cannot_be_made_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         StateDirectory(str(tmp_path / "file" / "state"))
 
 
@@ -227,6 +227,6 @@ def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_ho
     with pytest.raises(ConfigError, match="runs already") as found:
         RunLock(state, "p").take(first=lambda: told.append("again"))
     assert found.value.__cause__ is None  # what the system calls it tells nobody anything
-    assert found.value.hint == "end that run first, with  pytubemq pipeline stop FILE"
+    assert found.value.hint == "stop that run first:  pytubemq pipeline stop FILE"
     assert told == [None]
     lock.release(RunStatus.FINISHED)

@@ -27,5 +27,8 @@ def check(context: Context) -> Faults:
     ]  # fmt: skip
     for key in ("max_ratio", "max_rows"):
         if apart and getattr(pipeline.dead_letter, key) is not None:
-            text = f"does not hold back {', '.join(apart)}, which read{'s' if len(apart) == 1 else ''} the source apart"
-            yield context.fault(FaultCode.LIMIT_OF_MAIN, f"dead_letter.{key}", text, "on_error: fail holds for all")
+            text = (
+                f"does not hold back {', '.join(apart)}, which read{'s' if len(apart) == 1 else ''} the "
+                "source separately"
+            )
+            yield context.fault(FaultCode.LIMIT_OF_MAIN, f"dead_letter.{key}", text, "on_error: fail applies to all")

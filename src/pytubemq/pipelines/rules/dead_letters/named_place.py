@@ -25,8 +25,8 @@ def check(context: Context) -> Faults:
     keys = {path.split(".")[1] for path in by_path if path.startswith("decode.")}
     if any(DECODE.key(key) is None for key in keys):
         return  # perhaps it is said, with a slip that is told as such
-    text = "dead_letter" if said else "what cannot be decoded goes to the dead letters"
-    hint = f"they are kept as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
+    text = "dead_letter" if said else "records that cannot be decoded become dead letters"
+    hint = f"they are stored as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
     key = "decode.on_error" if said else "decode"
     text += ", and the file has no section dead_letter"
     yield context.fault(FaultCode.DEFAULT_DEAD_LETTER, key, text, hint, at_key=not said)

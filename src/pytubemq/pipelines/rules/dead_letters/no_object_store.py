@@ -23,6 +23,6 @@ def check(context: Context) -> Faults:
         return
     store = object_store(context.known(context.pipeline.state or ""))
     if store is not None and kind is not None and kind.beside_state:
-        text = f"dead letters would lie in {store}: {WHY}"
-        hint = "give dead_letter format: delta, or a path that is in none"
+        text = f"dead letters would be stored in {store}: {WHY}"
+        hint = "give dead_letter format: delta, or a path outside of it"
         yield context.fault(FaultCode.GUARANTEE_IMPOSSIBLE, "state", text, hint)

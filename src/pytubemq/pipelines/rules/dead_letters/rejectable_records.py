@@ -19,7 +19,7 @@ def check(context: Context) -> Faults:
     if context.pipeline.dead_letter is None:
         return
     if decode is None:
-        text = "gets no record, as nothing is decoded"
+        text = "gets no record, because nothing is decoded"
         yield context.fault(FaultCode.CONTRADICTION, "dead_letter", text, "add decode", at_key=True)
     elif decode.on_error is not OnError.DEAD_LETTER:
         text = f"gets no record with decode.on_error: {decode.on_error.value}"

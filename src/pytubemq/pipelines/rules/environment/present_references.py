@@ -20,6 +20,6 @@ def check(context: Context) -> Faults:
         for reference in references(value):
             if reference.kind in {"env", "file"} and not is_there(reference):
                 what = "environment variable" if reference.kind == "env" else "file"
-                text = f"the {what} {reference.name} is not there now"
-                hint = "it must be before dry-run and run"
+                text = f"the {what} {reference.name} does not exist now"
+                hint = "it must exist for dry-run and run"
                 yield context.fault(FaultCode.REFERENCE_NOT_THERE, path, text, hint)

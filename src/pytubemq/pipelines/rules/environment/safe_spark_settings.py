@@ -24,10 +24,10 @@ class Refused(NamedTuple):
 
 REFUSED: Final = {
     "spark.sql.execution.arrow.compression.codec": Refused(
-        "lz4", "Spark's Java LZ4 holds a Python writer up for minutes", "delete it, or use zstd"
+        "lz4", "with Spark's Java LZ4 a Python writer hangs for minutes", "delete it, or use zstd"
     ),
     "spark.speculation": Refused(
-        "true", "a second attempt of a task may write beside the first", "delete it; the runner keeps it off"
+        "true", "a task may be run twice at the same time, and write twice", "delete it, it is off by default"
     ),
 }  # fmt: skip
 

@@ -17,6 +17,8 @@ def check(context: Context) -> Faults:
     """Sinks of that layout, in such a run."""
     for index, sink in enumerate(context.pipeline.sinks):
         if context.apart is not None and sink.layout == LOG:
-            text = f"log takes nothing of {context.apart}: its batches would be skipped, or the pipeline's own after it"
-            hint = "take layout batches, or write the rows to another path with a pipeline file of their own"
+            text = (
+                f"log cannot take rows of {context.apart}: Spark would skip its batches, or later ones of the pipeline"
+            )
+            hint = "use layout batches, or write the rows to another path with a pipeline file of their own"
             yield context.fault(FaultCode.NOT_APART, f"sinks[{index}].layout", text, hint)

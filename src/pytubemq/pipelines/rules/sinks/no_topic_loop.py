@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Sink, Source
     from pytubemq.pipelines.rules.rule import Context, Faults
 
-_AGAIN: Final = "would come again and again"
+_AGAIN: Final = "would be read and written again without end"
 TOPIC: Final = "topic"
 """The column of a message's topic: the source makes it, and the sink goes by it."""
 
@@ -65,8 +65,8 @@ def _by_column(context: Context, sink: Sink, path: str) -> Faults:
 def came_from(context: Context, sink: Sink, path: str) -> Faults:
     """The fault of a sink whose rows name, as their topic, the one that they came from."""
     if one_cluster(context.pipeline.source, sink.master, text_of=context.text):
-        text = f"its rows go to the topic in their column topic, which is the one that they came from: they {_AGAIN}"
-        yield context.fault(FaultCode.CONTRADICTION, path, text, "give the sink a topic, or make the column in a step")
+        text = f"its rows go to the topic in their column topic, the one that they were read from: they {_AGAIN}"
+        yield context.fault(FaultCode.CONTRADICTION, path, text, "give the sink a topic, or set the column in a step")
 
 
 def keeps_topic(rows: DataFrame, source: DataFrame) -> bool:

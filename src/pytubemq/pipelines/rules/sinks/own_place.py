@@ -39,8 +39,11 @@ def check(context: Context) -> Faults:
     for path, sink in written.items():
         place = _place(context, sink, local)
         if place is not None and place in taken:
-            text = f"is where the sink {taken[place]} writes"
-            hint = "give each its own target; rows of two steps go to one place by UNION ALL in a step"
+            text = f"is also the target of the sink {taken[place]}"
+            hint = (
+                "give each its own target; to write the rows of two steps to one target, join them with "
+                "UNION ALL in a step"
+            )
             key = next((key for key in ("path", "table", *sink.more) if sink.value(key)), "name")
             yield context.fault(FaultCode.CONTRADICTION, f"{path}.{key}", text, hint)
         elif place is not None:

@@ -40,7 +40,7 @@ def check(context: Context) -> Faults:
         if promise.guarantee is Guarantee.EXACTLY_ONCE:
             continue
         by_source = promise is SOURCES[kind]
-        text = f"exactly_once cannot be had{f' of {kind.value}' if by_source else ''}: {promise.why}"
+        text = f"exactly_once is not possible{f' with {kind.value}' if by_source else ''}: {promise.why}"
         remedy = "set source.options.javaReads: flushed, or ask for at_least_once"
         hint = remedy if by_source else promise.needs or "ask for at_least_once"
         yield context.fault(FaultCode.GUARANTEE_IMPOSSIBLE, path, text, hint)

@@ -22,8 +22,8 @@ def check(context: Context) -> Faults:
         now = context.compiled.feeds.get(sink, before)
         if now != before:
             text = (
-                f"it was fed by the query {before} and would be by {now}, whose progress is another: rows would come "
-                "twice, or not at all"
+                f"the query {before} has written to it and now {now} would, which has its own progress: rows would be "
+                "written twice, or not at all"
             )
-            hint = f"{REMEDY}; or put the step back, or forget all progress with `pytubemq pipeline reset`"
+            hint = f"{REMEDY}; or undo the change of the steps, or forget all progress with `pytubemq pipeline reset`"
             yield context.fault(FaultCode.OTHER_PROGRESS, paths.get(sink, sink), text, hint)

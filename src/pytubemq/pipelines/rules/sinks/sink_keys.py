@@ -23,7 +23,7 @@ def check(context: Context) -> Faults:
             path = f"sinks[{index}].{name}"
             if path in context.places.by_path and own.key(name) is None:
                 takers = ", ".join(kind.name for kind in kinds if kind.key(name) is not None)
-                text = f"is nothing to a sink of format {sink.format}"
+                text = f"has no effect for the format {sink.format}"
                 yield context.fault(
-                    FaultCode.SINK_TAKES_NO_KEY, path, text, f"it is a key of {takers}", at_key=True
+                    FaultCode.SINK_TAKES_NO_KEY, path, text, f"it is for {takers} only", at_key=True
                 )  # fmt: skip

@@ -20,6 +20,6 @@ def check(context: Context) -> Faults:
         return
     types = {field.name: field.dataType.simpleString() for field in compiled.source.schema}
     if audit.time in types and not tells_time(types[audit.time]):
-        text = f"names the column {audit.time}, which is {types[audit.time]} and no time"
+        text = f"names the column {audit.time}, which is {types[audit.time]} and not a time"
         hint = "name a column of type TIMESTAMP, or one that can be cast to it"
         yield context.fault(FaultCode.BAD_VALUE, "audit.time", text, hint)

@@ -18,7 +18,7 @@ def check(context: Context) -> Faults:
     if context.pipeline.source.format != "tubemq":
         return
     if limit.max_delay_s is not None and limit.min_rows is None:
-        text = "bounds the wait for min_rows, which is not there"
+        text = "limits the wait for min_rows, which is not given"
         yield context.fault(FaultCode.CONTRADICTION, "source.limit.max_delay", text, "add min_rows", at_key=True)
     if limit.rows is not None and limit.min_rows is not None and limit.min_rows > limit.rows:
         text = f"{limit.min_rows} is more than a batch may hold, limit.rows {limit.rows}"

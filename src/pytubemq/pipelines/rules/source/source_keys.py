@@ -38,18 +38,20 @@ def _of_other_formats(context: Context, source: Source) -> Faults:
 
 def _of_topics(context: Context, source: Source) -> Faults:
     if source.topics and source.topic_pattern:
-        text = "stands beside topic"
+        text = "is given together with topic"
         yield context.fault(FaultCode.CONTRADICTION, "source.topic_pattern", text, "keep one of them", at_key=True)
     given = {name.lower() for name in source.options}
     if not source.topics and source.topic_pattern is None and not given & {"topic", "topicpattern"}:
         yield context.fault(FaultCode.MISSING_KEY, "source", "needs topic, topics or topic_pattern")
     for key in ("path", "schema"):
         if getattr(source, key) is not None:
-            text = "is a key of other formats than tubemq"
+            text = "is a key of formats other than tubemq"
             hint = "columns of messages are named in decode.schema" if key == "schema" else "a topic has no path"
             yield context.fault(FaultCode.CONTRADICTION, f"source.{key}", text, hint, at_key=True)
     if source.topic_pattern is not None and "${" not in source.topic_pattern:
         try:
             re.compile(source.topic_pattern)
         except re.error as error:
-            yield context.fault(FaultCode.BAD_VALUE, "source.topic_pattern", f"is no regular expression: {error.msg}")
+            yield context.fault(
+                FaultCode.BAD_VALUE, "source.topic_pattern", f"is not a regular expression: {error.msg}"
+            )

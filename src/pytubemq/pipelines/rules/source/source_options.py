@@ -46,7 +46,7 @@ def check(context: Context) -> Faults:
             hint = f"write it as the key source.{_KEY_OF_SOURCE_OPTION[name.lower()]}"
             yield context.fault(FaultCode.SOURCE_OPTION, path, "has a key of its own", hint, at_key=True)
         elif name.lower() == "decode" or name.lower().startswith("decode."):
-            text, hint = "is for Spark programs", "in a pipeline file it is the section decode"
+            text, hint = "is for Spark programs", "in a pipeline file use the section decode"
             yield context.fault(FaultCode.SOURCE_OPTION, path, text, hint, at_key=True)
         elif name.lower() not in lower or "${" not in value:
             passed[name] = value

@@ -37,6 +37,6 @@ def _unknown(context: Context, step: Step, path: str, known: Collection[str], st
         elif name.lower() in steps:
             text = f"reads {name}, which is a later step"
         else:
-            text = f"reads {name}, which is not there"
+            text = f"reads {name}, which does not exist"
         at = context.places.inside(path, line, column)
         yield context.fault(FaultCode.UNKNOWN_NAME, path, text, one_of(name.lower(), sorted(known)), at=at)

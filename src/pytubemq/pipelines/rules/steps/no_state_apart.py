@@ -28,13 +28,14 @@ def check(context: Context) -> Faults:
     inputs = {sink.name: input_of(pipeline, sink.input).lower() for sink in pipeline.sinks}
     behind = ", ".join(name for name, step in inputs.items() if step in lower)
     others = ", ".join(name for name, step in inputs.items() if step not in lower)
-    whole = "for those, run the file from `source.start` with another name and state, into other places"
-    hint = f"take a copy of the file without {behind}, of the same name and state, for {others}; {whole}"
+    whole = "for those, run the file from `source.start` with another name and state, into other targets"
+    hint = f"run a copy of the file without {behind}, with the same name and state, for {others}; {whole}"
     for index, step in enumerate(pipeline.steps):
         if step.name.lower() in lower & set(inputs.values()):
             text = (
-                f"keeps state, which {context.apart} cannot: its newest windows would never come out, and others stand "
-                f"beside those that sink {behind} has"
+                f"keeps state, which {context.apart} cannot: its newest windows would never be written, and "
+                "others would "
+                f"be added to those that sink {behind} has"
             )
             yield context.fault(
                 FaultCode.NOT_APART, f"steps[{index}]", text, hint if others else whole.removeprefix("for those, ")

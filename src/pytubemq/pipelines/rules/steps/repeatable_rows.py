@@ -56,9 +56,7 @@ def _by_words(context: Context, numbered: dict[int, Sink]) -> Faults:
             word = _differs(pipeline.steps[index], clocks=not timed)
             if word is not None:
                 told.add(index)
-                text = (
-                    f"{word} gives other rows when a batch is done again, and the sink {sink.name} takes rows by number"
-                )
+                text = f"{word} gives different rows when a batch is repeated, and the sink {sink.name} numbers rows"
                 yield context.fault(FaultCode.ROWS_DIFFER, f"steps[{index}].sql", text, REMEDY)
 
 

@@ -24,8 +24,8 @@ def _wrong(sink: Sink) -> Iterator[Wrong]:
     for name, value in sink.options.items():
         if name.lower() != ROWS:
             near = suggest(name, [ROWS])
-            hint = f"did you mean {ROWS}?" if near else f"there is only {ROWS}"
-            yield _of_option(name, "is no option of the console", hint, at_key=True)
+            hint = f"did you mean {ROWS}?" if near else f"the only option is {ROWS}"
+            yield _of_option(name, "is not an option of the console", hint, at_key=True)
             continue
         number = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else 0
         if "${" not in value and not 0 < number <= MAX_ROWS:

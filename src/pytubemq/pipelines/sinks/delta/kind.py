@@ -26,7 +26,7 @@ def _case(sink: Sink, intake: Intake) -> str:
 
 def _wrong(sink: Sink) -> Iterator[Wrong]:
     if sink.path and sink.table:
-        yield Wrong("table", "stands beside path", "keep one", at_key=True, code=FaultCode.CONTRADICTION)
+        yield Wrong("table", "is given together with path", "keep one", at_key=True, code=FaultCode.CONTRADICTION)
 
 
 KIND: Final = SinkKind(
@@ -36,11 +36,11 @@ KIND: Final = SinkKind(
     promises={
         _WITHOUT_KEYS: Promise(
             Guarantee.EXACTLY_ONCE,
-            "rows and batch id are one commit (txnAppId, txnVersion); Delta skips a version that it has",
+            "rows and batch id are written in one commit (txnAppId, txnVersion); Delta skips a version that it has",
         ),
         _WITH_KEYS: Promise(
             Guarantee.EXACTLY_ONCE,
-            "rows replace those of their keys in one commit; a batch that comes again replaces them by the same",
+            "rows replace those with the same keys in one commit; a repeated batch replaces them with the same rows",
         ),
     },
     case=_case,

@@ -59,7 +59,7 @@ class DeltaSink:
             if why := table.refusal():
                 raise ConfigError(
                     f"{table.name} cannot be written: {why}",
-                    hint="see that the directory may be written, from the driver and from every executor",
+                    hint="check that the directory can be written, from the driver and from every executor",
                 )
             if columns is not None and self.spec.partition_by:
                 refuse_other_parts(self.spec.partition_by, table.parts())

@@ -29,7 +29,7 @@ KIND: Final = SinkKind(
     promises={
         "": Promise(
             Guarantee.EXACTLY_ONCE,
-            "the batch id lies in the snapshot that adds the rows, and is looked for before another is made",
+            "the snapshot that adds the rows has the batch id; a replay looks for it before it adds another",
         ),
     },
     wrong=_wrong,

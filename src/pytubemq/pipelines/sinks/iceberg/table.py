@@ -79,7 +79,7 @@ class IcebergTable:
             if not part.transform().isIdentity():
                 raise ConfigError(
                     f"the Iceberg table {self._identifier.toString()} is partitioned by {part.transform().toString()}",
-                    hint="the runner adds files to tables that are partitioned by columns as they are, or not at all",
+                    hint="the runner adds files to tables that are partitioned by plain columns, or not at all",
                 )
             names.append(str(self._table.schema().findColumnName(part.sourceId())))
         return names

@@ -47,7 +47,7 @@ class IcebergSink:
         if spec.keys:
             raise ConfigError(
                 f"sink {spec.name}: the runner adds rows to Iceberg tables, it cannot replace them by keys",
-                hint="leave keys out, or take delta or jdbc",
+                hint="leave keys out, or use delta or jdbc",
             )
         self.spec = spec
         self._name = resolve(spec.table or "")
@@ -63,7 +63,7 @@ class IcebergSink:
                 self._check_table(table, columns or schema, HadoopFiles(spark))
         except (Py4JJavaError, PySparkException) as error:
             hint = (
-                "see that the catalog's settings are right, that it can be reached, and that Iceberg has a type for "
+                "check that the catalog's settings are right, that it can be reached, and that Iceberg has a type for "
                 "each column: cast it in a step, or leave it out"
             )
             raise of_spark(error, f"sink {self.spec.name}: {self._name}", hint=hint) from error
@@ -87,7 +87,7 @@ class IcebergSink:
         if place is not None and (why := files.refusal(place)):
             raise ConfigError(
                 f"{place} cannot be written: {why}",
-                hint="Spark writes the files there: see that the directory may be written, and that the session has "
+                hint="Spark writes the files there: check that the directory can be written, and that the session has "
                 "Hadoop's file system for it (spark.hadoop.fs.SCHEME.impl, and its package)",
             )
 

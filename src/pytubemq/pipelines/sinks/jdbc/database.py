@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-_TOO_LONG: Final = "see what holds a lock there; statements may take options.queryTimeout seconds (0: any time)"
-_NO_FIT: Final = (
-    "a row does not fit the table: change it, or leave it out, in a step; the next run does the batch again"
-)
+_TOO_LONG: Final = "check what has a lock there; statements may take options.queryTimeout seconds (0: any time)"
+_NO_FIT: Final = "a row does not fit the table: change it, or leave it out, in a step; the next run repeats the batch"
 _HINTS: Final = {
     **dict.fromkeys(("57014", "XCL52", "40XL1", "HYT00", "70100", "57000"), _TOO_LONG),
-    "42P10": "make a unique index on just the columns of keys, without a WHERE: CREATE UNIQUE INDEX ON table (columns)",
+    "42P10": "create a unique index on exactly the columns of keys, without a WHERE: CREATE UNIQUE INDEX ON "
+    "table (columns)",
     "42804": "give the table a column of that type, or leave the column out in a step with on_schema_change: ignore",
-    "42501": "let the account select, insert and, with keys, update in the table, and make tables beside it",
+    "42501": "let the account select, insert and, with keys, update in the table, and create tables in the same schema",
     "22": _NO_FIT,
     "23": _NO_FIT,
 }

@@ -33,11 +33,11 @@ def _case(sink: Sink, intake: Intake) -> str:
 def _wrong(sink: Sink) -> Iterator[Wrong]:
     url = sink.url or ""
     if url and "${" not in url and not url.startswith("jdbc:"):
-        yield Wrong("url", "does not begin with jdbc:", "as jdbc:postgresql://host/db")
+        yield Wrong("url", "does not begin with jdbc:", "write it as jdbc:postgresql://host/db")
     why = next((why for start, why in REFUSED.items() if url.startswith(start)), None)
     if why is not None:
         text = f"names a database that is not supported: {why}, so a batch cannot be moved there in one transaction"
-        yield Wrong("url", text, "take another database, or write files that it loads")
+        yield Wrong("url", text, "use another database, or write files and load them into it")
 
 
 KIND: Final = SinkKind(
@@ -47,7 +47,7 @@ KIND: Final = SinkKind(
     promises={
         _WITH_KEYS: Promise(
             Guarantee.EXACTLY_ONCE,
-            "rows replace those of their keys, and the batch id is written, in one transaction",
+            "rows replace those with the same keys, and the batch id is written, in one transaction",
             _TRANSACTIONS,
         ),
         _WITHOUT_KEYS: Promise(

@@ -104,7 +104,7 @@ def check_kept(rows: StructType, kept: StructType, *, sink: str) -> None:
             fits = DecimalType(fits.precision, min(fits.precision, field.dataType.scale))
         raise ConfigError(
             f"sink {sink}: column {field.name} is {field.dataType.simpleString()}, "
-            f"which the database would keep as {there.dataType.simpleString()}",
+            f"which the database would store as {there.dataType.simpleString()}",
             hint=f"cast it in a step: CAST({sql.quoted(field.name)} AS {fits.simpleString()})",
         )
 
@@ -112,7 +112,7 @@ def check_kept(rows: StructType, kept: StructType, *, sink: str) -> None:
 def _no_type(sink: str, field: StructField) -> ConfigError:
     kind = field.dataType.simpleString()
     nested = kind.startswith(("map<", "struct<", "array<"))
-    as_text = f"make a text of it in a step: to_json({sql.quoted(field.name)})"
+    as_text = f"convert it to text in a step: to_json({sql.quoted(field.name)})"
     return ConfigError(
         f"sink {sink}: the database has no type for the column {field.name}, which is {kind}",
         hint=f"{as_text if nested else 'cast it in a step'}, or leave it out",

@@ -76,7 +76,7 @@ class JdbcSink:
         except PipelineError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {error.message}",
-                hint="see that the database runs, and that url, user and password are right",
+                hint="check that the database runs, and that url, user and password are right",
             ) from error
         table = table_columns(spark, self._url, self._table, self._options, rows=schema)
         if schema is None:
@@ -90,7 +90,7 @@ class JdbcSink:
         except PipelineError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {error.message}",
-                hint=error.hint or "see that the account may make tables there",
+                hint=error.hint or "check that the account may create tables there",
             ) from error
 
     def _check_table(self, spark: SparkSession, database: Database, rows: StructType, table: StructType) -> None:
@@ -134,8 +134,8 @@ class JdbcSink:
             if before is not None:
                 return before
         raise PipelineError(
-            f"sink {self.spec.name}: batch {batch_id} was staged {TRIES} times, each time with rows of a task twice",
-            hint="see why Spark runs its tasks again: executors that die, or speculation",
+            f"sink {self.spec.name}: batch {batch_id} was staged {TRIES} times, each time with a task's rows twice",
+            hint="find out why Spark repeats its tasks: executors that die, or speculation",
         )
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
@@ -175,7 +175,7 @@ class JdbcSink:
             if int(connection.rows(long)[0][0]):
                 raise PipelineError(
                     f"sink {self.spec.name}: column {name} has texts of more than {DERBY_TEXT} characters",
-                    hint="shorten them in a step: Derby takes no longer ones",
+                    hint="shorten them in a step: Derby does not accept longer ones",
                 )
         typed = f"{stage}_t"
         connection.run(database.like(typed, self._table, schema.names))

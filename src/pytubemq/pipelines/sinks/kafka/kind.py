@@ -26,8 +26,8 @@ def _wrong(sink: Sink) -> Iterator[Wrong]:
         yield Wrong("", text, f'as {{{SERVERS}: "host:9092"}}', code=FaultCode.SINK_LACKS_KEY)
     for name, value in sink.options.items():
         if name.lower() == "kafka.acks" and value.strip() == "0":
-            text = "0 waits for no broker, so rows are lost without a word"
-            hint = "delete it: then all replicas in sync answer; or take 1"
+            text = "0 waits for no broker, so rows can be lost unnoticed"
+            hint = "delete it, then all in-sync replicas confirm; or use 1"
             yield Wrong(f"options.{name}", text, hint, code=FaultCode.SINK_OPTION)
     topic = sink.topic or ""
     if topic and "${" not in topic and (not _TOPIC.fullmatch(topic) or topic in {".", ".."}):
@@ -41,9 +41,9 @@ KIND: Final = SinkKind(
         Key(
             "topic",
             Kind.TEXT,
-            "where rows go that have no column `topic`; without a column `value` they go as JSON",
+            "the topic of rows that have no column `topic`; without a column `value` they go as JSON",
         ),
-        Key("keys", Kind.TEXTS, "those of the message's key"),
+        Key("keys", Kind.TEXTS, "the columns of the message's key"),
     ),
     promises={
         "": Promise(Guarantee.AT_LEAST_ONCE, "Spark's Kafka sink has no transactions: a replay sends the batch again"),

@@ -77,8 +77,9 @@ class KafkaSink:
             topic = self._options.get("topic")
             if topic is not None and not there.contains(topic) and not makes_topics(admin, jvm):
                 raise ConfigError(
-                    f"sink {self.spec.name}: the topic {topic} is not there, and the brokers make none by themselves",
-                    hint="make it, or correct the name",
+                    f"sink {self.spec.name}: the topic {topic} does not exist, and the brokers do not create "
+                    "topics automatically",
+                    hint="create it, or correct the name",
                 )
         except Py4JJavaError as error:
             raise self._unreachable(str(error.java_exception)) from error
@@ -120,8 +121,8 @@ class KafkaSink:
 
     def _unreachable(self, why: str) -> ConfigError:
         return ConfigError(
-            f"sink {self.spec.name}: no Kafka broker answers at {self._options[SERVERS]}: {why}",
-            hint=f"see that {SERVERS} is right and reachable from here and from every executor",
+            f"sink {self.spec.name}: no Kafka broker responds at {self._options[SERVERS]}: {why}",
+            hint=f"check that {SERVERS} is right and reachable from here and from every executor",
         )
 
 

@@ -31,8 +31,8 @@ def _case(sink: Sink, intake: Intake) -> str:
 def _wrong(sink: Sink) -> Iterator[Wrong]:
     if sink.layout == LOG:
         if sink.on_schema_change is not OnSchemaChange.FAIL:
-            text = "is nothing to layout log: Spark's file sink looks at no columns that are there"
-            hint = "leave it out, or take layout batches"
+            text = "has no effect with layout log: Spark's file sink does not look at existing columns"
+            hint = "leave it out, or use layout batches"
             yield Wrong("on_schema_change", text, hint, at_key=True, code=FaultCode.CONTRADICTION)
         return
     hidden = next((name for name in sink.partition_by if name.lower() == BATCH), None)
@@ -44,7 +44,7 @@ def _wrong(sink: Sink) -> Iterator[Wrong]:
 def hides(column: str) -> tuple[str, str]:
     """Return why rows cannot have such a column, and the remedy."""
     text = f"readers would see the batch's directory in place of the column {column}"
-    return text, "rename the column in a step, or take layout: log"
+    return text, "rename the column in a step, or use layout: log"
 
 
 KIND: Final = SinkKind(
@@ -54,7 +54,7 @@ KIND: Final = SinkKind(
         PARTITION_BY,
         Key(
             "layout", Kind.CHOICE,
-            "`batches`, a directory for each batch; `log`, Spark's file sink, for readers that are Spark",
+            "`batches`: a directory for each batch; `log`: Spark's file sink, for Spark as the reader",
             choices=("batches", LOG), default="batches",
         ),
         ON_SCHEMA_CHANGE,
@@ -63,13 +63,13 @@ KIND: Final = SinkKind(
     promises={
         _BATCHES: Promise(
             Guarantee.EXACTLY_ONCE,
-            "a batch is written aside and renamed to the directory of its batch id; a replay finds it there",
+            "a batch is written to a temporary directory that is renamed to its batch id; a replay finds it there",
             "a file system whose rename is atomic (local, HDFS)",
         ),
         _LOG: Promise(
             Guarantee.EXACTLY_ONCE,
-            "Spark's file sink puts the names of a batch's files in its log in one step, and a batch once",
-            "readers that are Spark: others take files of tries that were killed, too",
+            "Spark's file sink records the names of a batch's files in its log in one step, once for each batch",
+            "Spark as the reader: others also read files of attempts that were killed",
         ),
     },
     case=_case,

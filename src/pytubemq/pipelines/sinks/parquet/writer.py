@@ -136,5 +136,5 @@ class ParquetBatches:
     def _unreachable(self, why: str) -> ConfigError:
         return ConfigError(
             f"sink {self.spec.name}: {self._root} cannot be written: {why}",
-            hint="see that the directory may be written, from the driver and from every executor",
+            hint="check that the directory can be written, from the driver and from every executor",
         )

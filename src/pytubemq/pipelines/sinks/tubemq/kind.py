@@ -25,10 +25,10 @@ _MASTER: Final = Key("master", Kind.TEXT, "", default="the source's")
 _SAME_ROWS: Final = (
     "steps that give the same rows each time (no rand(), uuid(), current_timestamp(); Python functions likewise)"
 )
-_MAP_ONLY: Final = "by number, steps look at one row at a time"
-_IN_ORDER: Final = "by number, behind windows and aggregates, or of another source than topics"
+_MAP_ONLY: Final = "by number, if steps handle each row separately"
+_IN_ORDER: Final = "by number, after windows and aggregates, or with a source other than topics"
 _KEY_COLUMN: Final = "with idempotency_key"
-_REPEATED: Final = "by number, to Brokers that are Java's, or did not say what they are"
+_REPEATED: Final = "by number, to Java Brokers or Brokers of unknown kind"
 _NOT_IDEMPOTENT: Final = "with options.idempotent: false"
 
 
@@ -79,31 +79,31 @@ KIND: Final = SinkKind(
     keys=(
         Key(
             "topic", Kind.TEXT,
-            "where rows go that have no column `topic`; without a column `body` they go as JSON",
+            "the topic of rows that have no column `topic`; without a column `body` they go as JSON",
         ),
         _MASTER,
-        Key("idempotency_key", Kind.TEXT, "a column that tells a row sent twice"),
+        Key("idempotency_key", Kind.TEXT, "a column by which a row that was sent twice is recognized"),
     ),
     promises={
         _MAP_ONLY: Promise(
             Guarantee.EXACTLY_ONCE,
-            "rows are numbered by batch and partition, and the Broker drops a number that it has",
+            "rows are numbered by batch and partition, and the Broker drops numbers that it has already",
             f"pytubemq Brokers; {_SAME_ROWS}",
         ),
         _IN_ORDER: Promise(
             Guarantee.EXACTLY_ONCE,
-            "rows are sorted by all that they hold, then numbered, and the Broker drops a number that it has",
+            "rows are sorted by all their columns and numbered, and the Broker drops numbers that it has already",
             f"pytubemq Brokers; {_SAME_ROWS}",
         ),
         _KEY_COLUMN: Promise(
             Guarantee.AT_LEAST_ONCE,
-            "at least once in the topic, exactly once for readers with dedup=true: a batch that is done again sends "
+            "at least once in the topic, exactly once for readers with dedup=true: a repeated batch sends "
             "its rows again, with the same keys",
         ),
         _REPEATED: Promise(
             Guarantee.AT_LEAST_ONCE,
-            "at least once in the topic, exactly once for readers with dedup=true: a Java Broker stores again what is "
-            "sent again",
+            "at least once in the topic, exactly once for readers with dedup=true: a Java Broker stores "
+            "duplicates",
             "exactly once at pytubemq Brokers",
         ),
         _NOT_IDEMPOTENT: Promise(Guarantee.AT_LEAST_ONCE, "a replay sends the batch again"),
@@ -118,7 +118,7 @@ KIND: Final = SinkKind(
     dead_letters=DeadLetterKind(
         keys=(
             Key(
-                "path", Kind.TEXT, "where those go that are too long for a message",
+                "path", Kind.TEXT, "where dead letters go that are too long for a message",
                 default="`<state>/dead_letter`",
             ),
             Key("topic", Kind.TEXT, ""),

@@ -86,8 +86,8 @@ class TubeMqSink:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
         if self._doubt is not None and self._asked_for:
             raise ConfigError(
-                f"sink {self.spec.name}: exactly_once cannot be had: {self._doubt}",
-                hint="leave `guarantee` out (for readers with dedup=true each row is there once), or write to a topic "
+                f"sink {self.spec.name}: exactly_once is not possible: {self._doubt}",
+                hint="leave `guarantee` out (readers with dedup=true then get each row once), or write to a topic "
                 "on pytubemq Brokers",
             )
 
@@ -109,7 +109,7 @@ class TubeMqSink:
             if self._asked_for:
                 raise
             return error.message
-        return None if found is None else f"{found} is a Java Broker, which stores a row again that is sent again"
+        return None if found is None else f"{found} is a Java Broker, which stores duplicates"
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Send the rows, each with what tells it from all others."""

@@ -47,7 +47,7 @@ def test_a_sink_into_a_topic_that_is_read_does_not_begin(
     monkeypatch.setenv("READ", "orders_x")
     monkeypatch.setenv("MASTERS", "k:8715,H:8715")
     told = faults(Pipeline("p", source), sink)
-    assert told == [f"{why}: its rows would come again and again"]
+    assert told == [f"{why}: its rows would be read and written again without end"]
 
 
 def test_another_topic_another_cluster_and_another_source_are_none() -> None:
@@ -66,7 +66,7 @@ def test_rows_that_go_to_the_topic_which_they_came_from_need_another_one(monkeyp
     kept, made = (Compiled(source, source=source, streams={"input": rows}) for rows in (source, object()))  # type: ignore[dict-item]
     pipeline = Pipeline("p", PATTERN)
     [said] = faults(pipeline, to(None), kept)
-    assert "which is the one that they came from" in said
+    assert "the one that they were read from" in said
     assert faults(pipeline, to(None), made) == []
     assert faults(pipeline, to(None)) == []
     assert faults(pipeline, to(None, "mirror:8715"), kept) == []

@@ -44,8 +44,8 @@ def test_two_sinks_in_one_place_are_refused(
     monkeypatch.setenv("LAKE", f"{tmp_path}/lake")
     (tmp_path / "link").symlink_to(tmp_path)
     lake, place = parquet("a", one.format(tmp_path)), other.format(tmp_path)
-    assert faults(lake, parquet("b", place)) == ["sinks.b.path: is where the sink a writes"]
-    letters = ["dead_letter.path: is where the sink a writes"]
+    assert faults(lake, parquet("b", place)) == ["sinks.b.path: is also the target of the sink a"]
+    letters = ["dead_letter.path: is also the target of the sink a"]
     assert faults(lake, letters=DeadLetter(path=place)) == letters
     beside = replace(lake, path=f"{tmp_path}/state/dead_letter/")
     assert faults(beside, letters=DeadLetter(), state=f"{tmp_path}/state") == letters
@@ -58,4 +58,4 @@ def test_tables_are_told_apart_by_database_and_topics_are_shared() -> None:
     topics = [Sink(name, "tubemq", topic="t") for name in ("x", "y")]
     assert faults(table("a", "jdbc:a", "t"), table("b", "jdbc:b", "t"), parquet("c", "/t"), *topics) == []
     twice = faults(table("a", "jdbc:a", "t"), table("b", "jdbc:a", "T"))
-    assert twice == ["sinks.b.table: is where the sink a writes"]
+    assert twice == ["sinks.b.table: is also the target of the sink a"]

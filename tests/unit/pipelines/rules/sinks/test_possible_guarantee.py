@@ -1,4 +1,4 @@
-"""Exactly once is refused where it cannot be had: for Java Brokers that are read, and for those that are written to."""
+"""Exactly once is refused where it is not possible: with Java Brokers to read from, or to write to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_sink_that_asks_for_exactly_once_is_refused_where_java_brokers_are_rea
 ) -> None:
     monkeypatch.setattr(possible_guarantee, "finds_java", lambda pipeline: True)
     [refused] = faults(PIPELINE)
-    assert refused.text.startswith("sinks.lake.guarantee: exactly_once cannot be had of Java Brokers")
+    assert refused.text.startswith("sinks.lake.guarantee: exactly_once is not possible with Java Brokers")
     assert "javaReads: flushed" in (refused.hint or "")
     assert faults(PIPELINE, Need.FILE) == []  # the file does not say whose Brokers they are
     flushed = replace(PIPELINE, source=replace(PIPELINE.source, options={"javaReads": "flushed"}))
@@ -100,7 +100,7 @@ def test_a_topic_on_java_brokers_takes_no_promise_by_number(java: MockBroker) ->
     writer.check(SPARK, None)
     assert [*promised, writer.guarantee] == [Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE]
     asking = make_sink(replace(sink, guarantee=Guarantee.EXACTLY_ONCE))
-    with pytest.raises(ConfigError, match="Broker 1 of topic demo is a Java Broker, which stores a row again"):
+    with pytest.raises(ConfigError, match="Broker 1 of topic demo is a Java Broker, which stores duplicates"):
         asking.check(SPARK, None)
 
 

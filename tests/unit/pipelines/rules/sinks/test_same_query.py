@@ -45,7 +45,7 @@ def test_a_sink_that_another_query_fed_is_refused(before: str, now: str, tmp_pat
     begin(state, before)
     assert moved(state, {"lake": before, "new": now}) == []
     [told] = moved(state, {"lake": now})
-    assert told.text.startswith(f"sinks.lake: it was fed by the query {before} and would be by {now}")
+    assert told.text.startswith(f"sinks.lake: the query {before} has written to it and now {now} would")
     assert "give the sink a new name" in (told.hint or "")
     assert fed_before(LocalFiles(tmp_path)) == {"lake": before}
 

@@ -24,4 +24,4 @@ def faults(time: str | None) -> list[str]:
 def test_a_column_of_data_time_that_is_none_is_refused() -> None:
     assert [faults(time) for time in (None, "n", "t", "not there")] == [[], [], [], []]
     [said] = faults("m")
-    assert said.startswith("audit.time: names the column m, which is map<string,string> and no time")
+    assert said.startswith("audit.time: names the column m, which is map<string,string> and not a time")

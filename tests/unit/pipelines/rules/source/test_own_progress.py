@@ -56,8 +56,8 @@ def test_progress_of_one_source_is_not_taken_for_another_s(
     (tmp_path / "state" / "checkpoint/offsets/0").touch()
     if refused:
         [found] = faults(state, other)
-        assert "holds the progress of pipeline p reading tubemq a (test-1:8715," in found.message
-        assert ("name an old Master beside" in (found.hint or "")) == ("prod" in found.message)
+        assert "has the progress of pipeline p reading tubemq a (test-1:8715," in found.message
+        assert ("add an old Master to" in (found.hint or "")) == ("prod" in found.message)
     else:
         assert faults(state, other) == []
 
@@ -79,7 +79,7 @@ def test_options_that_say_which_rows_another_source_has_count(
     (tmp_path / "state" / "checkpoint/offsets/0").touch()
     if refused:
         [found] = faults(state, Pipeline("p", Source(format="kafka", options=options)))
-        assert "holds the progress of" in found.message
+        assert "has the progress of" in found.message
     else:
         assert faults(state, Pipeline("p", Source(format="kafka", options=options))) == []
 
@@ -94,12 +94,12 @@ def test_the_progress_of_any_query_is_progress(state: StateDirectory, tmp_path: 
     assert not has_progress(state)
     (tmp_path / "state" / checkpoint / "offsets/0").touch()
     [found] = faults(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
-    assert "holds the progress of pipeline p reading tubemq c" in found.message
+    assert "has the progress of pipeline p reading tubemq c" in found.message
 
 
 def test_where_another_source_began_by_itself_is_progress(state: StateDirectory, tmp_path: Path) -> None:
     take(state, Pipeline("p", Source(format="kafka", options={"subscribe": "a"})))
     (tmp_path / "state/checkpoint/sources/0").mkdir(parents=True)
     [found] = faults(state, Pipeline("p", Source(format="kafka", options={"subscribe": "b"})))
-    assert "holds the progress of" in found.message
+    assert "has the progress of" in found.message
     assert "pipeline reset FILE" in (found.hint or "")

@@ -43,10 +43,10 @@ def test_postgresql_is_asked_for_the_types_of_spark_s_values_and_others_are_not(
 @pytest.mark.parametrize(
     ("state", "hint"),
     [
-        ("42P10", "make a unique index on just the columns of keys"),
+        ("42P10", "create a unique index on exactly the columns of keys"),
         ("42804", "give the table a column of that type"),
         ("42501", "let the account select, insert"),
-        ("57014", "see what holds a lock there"),
+        ("57014", "check what has a lock there"),
         ("22021", "a row does not fit the table"),
         ("23502", "a row does not fit the table"),
     ],
