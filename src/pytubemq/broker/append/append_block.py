@@ -43,6 +43,7 @@ class AppendBlock:
         """The sum of the submissions' `size_bytes`."""
         self.void = False
         """True if the block before it failed, so that it is not written and its submissions go into another."""
+        # Numbers of a staging are consecutive, so a count for each submission finds its results again.
         self._counts = [submission.stage(staging) for submission in submissions]
         self.prepared = store.prepare(staging, wall_ms)
         self.partitions: frozenset[PartitionKey] = frozenset(
@@ -64,6 +65,7 @@ class AppendBlock:
         done: list[int] = []
         at = 0
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
+            # All or nothing, as a caller gets one response. One without numbers, a confirm, waits for the block.
             if count and early.issuperset(range(at, at + count)):
                 done.append(position)
                 try:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# How soon expired submissions go meanwhile; it does not delay what can be written.
 _CONGESTED_S = 0.1
+# The store prepares one block behind the one that is being written, and no more (`BrokerStore.prepare`).
 _MOST_UNDER_WAY: Final = 2
 _AHEAD_BYTES: Final = 64 * 1024
 """The least size in bytes of a block that is prepared behind one that is being written; less goes into one flush."""
@@ -102,6 +104,7 @@ class AppendPath:
         self._owes = False
         """True if the store keeps messages that were promised from memory and could not be written."""
         self._loop = asyncio.get_running_loop()
+        # One thread: the journal takes blocks in the order in which they were prepared.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
         self._under_way: deque[AppendBlock] = deque()
         """The block that is being written, and the one behind it."""
@@ -130,6 +133,7 @@ class AppendPath:
         """Count an addition to a submission; False if there is no room, or it is not the last in the queue."""
         queue = self._queue
         staged_bytes = self.staged_bytes + size_bytes
+        # Only the last one: what came behind another must not be written before what would be added to it.
         if not queue or queue[-1] is not submission or staged_bytes > self._max_staged_bytes:
             return False
         self.staged_bytes = staged_bytes
@@ -137,6 +141,7 @@ class AppendPath:
 
     def resume(self) -> None:
         """Continue after the backlog behind the journal has shrunk."""
+        # With a block under way its end starts the next one.
         if self._queue and not self._under_way:
             self._turn_at(self._loop.call_soon(self._turn))
 
@@ -196,6 +201,7 @@ class AppendPath:
         return Refusal(code, f"this Broker cannot move messages from its journal: {what}")
 
     def _schedule(self) -> None:
+        # At the end of the loop turn, so that all that arrives in it goes into one block.
         if self._next_turn is None and (not self._under_way or self._is_worth_ahead()):
             self._turn_at(self._loop.call_soon(self._turn))
 
@@ -278,6 +284,7 @@ class AppendPath:
                 submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
+        # Only of the block that is published next; one prepared ahead gets there when that one has ended.
         if self._start(block):
             self._publish_early(block)
 
@@ -287,6 +294,7 @@ class AppendPath:
             # One thread, so blocks are written in the order in which they are handed over; the loop goes on meanwhile.
             future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
         except Exception as error:
+            # The store must know that it is not written, or its offsets would be a hole.
             self._store.abandon(block.prepared)
             self._fail(block, error)
             return False
@@ -309,8 +317,10 @@ class AppendPath:
         try:
             # 0 lets one submission through at a time, whatever its size.
             most_bytes = 0 if self._alone else self._max_write_bytes
+            # At least one goes, or a submission above the bound would wait for ever.
             while queue and (not batch or size_bytes + queue[0].size_bytes <= most_bytes):
                 submission = queue[0]
+                # Its caller has given up and may have sent the same again.
                 late = submission.deadline_s <= now_s
                 # one before it may have failed since it arrived
                 broken = submission.order.find_refusal() if submission.order is not None else None
@@ -336,6 +346,7 @@ class AppendPath:
     def _ended(self, done: asyncio.Future[None]) -> None:
         block = self._under_way.popleft()  # the writer handles them in order
         error = done.exception()
+        # The store refused to write it, and its submissions are back in the queue since the block before it failed.
         if block.void:
             self._go_on()
             return
@@ -348,6 +359,7 @@ class AppendPath:
         except Exception as fault:
             error = fault
         if error is not None:
+            # The probe for space asks for as much, or it would find some where the same write fails again.
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             for behind in self._under_way:
                 # It was numbered behind the failed block, so its offsets would leave a hole: its submissions are
@@ -379,6 +391,7 @@ class AppendPath:
             self._unanswered(fault)
 
     def _complete(self, block: AppendBlock) -> None:
+        # Room is made before anybody is notified, since callers send more at once.
         for submission in block.submissions:
             self.staged_bytes -= submission.size_bytes
             self.stats.confirmations += submission.confirmations
@@ -430,6 +443,7 @@ class AppendPath:
         """Stop writing for good after a fault in this program."""
         self.failure = error
         logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
+        # Nobody starts another write from here on, so whoever waits would wait for ever.
         self._refuse_all(_failed(error))
 
     def _unanswered(self, fault: Exception) -> None:
@@ -460,6 +474,7 @@ class AppendPath:
     def _drop_expired(self) -> None:
         """Drop expired submissions while the journal waits for its backlog."""
         now_s = self._clock.now_s()
+        # All of the queue, since deadlines are not in the order of arrival.
         waiting = list(self._queue)
         self._queue.clear()
         for submission in waiting:

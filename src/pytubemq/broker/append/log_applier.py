@@ -41,6 +41,7 @@ class LogApplier:
         self._on_progress = on_progress
         self._wake = threading.Event()
         self._stop = threading.Event()
+        # A daemon: a disk that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="pytubemq-apply", daemon=True)
 
     def start(self) -> None:
@@ -64,6 +65,7 @@ class LogApplier:
         rest_s = IDLE_S
         while not self._stop.is_set():
             self._wake.wait(rest_s)
+            # Before the round, so that what is written meanwhile begins another one.
             self._wake.clear()
             begun_s = time.monotonic()
             if not self._round():
@@ -82,8 +84,10 @@ class LogApplier:
                 logger.error("messages stay in the journal for now: %s", one_line(error))
             self.error = error
             self._on_progress()
+            # Not on `_wake`: writes go on, and each of them would make it try again.
             self._stop.wait(RETRY_S)
             return True
+        # Whatever it is, it has to show: without this thread the backlog fills up, and then sends are refused.
         except BaseException as error:
             expected = isinstance(error, TubeError)
             logger.error(

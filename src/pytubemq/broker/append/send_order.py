@@ -33,6 +33,7 @@ class SendOrder:
     def find_refusal(self) -> Refusal | None:
         """Return the refusal of a batch that was sent without knowledge of an earlier refusal; None if it may pass."""
         counts: dict[tuple[str, str], int] | None = self._connection.context.get(_CONTEXT)
+        # Each request says how many refusals its sender knew of; one that knew of fewer was sent too early.
         return _BEHIND if counts is not None and counts.get(self._producer, 0) > self._seen else None
 
     def record_refusal(self, code: Code) -> None:
@@ -46,6 +47,7 @@ class SendOrder:
         if len(client_id) > MAX_CLIENT_ID_CHARS or len(topic) > MAX_TOPIC_CHARS:
             return  # never stored anyway
         counts: dict[tuple[str, str], int] = self._connection.context.setdefault(_CONTEXT, {})
+        # Taken out and put back at the end, which keeps the dict in order of use.
         count = counts.pop(producer, 0) + 1
         if len(counts) >= MAX_ORDERED_PRODUCERS:
             del counts[next(iter(counts))]  # drop the one quiet for the longest time: a count too low refuses nothing

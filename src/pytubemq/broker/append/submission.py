@@ -90,6 +90,7 @@ class Barrier:
 
     __slots__ = ("_done",)
 
+    # Others wait for it to be through; given up in between it would let them go on too early.
     deadline_s = math.inf
     size_bytes = CONFIRM_OVERHEAD_BYTES
     order: SendOrder | None = None

@@ -35,6 +35,7 @@ class Waiters:
 
     def __init__(self, *, most: int = MAX_WAITING_FETCHES) -> None:
         self._most = most
+        # Dicts in the place of sets: fetches are resumed in the order in which they came.
         self._by_partition: dict[PartitionKey, dict[Waiter, None]] = {}
         self._by_connection: dict[int, dict[Waiter, None]] = {}
         self._count = 0
@@ -44,6 +45,7 @@ class Waiters:
 
     def hold(self, key: PartitionKey, *, connection: int, wait_s: float, resume: Callable[[bool], None]) -> bool:
         """Hold a fetch for at most `wait_s`; False if it cannot be held and must be answered now."""
+        # Want of room is no error: the client hears that there is nothing yet, and asks again.
         if wait_s <= 0 or self._count >= self._most:
             return False
         waiter = Waiter(key, connection, resume)
@@ -58,6 +60,7 @@ class Waiters:
         if not self._count:
             return
         for key in keys:
+            # A copy, as a fetch that finds nothing for its filter is held again at once.
             for waiter in list(self._by_partition.get(key, ())):
                 self._remove(waiter)
                 waiter.resume(False)

@@ -72,6 +72,7 @@ def unpacked(
     blob = b"".join(found.parts)
     taken, room = _Taken(), _Room(max_bytes, max_messages)
     for start, stop, is_pack in _records(blob):
+        # Where the next fetch begins is known from the record that did not fit any more.
         if room.none:
             taken.next_offset = _offset_of(blob[start:stop], is_pack=is_pack)
         elif is_pack:
@@ -101,6 +102,7 @@ def _take_pack(
     codes: frozenset[int] | None,
     end_offset: int | None,
 ) -> None:
+    # The head alone is needed here; `expand` checks all of it.
     head, columns = read_stored_pack(record, check=False)
     first, stop = to_ordinal(head.offset), to_ordinal(head.offset) + columns.count
     wanted = max(first, to_ordinal(found.start_offset))

@@ -70,6 +70,7 @@ class FetchHandlers:
         state = self._state
         now_s = state.clock.now_s()
         try:
+            # Checked in the original's order, so that a request with several faults gets the same code.
             state.serving.check_read()
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
@@ -78,6 +79,7 @@ class FetchHandlers:
             hold = self._hold(key, consumer_id, now_s=now_s)
             if not hold.is_used:
                 state.positions.spare.record_use(key)
+            # A fetch keeps the registration alive whatever comes of it, as in the original.
             state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
             if hold.is_moved_away:
                 raise Refused(*_moved_refusal(hold))
@@ -88,6 +90,7 @@ class FetchHandlers:
         manual = bool(request.manual_commit_offset)
         # The original's automatic confirm: asking for more says that what came before was handled.
         if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
+            # Not waited for, or each fetch would cost a flush; after a crash these messages come again.
             state.positions.save(key, hold.cursor.confirmed)
         limits = ReadLimits.of(
             call,
@@ -127,6 +130,7 @@ class FetchHandlers:
             return
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         known = cursor.expired
+        # An offset that retention has left outside moves to the nearest end, and that is kept like a confirm.
         if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
             state.positions.save(key, cursor.confirmed)
         if cursor.expired > known:
@@ -201,6 +205,7 @@ class FetchHandlers:
 
     def _at_end(self, fetch: _Fetch) -> None:
         """Respond that there is nothing, with the group's position: its filter may have skipped the rest."""
+        # Who knows no extensions gets the response as the original has it.
         if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
             self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
             return
@@ -234,6 +239,7 @@ class FetchHandlers:
             fetch.call.drop()  # no progress may be recorded for a response that nobody will get
             return False
         now_s = self._state.clock.now_s()
+        # The very same one: a consumer that has registered anew may have begun elsewhere.
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
             if not fetch.hold.is_moved_away:
                 return True
@@ -258,6 +264,7 @@ class FetchHandlers:
             end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
             # Payload and not bytes on the wire, as the rules count; see `core.flow`.
             hold.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
+        # The filter has passed over all of it: a response without messages would only be asked for again.
         if not result.count and self._hold_on(fetch, result):
             return
         capable = Capability.FETCH_LIMITS in fetch.call.connection.capabilities
@@ -330,10 +337,12 @@ class FetchHandlers:
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
             served = request_checks.topic(request.topic_name, state.topics)
+            # As in the original: a topic that is closed in any way may be read and takes no confirms.
             request_checks.open_for_writing(served)
             request_checks.partition(served, request.partition_id)
             key = HoldKey(group, served.config.name, request.partition_id)
             hold = state.registry.get(key, now_s=state.clock.now_s())
+            # 401 for both, where a fetch gets 411 or 412: what the original responds to a commit.
             if hold is None:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
             if hold.consumer_id != consumer_id:
@@ -371,6 +380,7 @@ class FetchHandlers:
 
     def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
         if request.up_to is None:
+            # Absent means consumed, as in the original.
             hold.cursor.commit(consumed=request.last_pack_consumed is not False)
             return
         if request.up_to < 0 or whole(request.up_to) > max_offset:

@@ -36,6 +36,7 @@ class FetchTurns:
         self._under_way = 0
         self._advancing = False
         self._scheduled = False
+        # Called when the peer has read its responses: then the next reads begin.
         connection.on_writable = self._advance
 
     @classmethod
@@ -69,6 +70,7 @@ class FetchTurns:
                 elif connection.backlogged:
                     self._look_again()
                     return
+                # With room for everybody no read is limited, and only what it is expected to give is reserved.
                 elif not budget.is_tight:
                     start, size = waiting.popleft()
                     self._begin(start, MAX_FRAME_BYTES, size.most_bytes)
@@ -84,6 +86,7 @@ class FetchTurns:
             self._advancing = False
 
     def _begin(self, start: Callable[[int], None], most_bytes: int, reserved_bytes: int) -> None:
+        # Counted before `start`, which may end the read before it returns.
         self._under_way += 1
         self._reserved.append(reserved_bytes)
         self._budget.reserve(reserved_bytes)

@@ -44,6 +44,7 @@ MAX_READ_FAULTS = 1_000
 """Partitions that cannot be read and are named in the health; further ones are only logged."""
 ANSWER_MARGIN_S = 0.2
 """The time before its caller's deadline at which a waiting fetch is answered, so that the response arrives in time."""
+# For what is around the records in a frame.
 _FRAME_SLACK_BYTES = 64 * 1024
 _MOST_RECORD_BYTES = MAX_PACK_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES
 """The largest record batch, which ends with the message that reaches its bound, with its columns."""
@@ -76,6 +77,7 @@ class ReadLimits:
         cls, call: Call, *, now_s: float, max_bytes: int | None, max_messages: int | None, max_wait_ms: int | None
     ) -> ReadLimits:
         """Return the request's limits within ours; a missing or non-positive one gets our default."""
+        # The original's clients ask for no wait, and get their response at once.
         wait_s = min((max_wait_ms or 0) / 1000, MAX_FETCH_WAIT_S)
         return cls(
             max_bytes=min(max_bytes, _MOST_BYTES) if max_bytes and max_bytes > 0 else MAX_FETCH_BYTES,
@@ -124,6 +126,7 @@ def read(
             codes=codes,
         )
         if found.packs and not limits.packs:
+            # Taking batches apart is work for a thread; the loop hands on what it finds.
             if not take_apart:
                 return found
             try:
@@ -141,6 +144,7 @@ def read(
         return found
 
     key = (topic, partition_id)
+    # Nothing to wait for, so that handing it to a thread would only cost time.
     if store.in_memory(topic, partition_id, offset):
         try:
             result: Slice | Refusal = run(take_apart=False)
@@ -149,12 +153,14 @@ def read(
         if isinstance(result, Refusal) or not result.packs or limits.packs:
             done(result)
             return
+    # A disk that is slow must not gather reads without bound; clients try again.
     if state.pending_reads >= state.max_pending_reads:
         done(Refusal(Code.SERVICE_UNAVAILABLE, f"{state.pending_reads} fetches already wait for this Broker's disk"))
         return
     state.pending_reads += 1
 
     def ended(future: asyncio.Future[Slice]) -> None:
+        # On the event loop, which alone changes the state.
         state.pending_reads -= 1
         error = future.exception()
         if error is None:

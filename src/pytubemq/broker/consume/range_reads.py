@@ -110,6 +110,7 @@ class RangeHandlers:
                 wanted,
                 Refusal(Code.MOVED, f"offset {wanted.offset} is no longer kept, the first is {extent.min_offset}"),
             )
+        # At the end of its range nothing is missing, so it gets an empty response and does not wait.
         elif wanted.offset >= extent.max_offset and wanted.offset != wanted.end_offset:
             if not (may_wait and self._hold(wanted)):
                 self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
@@ -126,6 +127,7 @@ class RangeHandlers:
             finally:
                 turns.finish()
 
+        # It may have waited long for its turn; nobody reads the response any more.
         if wanted.call.expired:
             wanted.call.drop()
             turns.finish()
@@ -163,6 +165,7 @@ class RangeHandlers:
         """Respond with a code, and with the partition's ends where they explain it."""
         self._state.counters.fetch_refused(refusal.code)
         ends: tuple[int, int] | None = None
+        # The reader goes on from these without another question.
         if refusal.code in (Code.MOVED, Code.NOT_FOUND):
             ends = self._state.store.ends(*wanted.key)
         wanted.call.reply(
@@ -305,6 +308,7 @@ class RangeHandlers:
         parts: list[bytes] = []
         count = total_chars = looked_at = 0
         found: list[GroupPosition] = []
+        # A copy as of one moment, though other requests run between the slices.
         for (group, topic, partition_id), offset in self._state.store.positions().items():
             looked_at += 1
             if looked_at % _SCANNED == 0 or len(found) == LONG_WORK_SLICE:

@@ -63,6 +63,7 @@ class RegisterHandlers:
             served = request_checks.topic(request.topic_name, state.topics)
             codes = request_checks.filter_codes(request.filter_cond_str)
             key = HoldKey(group, served.config.name, request.partition_id)
+            # The confirm under way decides where the next consumer begins.
             if state.positions.when_decided(key, lambda: self._resume(call, request)):
                 return
             if request.op_type == REGISTER:
@@ -80,12 +81,14 @@ class RegisterHandlers:
 
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
         """Serve a request that waited for a confirm; a registration is dropped if its caller is gone."""
+        # Who leaves need not wait for the response; the partition must get free all the same.
         if request.op_type != UNREGISTER and (call.connection.closed or call.expired):
             call.drop()
             return
         try:
             self._serve(call, request)
         except Exception as error:
+            # This is a callback, with no dispatcher above it that would respond to the call.
             call.crash(error)
 
     def _register(
@@ -94,6 +97,7 @@ class RegisterHandlers:
         state = self._state
         now_s = state.clock.now_s()
         holder = state.registry.get(key, now_s=now_s)
+        # A consumer that registers again, as after a broken connection, takes its own registration over.
         if holder is not None and holder.consumer_id != consumer_id:
             raise Refused(
                 Code.PARTITION_OCCUPIED,
@@ -156,6 +160,7 @@ class RegisterHandlers:
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
         if hold.consumer_id != consumer_id:
             raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+        # First, so that a fetch of it that is under way delivers nothing any more.
         state.registry.drop(hold)
         GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
         hold.cursor.commit(consumed=request.read_status == CONSUMED)
@@ -183,6 +188,7 @@ class RegisterHandlers:
                 try:
                     info = parse_partition_info(item)
                 except FormatError as error:
+                    # The original fails without a proper response here; this one quotes the item.
                     raise request_checks.malformed(error) from error
                 key = HoldKey(group, info.partition.topic, info.partition.partition_id)
                 hold = state.registry.get(key, now_s=now_s)

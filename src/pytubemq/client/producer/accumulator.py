@@ -33,6 +33,7 @@ class Accumulator:
         self._buffer = buffer
         self._choice = choice
         self._delivery = delivery
+        # A long linger must leave most of the time from submit to result for the delivery.
         self._linger_s = min(linger_s, delivery.timeout_s / 4)
         self._loop: asyncio.AbstractEventLoop
         """Set by `start`."""
@@ -62,6 +63,7 @@ class Accumulator:
             NotFoundError: there is no partition.
         """
         batch, size_bytes, buffer = self._plain, len(payload), self._buffer
+        # `Buffer.add` written out, since nearly every message comes this way.
         if buffer.messages and (
             buffer.messages >= buffer.max_messages or buffer.size_bytes + size_bytes > buffer.max_bytes
         ):
@@ -71,6 +73,7 @@ class Accumulator:
                 self._complete(batch)
             chosen = self._choose_any(size_bytes)
             batch = self._batch_for(chosen, Route.ANY, size_bytes)
+            # Only where the Broker profits from full batches; else the next message may go to another partition.
             if self._delivery.sender_of(chosen.broker_id).link.gathers:
                 self._plain = batch
         if batch.headers is not None:
@@ -122,6 +125,7 @@ class Accumulator:
         """
         if key is None and partition is None:
             route: bytes | Partition | None = None
+            # It makes batches of its own, so what is open is closed, and the next single messages choose anew.
             self.complete_all()
             self._choice.filling = None
             chosen = self._choose_any(MAX_PACK_BYTES)
@@ -139,6 +143,7 @@ class Accumulator:
         batches = encoded.batches[start:stop]
         messages = sum(batch.messages for batch in batches)
         self._buffer.add(sum(batch.size_bytes for batch in batches), messages)
+        # Messages of this partition that were submitted earlier leave earlier.
         before = self._open.get(_number_of(batch_send.partition))
         if before is not None:
             self._complete(before)
@@ -158,6 +163,7 @@ class Accumulator:
 
     def _choose_any(self, size_bytes: int) -> Partition:
         now_s = self._loop.time()
+        # Looked at where it matters, when a partition is chosen, so that it needs no timer.
         self._delivery.check_overdue(now_s)
         chosen = self._choice.any(now_s, size_bytes)
         if chosen is not self._choice.filling and self._delivery.sender_of(chosen.broker_id).link.takes_batches:
@@ -179,6 +185,7 @@ class Accumulator:
         elif self._delivery.sender_of(partition.broker_id).link.takes_batches:
             max_messages, max_bytes = MAX_PACK_MESSAGES, MAX_PACK_BYTES
         else:
+            # The sender sends so many at once, before the loop turn ends.
             max_messages, max_bytes = EAGER_SINGLES, MAX_PACK_BYTES
         batch = self._open[number] = GatheredBatch(
             partition,
@@ -186,6 +193,7 @@ class Accumulator:
             self._loop.time() + self._delivery.timeout_s,
             self._take_order(),
             max_messages=max_messages,
+            # A message above the bound of a batch gets one of its own.
             room_bytes=max(max_bytes, size_bytes),
         )
         self._schedule()
@@ -201,13 +209,16 @@ class Accumulator:
         choice = self._choice
         if batch.may_move:
             if batch.partition is choice.filling:
+                # What the batch did not use is given back, so that the next one fills up the same partition.
                 choice.room_messages = batch.max_messages - batch.count
                 choice.room_bytes = batch.room_bytes
+            # Its Broker was left out while it was open. Nothing of it was sent, so it may still go elsewhere.
             elif choice.is_left_out(batch.partition):
                 batch.partition = choice.again(None, batch.partition, self._loop.time())
         self._delivery.put(batch)
 
     def _take_order(self) -> int:
+        # Apart by the most messages of a batch, as a part's order is the whole's plus the messages before it.
         self._next_order += MAX_PACK_MESSAGES
         return self._next_order
 
@@ -219,6 +230,7 @@ class Accumulator:
         if self._linger_s > 0:
             self._loop.call_later(self._linger_s, self._flush)
         else:
+            # All that is submitted in one loop turn leaves together, and nothing waits longer than that.
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

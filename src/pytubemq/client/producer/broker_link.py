@@ -63,12 +63,14 @@ class BrokerLink:
         Raises:
             TubeError: the Broker's address is not known, or it cannot be reached.
         """
+        # Shared by all that talk to this Broker, so it may be one that another has opened.
         connection = await self._cluster.pool.get(self._cluster.address_of(self._broker_id))
         if connection is not self.connection:
             self.connection, self.refusals = connection, RefusalCount()
 
     def learn(self, connection: RpcConnection) -> None:
         """Learn the Broker's capabilities from a connection that has received a response."""
+        # A Broker may be another version after a restart, so each connection tells anew.
         if connection is self._learned:
             return
         self._learned = connection

@@ -122,6 +122,7 @@ class BrokerSender:
 
     def _keeps(self, batch: RecordBatch) -> bool:
         """True if only its partition can tell whether this is a duplicate."""
+        # Unknown counts as yes: to send elsewhere what that Broker may have makes a duplicate.
         return batch.uncertain and batch.sequence is not None and self.link.drops_duplicates is not False
 
     def abandon(self) -> list[RecordBatch]:
@@ -148,6 +149,7 @@ class BrokerSender:
         """
         if self._abandoned or not self._retries or self._has_in_flight:
             return None
+        # Requests fail in any order; what was submitted first has to leave first.
         self._retries.sort(key=attrgetter("order"))
         self._queue.put_back(self._retries)
         cause = self._retries[0].cause
@@ -183,12 +185,14 @@ class BrokerSender:
 
     async def _reconnect(self) -> None:
         attempt = 0
+        # An idle producer does not reconnect; its next message does.
         while self._queue:
             try:
                 await self.link.open()
                 break
             except TubeError as error:
                 attempt += 1
+                # One that expires meanwhile can say what it waited for.
                 for batch in self._queue:
                     batch.cause = error
                 self._on_results(self, error)
@@ -234,6 +238,7 @@ class BrokerSender:
         connection = self.link.connection
         if connection is not None and self.link.knows(connection):
             self.flush()
+            # The connection would write only at the end of the loop turn.
             connection.flush()
 
     @property
@@ -252,7 +257,9 @@ class BrokerSender:
             batches = self._without_unwanted(self._queue.take_request())
             for batch in batches:
                 batch.mark_sent()
+                # Numbered when they leave, so that what never left is missing from no sequence.
                 self._numbers.assign(batch)
+            # A request holds so many batches; what was taken may be of more partitions.
             for start in range(0, len(batches), MAX_PACKS):
                 some = batches[start : start + MAX_PACKS]
                 body = self._writer.write_batches(
@@ -293,6 +300,7 @@ class BrokerSender:
         return taken.ready
 
     def _timeout_s(self, batch: RecordBatch) -> float:
+        # Nobody waits for a response behind the deadline.
         return min(self._context.request_timeout_s, max(batch.deadline_s - self._loop.time(), LEAST_TIMEOUT_S))
 
     def _send(self, method: Method, body: bytes | Sequence[bytes], request: InFlightRequest) -> None:
@@ -317,6 +325,7 @@ class BrokerSender:
             self._report(self._read(request, response))
 
     def _read(self, request: InFlightRequest, response: Response | TubeError) -> SendResults:
+        # The Broker counts by connection, so a response on an older one says nothing about this one's count.
         counts = request.counts_refusal and request.connection is self.link.connection
         error: TubeError
         if isinstance(response, TubeError):
@@ -346,11 +355,13 @@ class BrokerSender:
 
     def _report(self, results: SendResults) -> None:
         """Report the results of some messages, with the errors that count for those that failed."""
+        # Whatever the Broker responds shows that it lives; what is still due begins a new wait.
         if results.responded:
             self._awaited_s = self._loop.time() if self._has_in_flight else None
         if results.accepted and not self._retries:
             self._failures = 0
         judged: list[tuple[RecordBatch, TubeError]] = []
+        # Batches of one request have one error, which is judged once.
         for error, group in groupby(results.failed, itemgetter(1)):
             batches = [batch for batch, _ in group]
             found = self._numbers.judge(error, first=any(not batch.tries for batch in batches))

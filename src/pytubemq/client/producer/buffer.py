@@ -64,6 +64,7 @@ class Buffer:
         """Remove messages that have their result."""
         self.messages -= messages
         self.size_bytes -= size_bytes
+        # Also when it is empty: what waits may be larger than the whole buffer.
         if self._waiters and (self.has_room or not self.messages):
             self.wake()
 
@@ -77,6 +78,7 @@ class Buffer:
 
     async def wait_for_change(self) -> None:
         """Wait until there is more room than before, the buffer is empty, or `wake` is called."""
+        # A future for each who waits, so that one that is cancelled takes nobody along.
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

@@ -139,6 +139,7 @@ class Delivery:
             self._choice.record_response(sender.broker_id, now_s)
             self.delivered += results.accepted
             self._context.buffer.remove(results.accepted, results.accepted_bytes)
+        # The others have ended, with their error, in `_is_sent_again`.
         again = [(batch, error) for batch, error in results.failed if self._is_sent_again(batch, error, now_s)]
         if again:
             self._report_lost(sender, again[0][1])
@@ -152,6 +153,7 @@ class Delivery:
 
     def _is_sent_again(self, batch: RecordBatch, error: TubeError, now_s: float) -> bool:
         """Return True if a batch is sent again after `error`; otherwise it has ended."""
+        # Since the submit, whatever the number of tries: that is what the user's timeout is about.
         age_s = now_s - (batch.deadline_s - self.timeout_s)
         if batch.is_unwanted or not may_retry(error, age_s=age_s, limit_s=self.timeout_s):
             self._fail(batch, final_error(batch, error))
@@ -195,6 +197,7 @@ class Delivery:
         for sender in self._senders.values():
             for batch in sender.expire(now_s):
                 self._fail(batch, final_error(batch, batch.cause))
+        # No timer while nothing can expire.
         if self._context.buffer.messages:
             self._arm_sweeper()
 

@@ -39,6 +39,7 @@ def may_send(in_flight: Collection[InFlightRequest], queue: SendQueue, *, unsure
     """True if another request may be sent now; `unsure`: only one at a time keeps the order."""
     if len(in_flight) >= (1 if unsure else MAX_IN_FLIGHT):
         return False
+    # Little waits for the response, so that batches grow while the Broker is busy.
     return not in_flight or queue.messages >= EAGER_MESSAGES or queue.size_bytes >= EAGER_BYTES
 
 

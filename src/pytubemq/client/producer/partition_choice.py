@@ -62,6 +62,7 @@ class PartitionChoice:
     def fill(self, partition: Partition, size_bytes: int) -> None:
         """Let the next messages follow a first one of this size to its partition."""
         self.filling = partition
+        # The first one is on its way there already.
         self.room_messages = MAX_PACK_MESSAGES - 1
         self.room_bytes = MAX_PACK_BYTES - size_bytes
 
@@ -108,10 +109,12 @@ class PartitionChoice:
 
     def record_broker_failure(self, broker_id: int, error: TubeError, now_s: float) -> bool:
         """Leave a Broker out for a while if this is an error of its own; return True if there are others to use."""
+        # Other errors are about the message or the topic, and every Broker would say the same.
         if not isinstance(error, TransportError | UnavailableError | ServerOverflowError):
             return False
         self.filling = None
         self._router.record_failure(broker_id, now_s)
+        # Without another Broker, messages stay in order where they are.
         return bool(self._router.open_brokers(now_s) - {broker_id})
 
     def _no_partition(self) -> NotFoundError:

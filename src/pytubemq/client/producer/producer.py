@@ -152,14 +152,17 @@ class Producer:
         """Send what is buffered, for at most `close_timeout_s`, then fail the rest and leave. Idempotent."""
         if isinstance(self._refusal, ClosedError):
             return
+        # Nothing more is accepted from here on, or the buffer might never get empty.
         gone, self._refusal = self._refusal, ClosedError("the producer is closed")
         try:
+            # After a failure in the background nothing is sent any more, and waiting would be in vain.
             if gone is None and not self.cluster.closed:
                 async with asyncio.timeout(self._options.close_timeout_s):
                     await self._wait_until_empty()
         except TimeoutError:
             logger.warning("producer of %s closed with %d messages unsent", self.topic, self.buffer.messages)
         finally:
+            # Whatever happened before, no future is left without a result.
             self._abandon(ClosedError("the producer was closed before this message was delivered"))
             self._delivery.close()
             await self.tasks.close()
@@ -269,6 +272,7 @@ class Producer:
         self.check_open()
         encoded = self.encode_many(bodies, attrs, msg_type, msg_time)
         batch_send = self._accumulator.begin_batch_send(encoded, key=key, partition=partition)
+        # Batch by batch as there is room, so that the messages need not all fit into the buffer.
         at = 0
         try:
             for number, batch in enumerate(encoded.batches):
@@ -276,8 +280,10 @@ class Producer:
                 self._accumulator.add_batches(batch_send, encoded, start=number, stop=number + 1, at=at)
                 at += batch.messages
         except TubeError as error:
+            # What was queued before has its own results; the rest ends with this.
             batch_send.record_failed(at, encoded.messages - at, error)
         except BaseException:
+            # Cancelled: what has not left yet is dropped.
             batch_send.future.cancel()
             raise
         return await batch_send.future
@@ -311,7 +317,7 @@ class Producer:
         msg_type: str | None = None,
         msg_time: datetime | str | None = None,
     ) -> EncodedBatches:
-        """Check messages and build their packs, without queueing them; safe on any thread.
+        """Check messages and build their record batches, without queueing them; safe on any thread.
 
         Raises:
             MessageError: one of them cannot be sent as it is.
@@ -331,7 +337,7 @@ class Producer:
         )
 
     def check_payload(self, payload: bytes, flag: int) -> None:
-        """See whether the topic takes a payload that holds its attributes already.
+        """Check that the topic takes a payload that holds its attributes already.
 
         Raises:
             MessageError: it is too long.
@@ -374,6 +380,7 @@ class Producer:
         if self._refusal is not None:
             raise self._refusal
         self.buffer.check_size(encoded.size_bytes, encoded.messages)
+        # Before anything is queued: all of it is taken, or none.
         if not self.buffer.fits(encoded.size_bytes, encoded.messages):
             raise self.buffer.full_error(encoded.size_bytes, encoded.messages)
         batch_send = self._accumulator.begin_batch_send(encoded, key=key, partition=partition)
@@ -401,7 +408,7 @@ class Producer:
 
     @property
     def ended(self) -> bool:
-        """Whether it was entered and closed."""
+        """True if it was entered and closed."""
         return self._entered and isinstance(self._refusal, ClosedError)
 
     @property
@@ -411,7 +418,7 @@ class Producer:
 
     @property
     def stats(self) -> ProducerStats:
-        """What has been done so far."""
+        """The counters as of now."""
         return ProducerStats(
             submitted=self._accumulator.submitted,
             delivered=self._delivery.delivered,
@@ -427,6 +434,7 @@ class Producer:
 
     def _on_routes(self, routes: TopicRoutes) -> None:
         self._max_message_bytes = routes.max_message_bytes
+        # What is open was gathered for partitions as they were; it moves as a whole if its own is gone.
         self._accumulator.complete_all()
         self._delivery.leave(self._choice.update(routes.partitions, asyncio.get_running_loop().time()))
 

@@ -42,6 +42,7 @@ class Receipts(Sequence[Receipt]):
     def __init__(self, partition: Partition, spans: Sequence[AcceptedSpan]) -> None:
         self.partition = partition
         """The partition of all of the messages."""
+        # Batches of a send get their responses in any order.
         self._spans = sorted(spans)
         self._starts = [span.at for span in self._spans]
 

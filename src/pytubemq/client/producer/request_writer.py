@@ -60,6 +60,7 @@ class RequestWriter:
     def run_writer(self, *, numbered: bool, timeout_s: float, block_bytes: int | None) -> SendRunWriter:
         """Return the writer of consecutive SEND_MESSAGE requests with the same timeout."""
         producer_id, epoch = self._numbered_as(numbered=numbered)
+        # Requests differ in little but the payload; a writer serves as long as the rest is the same.
         key = self._context.cluster.visit_token, producer_id, timeout_s, block_bytes
         if self._run is None or self._run[0] != key:
             self._check_token()
@@ -75,6 +76,7 @@ class RequestWriter:
         return self._run[1]
 
     def _check_token(self) -> None:
+        # The Master gives out a new one now and then.
         if self._token != self._context.cluster.visit_token:
             self._token = self._context.cluster.visit_token
             self._template = self._new_template()

@@ -87,6 +87,7 @@ class SendQueue:
         taken = self._take(max_messages, None)
         left = max_messages - sum(batch.count for batch in taken.ready)
         if left and self._batches:
+            # Single messages leave as far as there is room; a batch need not fit as a whole.
             taken.ready.append(self._split_first(left))
         return taken
 
@@ -98,6 +99,7 @@ class SendQueue:
         messages = size_bytes = 0
         while batches:
             batch = batches[0]
+            # Looked at as it leaves, so that cancelling a message costs nothing.
             if batch.is_partly_unwanted:
                 batches.popleft()
                 if batch.is_unwanted:
@@ -112,6 +114,7 @@ class SendQueue:
                 break
             batches.popleft()
             self._subtract((batch,))
+            # The one before of the same partition, with those of others perhaps between them in the queue.
             before = latest.get(batch.partition)
             if before is None or not before.merge(batch):
                 latest[batch.partition] = batch

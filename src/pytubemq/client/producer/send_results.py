@@ -93,6 +93,7 @@ def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbe
         error = refused(response.err_code, response.err_msg)
         results.failed.extend((batch, error) for batch in batches)
         return results
+    # Results are told by place, so with another number of them none can be believed.
     if len(response.results) != len(batches):
         raise _mismatch_error(f"a response about {len(response.results)} batches to a request of {len(batches)}")
     for batch, spans in zip(batches, response.results, strict=True):
@@ -100,6 +101,7 @@ def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbe
             raise _mismatch_error("the response does not fit the messages of a record batch")
     if numbers.is_own and _has_duplicates(response) and (numbers.given_up or _repeats_first_send(batches, response)):
         response = _without_duplicates(response)
+    # Only now, after all checks, so that a response that does not fit settles nothing.
     for batch, spans in zip(batches, response.results, strict=True):
         _read_spans(results, batch, spans, response)
     return results
@@ -108,6 +110,7 @@ def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbe
 def _read_spans(results: SendResults, batch: RecordBatch, spans: Sequence[SpanResult], response: PacksResponse) -> None:
     at = 0
     for count, code, offset, message_id, repeated, text in spans:
+        # Part of a batch may be refused, such as what its window has forgotten; the rest is delivered.
         if code != Code.SUCCESS:
             error = refused(code, text or response.err_msg)
             results.failed.append((batch if count == batch.count else batch.part(at, at + count), error))

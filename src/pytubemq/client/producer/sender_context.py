@@ -1,4 +1,4 @@
-"""What the senders of one producer share."""
+"""The state that the senders of one producer share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SenderContext:
-    """What a producer's senders need of it."""
+    """The parts of a producer that its senders use."""
 
     topic: str
     cluster: Cluster

@@ -95,6 +95,7 @@ class SequenceNumbers:
         self.producer_id, self._next = _new_id(), {}
         for batch in batches:
             if batch.sequence is not None:
+                # Under the new id it was never sent, so the Broker cannot have it as a duplicate.
                 batch.sequence, batch.tries = None, 0
                 self.assign(batch)
 
@@ -115,12 +116,14 @@ class SequenceNumbers:
         self.given_up = True
         self._ids.warn(self.producer_id, error.message)
         found = RefusedError(f"another client sends as producer {self.producer_id}: {error.message}")
+        # Under a new id nobody stands in the way.
         found.retriable = True
         found.__cause__ = error
         return found
 
 
 def _new_id() -> int:
+    # Never 0, which means no producer. Not guessable, as readers of the topic see the ids used before.
     return secrets.randbits(62) + 1
 
 

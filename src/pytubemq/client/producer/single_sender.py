@@ -56,6 +56,7 @@ class SingleSender:
         """Send the messages of a batch, of which there is `room` for as many."""
         if numbered:
             self._numbers.assign(batch)
+        # Before any byte leaves: from now on the Broker may have it.
         batch.mark_sent()
         writer = self._writer.run_writer(numbered=numbered, timeout_s=timeout_s, block_bytes=connection.block_bytes)
         payloads, headers = batch.payloads_and_headers()
@@ -94,6 +95,7 @@ class SingleSender:
         if isinstance(answers, ResponseRun):
             at = answers.serial - first
             for taken in read_accepted(answers):
+                # One has its result already, as after its timeout, and a result is given once.
                 if not sent.awaits(at, taken.messages):
                     break
                 self._settle(number, sent, at, taken.messages)
@@ -109,6 +111,7 @@ class SingleSender:
 
     def _read_one(self, results: SendResults, batch: RecordBatch, at: int, answer: Response) -> None:
         try:
+            # The usual response first, by a reader that takes nothing else.
             said = decode_accepted(answer.body)
         except TubeError:
             said = None

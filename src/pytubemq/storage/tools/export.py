@@ -93,11 +93,13 @@ def export(
     """
     check_store(root)
     count = count or ExportCount()
+    # Under the lock, as a Broker that starts meanwhile would change the files that are read.
     with lock_store(root), open_read_only(root, check=True) as store:
         ranges = []
         for name, number in store.partitions():
             if name == topic and partition_id in (None, number):
                 first, last = store.ends(name, number)
+                # Bounds outside what is kept are moved to it, so that all there is comes out.
                 begin = max(first, _offset(store, topic, number, start, first))
                 ranges.append((number, begin, min(last, _offset(store, topic, number, end, last))))
         if not ranges:
@@ -130,6 +132,7 @@ def _partition(
             continue
         for message in messages_of(record):
             offset = message.offset or 0
+            # A record is read whole: a batch may begin before the range, or end behind it.
             if not start <= offset < end:
                 continue
             try:

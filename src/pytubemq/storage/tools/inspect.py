@@ -58,6 +58,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
         StorageError: no store. NewerVersionError, OlderVersionError: another version. OSError: it cannot be read.
     """
     check_store(root)
+    # No lock is taken, so all of it may change meanwhile; nothing read here is relied on later.
     disk = ReadingDisk()
     found = Inspected()
     try:
@@ -76,6 +77,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
     try:
         with open_read_only(root) as store:
             known = store.partitions()
+            # A position may be of a partition that has no messages and no files.
             there = set(known)
             for key in known:
                 if wanted(*key):
@@ -143,6 +145,7 @@ def _journal(disk: Disk, file: StoreFile, checkpoint: Checkpoint | None) -> dict
         "file": file.path.name, "bytes": file.size_bytes, "blocks": 0, "messages": 0, "first_sequence": None,
         "last_sequence": None, "replayed_from": None, "bad_bytes": 0,
     }  # fmt: skip
+    # Without a checkpoint a start would replay every file.
     if checkpoint is None or file.number >= checkpoint.journal:
         first = checkpoint is not None and file.number == checkpoint.journal
         row["replayed_from"] = checkpoint.journal_position if checkpoint is not None and first else HEADER_BYTES

@@ -101,6 +101,7 @@ def repair(
     """
     check_store(root)
     with lock_store(root):
+        # In memory first: what is written below is known, and its files are copied before they change.
         found = _plan(root, progress, beside or {})
         if not found.done:
             return found
@@ -109,10 +110,12 @@ def repair(
         with copied_and_undone(root, copies, found.changed):
             again: list[str] = []
             if not found.before.is_sound:
+                # The same steps again, now on the disk; what they say was said by the plan.
                 _mend(disk, root, again.append)
             rename_damaged_files(disk, root, beside or {}, again.append)
             found.report = root / f"{copies.name}.json"
             write_report(disk, found.report, _report(found, copies))
+        # A repair is believed only after a check from outside that shares nothing with it but the formats.
         found.after = verify_files(disk, root)
         if not found.after.is_sound:
             worst = next(one for one in found.after.findings if one.severity is Severity.DAMAGE)
@@ -144,6 +147,7 @@ def _check_room(root: Path, changed: Sequence[Path]) -> None:
 
 
 def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decoders) -> Plan:
+    # The plan is found out by doing it on a disk whose changes stay in memory.
     disk = OverlayDisk()
     found = Plan(verify_files(disk, root, progress=progress))
     if not found.before.is_sound:
@@ -175,11 +179,13 @@ def _nothing_in_the_way() -> Iterator[None]:
 @_nothing_in_the_way()
 def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fence], str | None]:
     """Repair whatever lies below `root` on `disk`; returns what is lost, and a text on records that may be."""
+    # A whole directory may be gone, and what follows lists both.
     for directory in (root / "journal", root / "logs"):
         disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
     at_hand = journals_at_hand(disk, root, journals)
+    # Before anything is cut or numbered: what is put back is where the log's own index expects it.
     back = put_back(disk, at_hand.files, partitions, None if wrong else checkpoint.ends, say)
     if back:
         partitions = find_partitions(disk, root)
@@ -190,30 +196,37 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
         partitions = find_partitions(disk, root)
     for key, stretches in made.items():
         back[key] = sorted([*back.get(key, ()), *stretches])
+    # The directory is only a place to read tails from; what was there before is among the copies.
     quarantine = Quarantine(disk, root, max([checkpoint.journal, *(file.number for file in journals)]))
     tails = LogTails(disk, quarantine.take_tails(checkpoint.ends), after_id=checkpoint.last_message_id)
     partitions = find_partitions(disk, root)
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     repaired, reach = {}, dict[PartitionKey, int]()
+    # Partitions with files that the checkpoint does not name: nothing of them counts, unless the journal has it.
     unknown = {key: LogEnd(0, 0) for key in by_key if key not in checkpoint.ends}
     for key, end in (checkpoint.ends | unknown).items():
         files = by_key.get(key) or PartitionFiles(*key, partition_directory(root, *key))
         if not files.segments and end.first_ordinal < end.ordinal:
             disk.makedirs(files.directory)
+        # Before the files are repaired: an index may speak of records that are cut off as lost below.
         if wrong:
             reach[key] = find_reach(disk, files)
         repaired[key] = repair_partition(disk, files, end, say)
     if wrong:
+        # New ids must be above all that was given out; without a checkpoint the logs tell the highest.
         checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
     taker = JournalTaker(disk, root, checkpoint, repaired, tails, say)
     taker.take(journals)
+    # Offsets that were once given out are not given out again, even if their messages are lost.
     for key, ordinal in reach.items():
         taker.reach(key, ordinal)
     taker.finish()
     fences = [fence for partition in repaired.values() for fence in partition.fences]
+    # By place, whatever the reason: the same loss is met in the log and in the journal.
     known = {fence[:4]: fence for fence in (*fences, *taker.fences)}
     known |= {fence[:4]: fence for fence in _still_lost(checkpoint.fences, back)}
     checkpoint.fences = sorted(known.values())
+    # Until here a Broker would open the old state; from here on the new one.
     put_checkpoint(disk, root, checkpoint)
     quarantine.discard()
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
@@ -237,6 +250,7 @@ def _make_lost_files(
     pieces = find_pieces(disk, journals, gaps)
     for key, segments in make_files(disk, journals, pieces, root).items():
         last = segments[-1]
+        # Only where the new one is the last segment: of that one alone the checkpoint counts entries.
         if all(one.base_ordinal <= last.base_ordinal for one in known[key].segments):
             ends[key] = ends[key]._replace(last_records=last.records)
         messages = sum(piece.end.ordinal - piece.begin.ordinal for piece in pieces[key])
@@ -258,6 +272,7 @@ def _rebuilt(
     say: Callable[[str], None],
 ) -> Checkpoint:
     """A checkpoint made from what the logs hold; the whole journal is read behind it."""
+    # From the first journal file on: too much is harmless, as what the logs have is left out.
     checkpoint = Checkpoint(journal=journals[0].number if journals else 1, journal_position=HEADER_BYTES)
     ends: dict[PartitionKey, LogEnd] = {}
     for found in partitions:
@@ -273,6 +288,7 @@ def _rebuilt(
         finally:
             file.close()
         checkpoint.confirmed = rescued.confirmed
+        # What the files show goes before what a damaged file seems to say.
         checkpoint.ends = rescued.ends | ends
         say(
             f"{root / NAME}: {len(rescued.confirmed)} positions of groups were taken from it, though it fails its check"

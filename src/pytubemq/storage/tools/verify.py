@@ -115,6 +115,7 @@ def verify_files(
     checkpoint, findings = load_checkpoint(disk, root, journals, partitions)
     result.take(findings)
     if findings and journals:  # how far the logs count is not known
+        # Without a checkpoint every journal file counts, from the first on.
         checkpoint.journal = journals[0].number
         checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
     result.take(check_journal(disk, root, journals, checkpoint, count_read, topic=topic, ends_known=not findings))
@@ -123,10 +124,12 @@ def verify_files(
         if topic in (None, key[0]):
             result.partitions += 1
             result.take(_check_known(disk, root, by_key.pop(key, None), key, end, count_read))
+    # What no checkpoint names is beyond its end. Without a checkpoint it is all that there is, and a repair looks.
     if not findings:
         for found in by_key.values():
             result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
     _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
+    # The walk has met most of the known losses as holes; each is named once.
     fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
     for fence in checkpoint.fences:
         place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
@@ -161,6 +164,7 @@ def _report_copies(
         for one in result.findings
         if one.severity is Severity.DAMAGE and one.messages and root / "logs" in one.path.parents
     }
+    # A pass over all journal files is worth it only where it can help.
     if not hit:
         return
     at_hand = journals_at_hand(disk, root, journals)
@@ -198,6 +202,7 @@ def load_checkpoint(
         return Checkpoint(), [Finding(path=path, what=f"fails its check: {error.message}")]
     if checkpoint is not None:
         return checkpoint, []
+    # A store that was never used has neither; anything in it means that there was a checkpoint.
     if any(found.segments for found in partitions) or any(file.size_bytes > HEADER_BYTES for file in journals):
         return Checkpoint(), [Finding(path=path, what="is missing")]
     return Checkpoint(), []

@@ -55,11 +55,13 @@ def encode_many(
     payloads, sizes = _check_bodies(bodies, max_bytes)
     flag, code, time_text = 0, NO_FILTER_CODE, None
     if attrs or msg_type is not None or msg_time is not None:
+        # All have the same attributes: if the longest message fits with them, each does.
         longest = payloads[sizes.index(max(sizes))]
         whole, flag, msg_type, time_text = encode_message(longest, attrs, msg_type, msg_time, max_bytes)
         block = whole[: len(whole) - len(longest)]
         payloads = [block + payload for payload in payloads]
         sizes = [size + len(block) for size in sizes]
+        # A blank type is none, as in the original.
         code = NO_FILTER_CODE if not msg_type or msg_type.isspace() else filter_code(msg_type)
     return _split(payloads, sizes, flag, code, msg_type, time_text)
 
@@ -125,6 +127,7 @@ def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[byte
     payloads: list[bytes] = bodies if isinstance(bodies, list) else list(bodies)  # type: ignore[arg-type]
     if not payloads:
         raise MessageError("there is no message to send", hint="give at least one body", code=Code.BAD_REQUEST)
+    # The usual bodies are checked without a loop in Python.
     if set(map(type, payloads)) == {bytes}:
         sizes = list(map(len, payloads))
         if min(sizes) > 0 and max(sizes) <= max_bytes:
@@ -141,6 +144,7 @@ def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[byte
 def _batch_end(sizes: list[int], start: int) -> tuple[int, int]:
     """Return the end of the batch that begins at `start`, and the bytes of its messages."""
     stop = min(start + MAX_PACK_MESSAGES, len(sizes))
+    # Nearly always the number of messages is the bound; only else are sizes added one by one.
     size_bytes = sum(sizes[start:stop])
     if size_bytes <= MAX_PACK_BYTES:
         return stop, size_bytes

@@ -72,12 +72,14 @@ class BatchSend:
 
     def _count_down(self, count: int) -> None:
         self._left -= count
+        # The last batch's result ends the send, unless somebody has cancelled it.
         if self._left or self.future.done():
             return
         if not self._failed:
             self.future.set_result(Receipts(self.partition, self._spans))
             return
         first = next(iter(self._failed.values()))
+        # The usual failure is of all for one reason, which is raised as it is.
         if not self._spans and all(error is first for error in self._failed.values()):
             self.future.set_exception(first)
             return
@@ -135,6 +137,7 @@ class BuiltBatch(RecordBatch):
     def payloads_and_headers(self) -> tuple[Sequence[bytes], Sequence[Header] | None]:
         columns, send = read_columns(self._columns, check=False), self.batch_send
         payloads = [self._columns[start:end] for start, end in pairwise(columns.bounds())]
+        # A send has one flag, type and time for all its messages.
         return payloads, [(columns.flag, send.msg_type, send.msg_time)] * self.count
 
     def mark_sent(self) -> None:

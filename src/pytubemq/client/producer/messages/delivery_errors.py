@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def final_error(batch: RecordBatch, cause: BaseException | None) -> TubeError:
     """Return the error that a batch ends with: of the cause's kind, with the number of tries and whether it may be
     stored."""
+    # Refused at the first try: the Broker's own words say everything.
     if isinstance(cause, RefusedError) and batch.tries <= 1:
         return cause
     tries = f"{batch.tries} tries" if batch.tries else "without being sent"
@@ -36,6 +37,7 @@ def final_error(batch: RecordBatch, cause: BaseException | None) -> TubeError:
     if isinstance(cause, RefusedError):
         error = refused(cause.code or Code.UNSPECIFIED_ABNORMAL, message, hint=hint)
     elif isinstance(cause, TransportError):
+        # The same class, so that callers catch it as they would catch the cause.
         error = type(cause)(message, hint=hint)
     elif cause is None:
         error = RequestTimeoutError(message)

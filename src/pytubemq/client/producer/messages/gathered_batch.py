@@ -64,6 +64,7 @@ class GatheredBatch(RecordBatch):
         if self.headers is not None:
             self.headers.append(header)
         elif header != PLAIN:
+            # Made with the first message that needs one; most producers send plain messages only.
             self.headers = [*repeat(PLAIN, len(self.payloads)), header]
         if key is not None:
             self.keys.append(key)
@@ -174,6 +175,7 @@ class GatheredBatch(RecordBatch):
         receipts = zip(repeat(self.partition), ids, offsets, repeat(time_ms), repeat(repeated))
         # half the time of calling the class
         for future, receipt in zip(futures, map(tuple.__new__, repeat(Receipt), receipts), strict=True):
+            # Cancelled while it was in flight.
             if not future.done():
                 future.set_result(receipt)
 
@@ -185,6 +187,7 @@ class GatheredBatch(RecordBatch):
         return (
             self.route is other.route
             and follows == other.sequence
+            # What the Broker may have must stay apart from what it cannot have.
             and (self.tries, self.uncertain) == (other.tries, other.uncertain)
             and abs(self.deadline_s - other.deadline_s) <= MERGE_WITHIN_S
         )

@@ -71,6 +71,7 @@ class _Check:
         self._topic = topic
         self._ends_known = ends_known
         self._sequence = checkpoint.next_sequence
+        # Moves on with each run: the first one behind it shows a gap, and those that follow do not again.
         self._ends: dict[PartitionKey, int] = {key: end.ordinal for key, end in checkpoint.ends.items()}
 
     def file(self, file: StoreFile, *, is_last: bool) -> Iterator[Finding]:
@@ -85,6 +86,7 @@ class _Check:
         start = HEADER_BYTES
         if file.number == checkpoint.journal:
             start = checkpoint.journal_position
+            # Read all the same: damage there tells of a disk that loses bytes.
             yield from self._needless(file, file.header, min(start, file.size_bytes))
             if file.size_bytes < start:
                 missing = start - file.size_bytes
@@ -121,6 +123,7 @@ class _Check:
             for found in walk_blocks(opened, header.salt, start, file.size_bytes, sequence=self._sequence):
                 self._progress(found.size_bytes if isinstance(found, BadBytes) else found.head.total_bytes)
                 if isinstance(found, BadBytes):
+                    # A torn write and a damaged last block look alike, so the finding says both.
                     at_end = is_last and found.position + found.size_bytes == file.size_bytes
                     torn = "the journal's end is torn, which loses nothing that was acknowledged, or damaged"
                     yield self._bytes(file, found, torn if at_end else "a block fails its check", Severity.DAMAGE)
@@ -135,6 +138,7 @@ class _Check:
     def _follows(self, file: StoreFile, block: FoundBlock, run: Run) -> Iterator[Finding]:
         key = (run.topic, run.partition_id)
         end = self._ends.get(key, 0)
+        # Without a checkpoint no run would seem to follow on anything.
         if self._ends_known and run.base_ordinal > end and self._topic in (None, run.topic):
             yield Finding(
                 path=file.path,

@@ -44,9 +44,11 @@ def check_partition(
     for segment, following in zip_longest(kept, kept[1:]):
         if segment.base_ordinal != here.ordinal:
             yield _gap(found, here.ordinal, segment.base_ordinal)
+        # A headless segment is taken to begin where the one before ended; a false guess shows at its first entry.
         begin = begin_of(segment, here)
         stop = Border(end.ordinal, end.position)
         if following is not None:
+            # -1 where the next header cannot be read: then the position is not compared.
             stop = begin_of(following, Border(0, -1))
         here = yield from _check_segment(
             disk, found, segment, begin, stop, None if following else end.last_records, progress
@@ -78,6 +80,7 @@ def _check_segment(
             )
         elif file.header is None or file.header.base != begin.position:
             yield _of(found, file, "the header fails its check or does not fit its name", size=HEADER_BYTES)
+    # The missing file is the finding; each record in the other would only repeat it.
     if segment.index is None or segment.log is None:
         return end
     records = segment.held_records if last_records is None else last_records
@@ -134,6 +137,7 @@ class _Walk:
 
     def _entry(self, entry: IndexEntry | None, at: int) -> Iterator[Finding]:
         if entry is None or not entry.messages:
+            # From here on the next sound entry says where it is, so one bad entry is one finding.
             self._here = None
             yield self._bad_entry(at, "an index entry fails its check")
             return
@@ -143,6 +147,7 @@ class _Walk:
             self._here = None
             return
         self._here = self._known = Border(entry.end_ordinal, entry.end_position)
+        # Lookups by time and retention go by times that rise within a segment.
         if entry.append_time_ms < self._time_ms:
             yield self._bad_entry(at, "time goes back from the record before to this one")
         self._time_ms = entry.append_time_ms
@@ -166,6 +171,7 @@ class _Walk:
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._window_at
+        # Records lie one after the other, so a window read ahead serves thousands of them.
         if start < 0 or start + size > len(self._window):
             self._window = read_exactly(self._log_file, max(size, _WINDOW_BYTES), at)
             self._window_at, start = at, 0

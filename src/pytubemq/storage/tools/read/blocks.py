@@ -60,6 +60,7 @@ def walk_blocks(
         block = _block(file, salt, at, stop)
         if block is None or (sequence is not None and block.head.sequence != sequence):
             block = _next_block(file, salt, at + 1, stop, sequence or 0)
+            # Zeros at the end are no damage.
             if block is None and is_padding(file, at, stop):
                 return
             end = stop if block is None else block.position
@@ -81,11 +82,13 @@ def _block(file: DiskFile, salt: int, at: int, stop: int) -> FoundBlock | None:
     meta_end = BLOCK_HEADER_BYTES + head.meta_bytes
     try:
         return FoundBlock(at, head, decode_records(bytes(view[BLOCK_HEADER_BYTES:meta_end]), view[meta_end:]))
+    # A check that passes by chance, or a fault of the writer: for a walk it is no block.
     except (ValueError, struct.error):
         return None
 
 
 def _next_block(file: DiskFile, salt: int, at: int, stop: int, sequence: int) -> FoundBlock | None:
+    # Rarely needed, and a file is at most some 64 MiB, so all of the rest is searched at once.
     rest = read_exactly(file, stop - at, at)
     found = rest.find(BLOCK_MAGIC)
     while found >= 0:

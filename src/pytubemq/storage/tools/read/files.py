@@ -91,6 +91,7 @@ def find_partitions(disk: Disk, root: Path) -> list[PartitionFiles]:
     return [
         find_partition(disk, logs / topic / name, topic, int(name))
         for topic in filter(is_file_name, sorted(disk.listdir(logs)))
+        # By length first, so that 10 comes behind 9.
         for name in sorted(disk.listdir(logs / topic), key=lambda name: (len(name), name))
         if is_partition_name(name)
     ]
@@ -121,6 +122,7 @@ def _file(disk: Disk, path: Path, number: int, kind: FileKind) -> StoreFile:
     file = disk.open(path)
     try:
         header = decode_header(read_exactly(file, HEADER_BYTES, 0), kind, path)
+        # A header that tells another number is of another file, and says nothing of this one.
         return StoreFile(path, number, file.size(), header if header and header.number == number else None)
     finally:
         file.close()

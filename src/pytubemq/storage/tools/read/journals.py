@@ -38,6 +38,7 @@ class JournalsAtHand:
 
 def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> JournalsAtHand:
     """The store's `own` files and those put aside. Raises OSError."""
+    # The store's own files first: a copy of one that lies aside is the same file, or an older state of it.
     found = {_identity(file): (file.number, 1, file) for file in own}
     for name in sorted(disk.listdir(root)):
         if not _ASIDE.fullmatch(name):
@@ -49,6 +50,7 @@ def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> Journa
     files = [file for _, _, file in sorted(found.values(), key=lambda one: (one[0], one[1], str(one[2].path)))]
     numbers = {file.number for file in files}
     first = max((file.number for file in own), default=0)
+    # Back from the store's own files, as far as numbers have no gap.
     while first - 1 in numbers:
         first -= 1
     return JournalsAtHand(files, first if own else max(numbers, default=0) + 1)

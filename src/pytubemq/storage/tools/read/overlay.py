@@ -47,6 +47,7 @@ class OverlayFile:
         data = b""
         if position < content.kept and self._below is not None:
             data = self._below.pread(min(size, content.kept - position), position)
+            # A read that comes short below must not be continued with bytes from elsewhere.
             if position + len(data) < content.kept:
                 return data
         start = position + len(data) - content.kept
@@ -55,6 +56,7 @@ class OverlayFile:
     def pwritev(self, buffers: Sequence[bytes], position: int) -> int:
         data = b"".join(buffers)
         content = self._content
+        # What is overwritten is taken into memory from there to the end, so that a file is two pieces at most.
         if position < content.kept:
             below = b"" if self._below is None else self._below.pread(content.kept - position, position)
             content.behind[:0] = below
@@ -100,6 +102,7 @@ class OverlayDisk:
         written = {
             path
             for path, content in self._contents.items()
+            # Opening a file makes an entry, too; only one whose content differs is changed.
             if content.base != path or content.behind or content.kept != path.stat().st_size
         }
         return sorted(path for path in written | self._gone if path.is_file())
@@ -143,6 +146,7 @@ class OverlayDisk:
         return OverlayFile(content, None if content.base is None else self._below.open(content.base))
 
     def rename(self, source: Path, target: Path) -> None:
+        # Makes an entry for a file that only the disk has, so that it can be known by another name.
         self.open(source).close()
         self._contents[target] = self._contents.pop(source)
         self._gone.add(source)
@@ -164,6 +168,7 @@ class OverlayDisk:
         return True
 
     def free_bytes(self, path: Path) -> int:
+        # Memory is not the disk's space; a plan must not fail for want of it.
         return 1 << 62
 
     def lock(self, path: Path) -> _NoLock:

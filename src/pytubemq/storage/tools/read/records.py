@@ -45,6 +45,7 @@ def raw_records(store: BrokerStore, topic: str, partition_id: int, start: int, e
             yield Skipped(offset, piece.next_offset, piece.skipped)
         for part in piece.parts:
             yield from _split(part)
+        # Nothing more can be read; without this a partition that is short of its end would loop.
         if piece.next_offset <= offset:
             return
         offset = piece.next_offset
@@ -53,6 +54,7 @@ def raw_records(store: BrokerStore, topic: str, partition_id: int, start: int, e
 def _split(part: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(part):
+        # A record batch and a single message are two fields of one response, so they have different tags.
         tag = len(PACK_TAG) if part.startswith(PACK_TAG, at) else 1
         size, body = decode_varint(part, at + tag)
         yield part[at : body + size]
@@ -71,6 +73,7 @@ def messages_of(record: bytes) -> list[StoredMessage]:
         except EnvelopeError as error:
             raise FormatError(f"a record that is no message: {error.message}") from error
     head, pack = read_stored_pack(record)
+    # 0 stands for a producer that numbers nothing.
     known = head.producer_id != 0
     return [
         StoredMessage(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
     from pytubemq.storage.format.run import Run
 
+# The place in a file's header, which fails as a whole here but may be sound at these four bytes.
 _SALT_AT: Final = 40
 _CHECKED_AT: Final = 12
 """The offset in a block from which on its check counts."""
@@ -37,6 +38,7 @@ def find_salt(file: DiskFile) -> int | None:
     if size <= HEADER_BYTES:
         return None
     written = int.from_bytes(read_exactly(file, 4, _SALT_AT), "little")
+    # Cheapest first: one block that passes its check proves a salt.
     for salt in (written, *_told_by_blocks(file, size)):
         if any(not isinstance(found, BadBytes) for found in walk_blocks(file, salt, HEADER_BYTES, size)):
             return salt
@@ -51,6 +53,8 @@ def _told_by_blocks(file: DiskFile, size: int) -> Iterator[int]:
         head = decode_block_header(data, at, len(data) - at)
         if head is not None:
             runs = _runs(data[at : at + head.total_bytes], head)
+            # Messages prove themselves without the salt. Where all of a block do, its head most
+            # likely is sound, and its check tells the salt.
             if runs and all(run.records and run.is_sound() for run in runs):
                 salt = _solve(data[at + _CHECKED_AT : at + BLOCK_HEADER_BYTES + head.meta_bytes], head.crc)
                 if salt is not None:
@@ -60,6 +64,8 @@ def _told_by_blocks(file: DiskFile, size: int) -> Iterator[int]:
 
 def _solve(covered: bytes, crc: int) -> int | None:
     """The seed with which a CRC-32 comes out as `crc`: the seed's bits act on the result each by itself."""
+    # A CRC is linear: flipping a bit of the seed flips the same bits of the result, whatever
+    # the others are. So 32 trials give 32 equations.
     zero = crc32(covered, 0)
     wanted = zero ^ crc
     rows: list[tuple[int, int]] = []
@@ -91,9 +97,11 @@ def _runs(block: bytes, head: BlockHeader) -> list[Run]:
 def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
     """Runs in a block that failed its check; nothing of them is proven but what their index entries say."""
     data = read_exactly(file, bad.size_bytes, bad.position)
+    # With the magic put in, as it may be what was damaged.
     head = decode_block_header(BLOCK_MAGIC + data[len(BLOCK_MAGIC) :], 0, len(data))
     if head is None:
         return []
+    # Up to where the next sound block begins, whatever the head says.
     return _runs(data, head._replace(total_bytes=len(data)))
 
 
@@ -105,6 +113,7 @@ def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records
     """
     topics = {topic for topic, _ in ends}
     found = Records()
+    # From the last of the body's numbers on; the first record shows, as each byte is tried.
     at = HEADER_BYTES + 24
     while at < len(data):
         try:
@@ -112,6 +121,7 @@ def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records
         except (ValueError, struct.error):
             at += 1
             continue
+        # Bytes that fail their check may look like a record by chance.
         if not _is_sensible(one, ends, topics):
             at += 1
             continue

@@ -1,6 +1,6 @@
 """A data directory held by a tool: nobody writes there meanwhile, and looking changes nothing.
 
-The invariant: `held` never makes or changes a file, and refuses a directory that a Broker or another tool has.
+The invariant: `lock_store` never makes or changes a file, and refuses a directory that a Broker or another tool has.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def lock_store(root: Path) -> Iterator[None]:
         return
     try:
         try:
+            # The same lock as a Broker's; taking it needs no right to write.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise locked(path, os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown") from error

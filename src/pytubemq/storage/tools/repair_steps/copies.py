@@ -49,6 +49,7 @@ def put_back(
     for key, segment, entry, record in find_copies(disk, journals, partitions, ends):
         file = disk.open(segment.log_path, create=True)
         try:
+            # In place: only bytes that failed their check are overwritten, by the ones that pass it.
             write_all(file, [record], segment.log_size(entry.position))
             file.fdatasync()
         finally:
@@ -77,6 +78,7 @@ def find_copies(
     for journal in reversed(journals) if wanted else ():
         file = disk.open(journal.path)
         try:
+            # The newest file first: it has a record most likely as the log lost it.
             for run in _runs(journal, file):
                 key = run.topic, run.partition_id
                 if wanted.get(key):
@@ -98,6 +100,7 @@ def _damaged(disk: Disk, found: PartitionFiles, end: LogEnd | None) -> Iterator[
                 entry = decode_index_entry(index, at)
                 if entry is None or entry.kind == RecordKind.HOLE or entry.position < segment.base_position:
                     continue
+                # What the checkpoint does not count is removed or replayed, and needs no repair.
                 if end is not None and not end.first_ordinal <= entry.first_ordinal < end.ordinal:
                     continue
                 record = b"" if log is None else read_exactly(log, entry.size_bytes, segment.log_size(entry.position))
@@ -135,6 +138,7 @@ def _take(run: Run, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes
         at = held.position - run.base_position
         record = memoryview(run.entries)[at : at + held.size_bytes] if at >= 0 else memoryview(b"")
         if _is(entry, record):
+            # One copy is enough.
             del wanted[held.first_ordinal]
             yield segment, entry, bytes(record)
 

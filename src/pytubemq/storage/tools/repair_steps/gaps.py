@@ -58,6 +58,7 @@ def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:
 
 def _reach(disk: Disk, directory: Path, files: SegmentFiles, begin: Border, stop: Border) -> Border:
     """Return the end of a segment that should end at `stop`."""
+    # A log as long as it should be has no gap; damage within it is another step's.
     if files.log is not None and files.log.size_bytes - HEADER_BYTES >= stop.position - begin.position:
         return stop
     if files.index is not None:
@@ -69,5 +70,6 @@ def _reach(disk: Disk, directory: Path, files: SegmentFiles, begin: Border, stop
                     return Border(entry.end_ordinal, entry.end_position)
         finally:
             file.close()
+    # Neither file tells how far it goes, so the records themselves have to.
     ends = (border for border, _ in sound_ends(disk, files, Segment(directory, *begin)) if border <= stop)
     return max(ends, default=begin)

@@ -87,6 +87,7 @@ class JournalTaker:
             self._say(f"journal file {number} is missing; what it held and the logs do not have is lost")
             self._lose_records(journal_path(self._root / "journal", number), HEADER_BYTES)
         for file in files:
+            # Older ones are in the logs; they serve as copies only.
             if file.number >= self._checkpoint.journal:
                 opened = self._disk.open(file.path)
                 try:
@@ -106,13 +107,16 @@ class JournalTaker:
         for run in behind.runs:
             self._publish((run.topic, run.partition_id), run)
         if behind.runs:
+            # That the logs go on shows that blocks are gone, and positions and sequences with them.
             self._lose_records(*self._end)
         self._note_lost(behind.fences)
         self._windows.replay(behind.sequences)
+        # Before new ids are given: those recovered from the logs may be above the checkpoint's.
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
         if self._tails.messages:
             self._say(f"{self._tails.messages} messages that the journal lacks were recovered from the logs")
         self._apply()
+        # Logs and names are on the device before the caller makes the checkpoint that speaks of them.
         for name in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(name) as file:
                 file.fdatasync()
@@ -167,6 +171,7 @@ class JournalTaker:
             if run.damaged_records() is not None:
                 self._run(run)
                 taken += run.count
+        # It took a number, so later blocks stay in order.
         self._checkpoint.next_sequence += 1
         self._say(f"{file.path}: a damaged block at byte {bad.position}, {taken} messages of it are proven and kept")
 
@@ -176,11 +181,13 @@ class JournalTaker:
     def _run(self, run: Run) -> None:
         key = (run.topic, run.partition_id)
         log = self._log(key)
+        # The log has it already.
         if run.end_ordinal <= log.end_ordinal:
             return
         run = run.from_ordinal(log.end_ordinal)
         if run.base_ordinal > log.end_ordinal:
             self._fill(key, run.base_ordinal, max(0, run.base_position - log.end_position))
+        # Offsets stay in any case; the bytes go to where the log ends now.
         if run.base_position != log.end_position:
             run = _moved(run, log.end_position)
         damaged = run.damaged_records()
@@ -192,6 +199,7 @@ class JournalTaker:
                 entry = run.entry(number)
                 self._lost(key, entry.first_ordinal, entry.end_ordinal)
             run = run.with_holes(damaged)
+        # An index that cannot be read tells nothing of its records; the gap shows with the next run.
         if damaged is not None:
             self.taken += run.count
             self._publish(key, run)
@@ -215,6 +223,7 @@ class JournalTaker:
     def _apply(self) -> None:
         roll = roll_at(None, StoreSettings().segment_bytes)
         for key, end in self._waiting.items():
+            # By the code that a running Broker writes its logs with.
             self._logs[key].apply(end, self._files, self._dirty, roll)
         self._waiting, self._waiting_bytes = {}, 0
 

@@ -113,6 +113,7 @@ def make_files(
                 _begin(disk, segment)
                 of_key.append(_Made(segment, piece.begin, piece.first_ms))
             last = of_key[-1]
+            # By place in the journal, so that one more pass over its files writes all pieces, whatever their order.
             targets.setdefault(piece.place, []).append((piece, last.segment, last.segment.records))
             last.segment.records += piece.records
             last.end, last.last_ms = piece.end, piece.last_ms
@@ -125,6 +126,7 @@ def make_files(
         for one in of_key:
             _finish(disk, one.segment)
         directory = of_key[0].segment.directory
+        # A partition's directory may be new, and so may its topic's.
         for path in (directory, directory.parent, directory.parent.parent):
             flush_directory(disk, path)
     return {key: [one.segment for one in of_key] for key, of_key in made.items()}
@@ -134,6 +136,7 @@ def _blocks(disk: Disk, journals: JournalsAtHand) -> Iterator[tuple[int, FoundBl
     for number, journal in enumerate(journals.files):
         file = disk.open(journal.path)
         try:
+            # Without the salt no block can be checked, and unchecked ones are no proof of anything.
             salt = journal.header.salt if journal.header is not None else find_salt(file)
             if salt is None:
                 continue
@@ -182,6 +185,8 @@ def _fitting(pieces: Sequence[Piece], gaps: Sequence[Gap]) -> list[Piece]:
                 piece.begin == gap.begin or _is_before(gap.begin, piece.begin)
             )
             is_newest = right == gap.end and piece.last_ms == gap.last_ms
+            # Where journal files are missing in between, a topic may have been removed and made anew; then only a
+            # seamless join, or the very time that the checkpoint has, shows that it is the same one.
             if fits and (piece.is_certain or (is_joined and (is_proven or is_newest))):
                 kept.append(piece)
                 right, is_proven = piece.begin, True
@@ -198,6 +203,7 @@ def _partial(path: Path) -> Path:
 
 def _begin(disk: Disk, segment: Segment) -> None:
     for path, kind in ((segment.log_path, FileKind.LOG), (segment.index_path, FileKind.INDEX)):
+        # Under another name until it is whole; a crash leaves nothing that passes for a segment.
         file = disk.open(_partial(path), create=True)
         try:
             file.truncate(0)

@@ -50,6 +50,7 @@ def repair_partition(disk: Disk, found: PartitionFiles, end: LogEnd, say: Callab
         OSError: some of it may be done; call again.
     """
     findings = check_partition(disk, found, end, lambda _: None)
+    # A sound partition is only read: no file of it changes, and none has to be copied.
     damaged = any(finding.severity is Severity.DAMAGE for finding in findings)
     return _Repair(disk, found, end, say, damaged=damaged).run()
 
@@ -69,6 +70,7 @@ class _Repair:
     def run(self) -> RepairedPartition:
         end, made = self._end, self._made
         kept = kept_segments(self._disk, self._found, end)
+        # First, because a segment that is filled in below may need one of their names.
         self._remove_others({segment.base_ordinal for segment, _ in kept})
         here = Border(end.first_ordinal, end.first_position)
         last = Border(end.ordinal, end.position)
@@ -83,7 +85,9 @@ class _Repair:
         if here.ordinal < last.ordinal:
             self._fill(here, last)
         records = made.segments[-1].records if made.segments else 0
+        # Times do not go back, so the newest one known bounds what comes next.
         made.end = end._replace(last_records=records, last_time_ms=max(end.last_time_ms, self._time_ms))
+        # New names last only when the directories are flushed, and the checkpoint comes after this.
         if self._damaged:
             for directory in (self._found.directory, self._found.directory.parent):
                 flush_directory(self._disk, directory)
@@ -106,6 +110,7 @@ class _Repair:
             self._note_holes(old)
             self._made.segments.append(segment)
             return
+        # Length and header first: the scan below reads the log up to its end.
         self._mend_log(files, segment, end)
         log = self._disk.open(segment.log_path)
         try:
@@ -117,6 +122,7 @@ class _Repair:
         index = bytes(repaired.index)
         if index != old or files.index is None or files.index.header is None:
             header = FileHeader(FileKind.INDEX, begin.ordinal, begin.position).encode()
+            # Written beside the old one and renamed over it, so that a crash leaves one of both whole.
             fresh = segment.index_path.with_suffix(".index.tmp")
             write_file(self._disk, fresh, [header, index])
             self._disk.rename(fresh, segment.index_path)
@@ -137,6 +143,8 @@ class _Repair:
             if not sound:
                 write_all(file, [header.encode()], 0)
                 self._say(f"{segment.log_path}: rewrote its header")
+            # Zeros in the place of lost bytes: they fail their check and
+            # become holes, and what follows keeps its position.
             if size < needed:
                 file.truncate(needed)
                 self._say(f"{segment.log_path}: {needed - max(size, HEADER_BYTES)} bytes are lost")
@@ -155,6 +163,7 @@ class _Repair:
         try:
             log.truncate(0)
             write_all(log, [FileHeader(FileKind.LOG, begin.ordinal, begin.position).encode()], 0)
+            # Sparse: nothing reads the bytes of holes, but a Broker goes by the size of the file.
             log.truncate(segment.log_size(end.position))
             log.fdatasync()
         finally:
@@ -169,6 +178,7 @@ class _Repair:
             entry = decode_index_entry(index, at)
             if entry is None:
                 continue
+            # A hole that is made later must not be older than what is before it.
             self._time_ms = max(self._time_ms, entry.append_time_ms)
             if entry.kind == RecordKind.HOLE:
                 found = self._found
@@ -207,6 +217,7 @@ def kept_segments(disk: Disk, found: PartitionFiles, end: LogEnd) -> list[tuple[
         for segment in found.segments
         if end.first_ordinal <= segment.base_ordinal < end.ordinal
         and (begin := begin_of_segment(disk, segment)) is not None
+        # A position outside the partition is a header of something else.
         and end.first_position <= begin.position <= end.position
     ]
 
@@ -243,6 +254,7 @@ def find_reach(disk: Disk, found: PartitionFiles) -> int:
 
 def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
     """The id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
+    # Ids rise along a partition, so the last sound record has the highest.
     for segment in reversed(partition.segments):
         index, log = disk.open(segment.index_path), disk.open(segment.log_path)
         try:
@@ -282,6 +294,7 @@ def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tu
         bad = {entry.first_ordinal for entry in _bad_records(log, segment, data)}
         for entry in entries:
             if entry.first_ordinal not in bad:
+                # The log is scanned only from here on, since the index accounts for all before.
                 known = max(known, Border(entry.end_ordinal, entry.end_position))
                 yield known, entry.append_time_ms
         shift = segment.base_position - HEADER_BYTES
@@ -311,6 +324,7 @@ def _holes(begin: Border, end: Border, time_ms: int) -> Iterator[bytes]:
     while ordinal < end.ordinal:
         left, messages = end.position - position, end.ordinal - ordinal
         size = min(left, _LARGEST_HOLE)
+        # In proportion, as where one message ended in the lost bytes is not known.
         count = messages if size == left else max(1, messages * size // left)
         yield encode_index_entry(position, ordinal, time_ms, size, count, -1, 0, RecordKind.HOLE)
         ordinal, position = ordinal + count, position + size

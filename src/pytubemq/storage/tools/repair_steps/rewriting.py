@@ -32,16 +32,20 @@ def put_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
         OSError: the old checkpoint still counts.
     """
     numbers = [file.number for file in find_journals(disk, root)]
+    # Above every file that is there, so that no old block is read behind the new checkpoint.
     number = max([checkpoint.journal, *numbers]) + 1
     path = journal_path(root / "journal", number)
     salt = int.from_bytes(os.urandom(4), "little")
     disk.makedirs(root / "journal")
+    # The file before the checkpoint that names it; a crash in between leaves one file more, and the old state.
     write_file(disk, path, [FileHeader(FileKind.JOURNAL, number, checkpoint.next_sequence, salt).encode()])
     flush_directory(disk, root / "journal")
     flush_directory(disk, root)
     checkpoint.journal, checkpoint.journal_position = number, HEADER_BYTES
+    # All of it is in the checkpoint, so a start has nothing to take from older blocks.
     checkpoint.known_sequence = checkpoint.next_sequence
     write_checkpoint(disk, root, checkpoint)
+    # After the checkpoint: until then these files are the only place of what they hold.
     for old in numbers:
         disk.unlink(journal_path(root / "journal", old))
 

@@ -76,6 +76,7 @@ def _kept(disk: Disk, root: Path, name: str) -> str | None:
 
 def rename_damaged_files(disk: Disk, root: Path, decoders: Decoders, say: Callable[[str], None]) -> None:
     """Give each that cannot be read another name; a Broker goes on without it."""
+    # All findings first, since renaming changes the directory that is being listed.
     for finding in list(check_side_files(disk, root, decoders)):
         if finding.severity is Severity.DAMAGE:
             say(f"{finding.path}: cannot be read; put aside as {rename_damaged(disk, finding.path).name}")

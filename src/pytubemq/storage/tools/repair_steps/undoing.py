@@ -34,6 +34,7 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
     Raises:
         DiskFullError: there was no space left. OSError: something else failed.
     """
+    # What is there now stays; anything else is removed if the block fails.
     before = set(_paths(root))
     needed = sum(path.stat().st_size for path in changed)
     whole = False
@@ -42,12 +43,14 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
             target = copies / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
+        # Before all copies are there nothing was changed, so nothing is moved back.
         whole = True
         yield
     except (OSError, DiskFullError) as error:
         for path in changed if whole else ():
             path.parent.mkdir(parents=True, exist_ok=True)
             os.replace(copies / path.relative_to(root), path)
+        # In reverse, so that files go before the directories that they are in.
         for path in sorted(set(_paths(root)) - before, reverse=True):
             with suppress(OSError):
                 path.rmdir() if path.is_dir() else path.unlink()
