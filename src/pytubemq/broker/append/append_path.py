@@ -277,6 +277,7 @@ class AppendPath:
             self._remember(error, "messages could not be prepared for the journal")
             if len(submissions) > 1:  # it may be the fault of one of them: the others must not pay for it
                 self._queue.extendleft(reversed(submissions))
+                # One by one from here, so that the one at fault is found and refused alone.
                 self._alone = len(submissions)
                 self._schedule()
                 return
@@ -299,6 +300,7 @@ class AppendPath:
             self._fail(block, error)
             return False
         self._under_way.append(block)
+        # On the loop, and for blocks in the order in which they were handed over.
         future.add_done_callback(self._ended)
         return True
 
@@ -369,6 +371,7 @@ class AppendPath:
             self._fail(block, error)
             return
         self._owes = False
+        # The write has shown that there is space; what the store owed went along with it.
         self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are notified: the disk and the loop work side by side.

@@ -87,6 +87,7 @@ def unpacked(
     return replace(
         found,
         parts=[b"".join(taken.parts)] if taken.parts else [],
+        # The last batch may reach beyond the range, and so does the slice of the store.
         next_offset=next_offset if end_offset is None else min(next_offset, end_offset),
         count=taken.count,
         payload_bytes=sum(map(len, taken.parts)),

@@ -272,6 +272,7 @@ class FetchHandlers:
             success=True,
             err_code=Code.SUCCESS,
             err_msg="OK!",
+            # Where the read began, as in the original; clients of ours go by `next_offset`.
             curr_offset=result.start_offset,
             min_limit_time=_NO_LIMIT,
             esc_flow_ctrl=False,

@@ -93,6 +93,7 @@ class ReadLimits:
 def expected_size(extent: Extent, offset: int, max_bytes: int) -> ReadSize:
     """Estimate the size of a read from `offset` by the average size of the messages in a partition of this extent."""
     min_offset, max_offset, min_position, max_position = extent
+    # By averages of the partition: it decides how much is reserved, not how much is read.
     kept = max_offset - min_offset
     left = min(max_offset - offset, kept)
     if left <= 0:

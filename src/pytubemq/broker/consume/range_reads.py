@@ -291,6 +291,7 @@ class RangeHandlers:
                 found = topics.get(item.topic_name)
                 if found is not None and item.partition_id in found.partition_ids:
                     wanted[item.topic_name, item.partition_id] = None
+            # Only behind a full slice, so that a short request is served at once.
             if len(items) == LONG_WORK_SLICE:
                 await turn()
         return wanted
@@ -310,6 +311,7 @@ class RangeHandlers:
         found: list[GroupPosition] = []
         # A copy as of one moment, though other requests run between the slices.
         for (group, topic, partition_id), offset in self._state.store.positions().items():
+            # Also a scan that finds nothing gives way to other requests.
             looked_at += 1
             if looked_at % _SCANNED == 0 or len(found) == LONG_WORK_SLICE:
                 parts.append(encode_values(PartitionOffsetsResponse, "groups", found))

@@ -195,10 +195,12 @@ class RegisterHandlers:
                 code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
                 if hold is not None and hold.consumer_id == consumer_id:
                     state.registry.record_heartbeat(hold, connection=id(call.connection), now_s=now_s)
+                    # Replaced by each heartbeat, also by one without it, as in the original.
                     hold.priority_id = priority_id
                     if not hold.is_moved_away:
                         continue
                     code = Code.MOVED
+                # Named one by one: the response as a whole stays a success, as in the original.
                 failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))
         except Refused as refused:
             code, text = refused.refusal

@@ -66,6 +66,7 @@ class BrokerLink:
         # Shared by all that talk to this Broker, so it may be one that another has opened.
         connection = await self._cluster.pool.get(self._cluster.address_of(self._broker_id))
         if connection is not self.connection:
+            # The Broker counts by connection, from 0.
             self.connection, self.refusals = connection, RefusalCount()
 
     def learn(self, connection: RpcConnection) -> None:

@@ -77,6 +77,7 @@ class BrokerSender:
         self._failures = 0
         self._pause: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
+        # Ends the pause before the next attempt to connect.
         self._wake = asyncio.Event()
         self._awaited_s: float | None = None
         """Since when a response or a connection has been due without anything from the Broker."""
@@ -320,6 +321,7 @@ class BrokerSender:
     # --- responses ------------------------------------------------------------------------------------------------
 
     def _handle_response(self, number: int, response: Response | TubeError) -> None:
+        # None after `abandon`: the messages have their error already.
         request = self._in_flight.pop(number, None)
         if request is not None and not self._abandoned:
             self._report(self._read(request, response))
@@ -358,6 +360,7 @@ class BrokerSender:
         # Whatever the Broker responds shows that it lives; what is still due begins a new wait.
         if results.responded:
             self._awaited_s = self._loop.time() if self._has_in_flight else None
+        # While others wait to be sent again the pauses go on growing.
         if results.accepted and not self._retries:
             self._failures = 0
         judged: list[tuple[RecordBatch, TubeError]] = []
@@ -369,6 +372,7 @@ class BrokerSender:
             for batch in batches:
                 batch.tries += 1
                 batch.cause = found
+                # It stays so whatever later tries bring: the first may have got there.
                 batch.uncertain = batch.uncertain or uncertain
                 judged.append((batch, found))
         results.failed = judged

@@ -77,6 +77,7 @@ class Delivery:
 
     def flush(self) -> None:
         """Send what has been queued."""
+        # Swapped first, as what is reported while sending may queue more.
         touched, self._touched = self._touched, {}
         for sender in touched.values():
             self._flush(sender)
@@ -119,6 +120,7 @@ class Delivery:
     def _reroute(self, batches: Iterable[RecordBatch]) -> None:
         loop = asyncio.get_running_loop()
         for batch in batches:
+            # Each key has a partition of its own among those that are left.
             for part in batch.split_by_key():
                 part.move_to(self._choice.again(part.key, part.partition, loop.time()))
                 self.put(part)
@@ -168,6 +170,7 @@ class Delivery:
         partition that it cannot serve."""
         if is_partitions_own(error):
             self._choice.filling = None
+            # The Broker serves otherwise, so only what was for this partition leaves.
             self._reroute(sender.take_movable(lambda batch: self._choice.is_left_out(batch.partition)))
             return
         now_s = asyncio.get_running_loop().time()

@@ -82,7 +82,9 @@ class Producer:
         self._choice = PartitionChoice(cluster, topic)
         self._delivery = Delivery(self._context, self._choice, timeout_s=options.delivery_timeout_s)
         self._accumulator = Accumulator(self.buffer, self._choice, self._delivery, linger_s=options.linger_s)
+        # Until the Master has said what the topic takes.
         self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
+        # Says with one look whether anything is accepted, and why not.
         self._refusal: TubeError | None = ClosedError("the producer is not open", hint="use it inside `async with`")
         self._membership: Membership | None = None
         self._entered = False
@@ -135,6 +137,7 @@ class Producer:
         self._context.client_id = role.client_id
         self._membership = Membership(self.cluster, role)
         try:
+            # If it fails or is cancelled, no registration may stay behind.
             await self._membership.start(patient=patient)
         except BaseException:
             await self._membership.close()
@@ -227,6 +230,7 @@ class Producer:
         if self._refusal is not None or cluster.closed or cluster.made_in != ForkCount.number:
             self.check_open()  # which says why it is refused
         plain = not attrs and msg_type is None and msg_time is None
+        # The usual message, with as few steps as can be.
         if plain and type(body) is bytes and 0 < len(body) <= self._max_message_bytes:
             if key is None and partition is None:
                 return self._accumulator.add_plain(body)

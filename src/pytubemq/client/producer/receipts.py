@@ -30,6 +30,7 @@ class AcceptedSpan(NamedTuple):
     def receipt(self, partition: Partition, number: int) -> Receipt:
         """Return the receipt of message `number`, counted from 0."""
         offset = None if self.offset is None else self.offset + number * OFFSET_UNIT
+        # 0 stays 0: the Broker has not told it.
         message_id = self.message_id and self.message_id + number
         return Receipt(partition, message_id, offset, self.appended_at_ms, self.repeated)
 
@@ -44,6 +45,7 @@ class Receipts(Sequence[Receipt]):
         """The partition of all of the messages."""
         # Batches of a send get their responses in any order.
         self._spans = sorted(spans)
+        # To find one receipt by bisection without making the others.
         self._starts = [span.at for span in self._spans]
 
     @property

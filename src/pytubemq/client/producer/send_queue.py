@@ -106,6 +106,7 @@ class SendQueue:
                     taken.unwanted.append(batch)
                     self._subtract((batch,))
                 else:
+                    # The parts take its place, and each is looked at again.
                     batches.extendleft(reversed(batch.split_by_wanted()))
                 continue
             messages += batch.count

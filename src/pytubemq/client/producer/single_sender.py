@@ -151,6 +151,7 @@ class _SinglesInFlight:
     def __init__(self, batch: RecordBatch) -> None:
         self.batch = batch
         self.left = batch.count
+        # A byte a message, so that many are counted and cleared with one slice.
         self._unanswered = bytearray(b"\1" * batch.count)
         """1 for each message without a response."""
 

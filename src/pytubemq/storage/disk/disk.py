@@ -349,6 +349,7 @@ class OsDisk:
         # here. Without one the caller flushes file by file.
         if held is None or held.root_fd < 0:
             return False
+        # Also for a write-back that failed since the descriptor was opened, and that nobody has heard of.
         if _syncfs(held.root_fd):
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error), str(path))

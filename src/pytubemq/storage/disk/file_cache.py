@@ -66,6 +66,7 @@ class FileCache:
         self._limit = max(1, limit)
         # Held to look up and to open, never while a file is read, written, flushed or closed.
         self._lock = Lock()
+        # In order of use. By text, as making a `Path` of a name takes longer than opening the file.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
     @property

@@ -62,6 +62,7 @@ class Checkpoint:
 
 def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then stands."""
+    # The header's two numbers are the place to replay from.
     header = FileHeader(FileKind.CHECKPOINT, checkpoint.journal, checkpoint.journal_position).encode()
     parts = [encode_end(*partition, end) for partition, end in checkpoint.ends.items()]
     parts += (encode_offset(key, offset) for key, offset in checkpoint.confirmed.items())
@@ -92,6 +93,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         CorruptError: it fails its check. NewerVersionError: a newer version wrote it.
     """
     path = root / NAME
+    # A new store, or a lost file: the caller can tell, who sees the others.
     if not disk.exists(path):
         return None
     file = disk.open(path)
@@ -103,6 +105,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
     if header is None:
         raise corrupt(path, 0, "the header fails its check")
     body, check = data[HEADER_BYTES:-4], data[-4:]
+    # Used as a whole or not at all; what a damaged one still tells is for a repair to judge.
     if len(body) < _BODY.size or crc32(body).to_bytes(4, "little") != check:
         raise corrupt(path, HEADER_BYTES, "the content fails its check")
     next_sequence, last_message_id, known_sequence, _ = _BODY.unpack_from(body)

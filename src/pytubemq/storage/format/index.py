@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """A blob of index entries, as whoever read it holds it."""
 
+# Of fixed size, so that an entry is found by its number without those before it.
 _ENTRY = Struct("<QQqIIiIHH")
 _CHECK = Struct("<I")
 _CHECKED_BYTES: Final = _ENTRY.size  # 44
@@ -27,6 +28,7 @@ _POSITION = Struct("<Q")
 _FIRST_ORDINAL = Struct("<8xQ")
 _TIME = Struct("<16xq")
 _SIZE_COUNT = Struct("<24xII")
+# A CRC-32 takes a seed of 32 bits.
 _LOW_32: Final = 0xFFFFFFFF
 
 

@@ -165,6 +165,7 @@ class Run:
             ):
                 return False
             ordinal, position, at = ordinal + messages, position + size, at + INDEX_BYTES
+        # The entries must also add up to what the head says of the run.
         return ordinal == self.end_ordinal and position == self.end_position
 
     def damaged_records(self) -> list[int] | None:
@@ -174,6 +175,7 @@ class Run:
         entries = memoryview(self.entries)
         for at in range(self.records):
             entry = decode_index_entry(self.index, at)
+            # Records are found by these entries, so where one is wrong none behind it can be told.
             if entry is None or entry.position != position or entry.first_ordinal != ordinal or not entry.messages:
                 return None
             start = position - self.base_position

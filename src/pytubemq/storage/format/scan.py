@@ -96,6 +96,7 @@ def scan_log(
                 return
         yield found
         at += found.size_bytes
+        # Ordinals only rise, so a record that stands inside a payload seldom passes for one of the log.
         ordinal = found.first_ordinal + found.messages
 
 

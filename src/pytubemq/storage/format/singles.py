@@ -101,6 +101,7 @@ def build_singles(
             )
             tail = b"%b%b%b%b" % (row.flag, MORE[offset & MASK], row.behind_offset, number)
         else:
+            # What the row does not fit; the bytes come out as if this were the only way.
             head, tail = around(message_id, size, flag_bytes, offset, check_sum, sequence)
         entries += (head, payload, tail)
         # Over the parts, so that an entry need not be joined to be checked.

@@ -75,6 +75,7 @@ class Imported:
         """The settings that each topic needs: partitions in a store, and stores, as far as its messages show."""
         found: dict[str, tuple[int, int]] = {}
         for partition in self.partitions:
+            # A Java partition's id is 10,000 times its store's number, plus its number in there.
             store, number = divmod(partition.partition_id, STORE_BASE)
             partitions, stores = found.get(partition.topic, (0, 0))
             found[partition.topic] = max(partitions, number + 1), max(stores, store + 1)

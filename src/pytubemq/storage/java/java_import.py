@@ -73,6 +73,7 @@ def import_java(
     """
     disk = disk or OsDisk()
     result = Imported()
+    # What can be refused by looking is refused before anything is written.
     stores = _choose(source, frozenset(topics), result)
     file = offsets or find_offsets(source)
     positions = {} if file is None else read_offsets(file)
@@ -224,8 +225,7 @@ class _Import:
 
     def finish(self, checkpoint: Checkpoint) -> None:
         """Put everything on the device, and let it count."""
-        # Files, then names, then the checkpoint that makes them count. A crash
-        # before that leaves files that a start removes.
+        # Files, then names, then the checkpoint that makes all of them count in one step.
         for path in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(path) as file:
                 file.fdatasync()

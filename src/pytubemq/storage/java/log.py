@@ -72,6 +72,7 @@ def _read_file(path: Path, store_id: int) -> Iterator[JavaRecord | Damage]:
         # A file that was just begun; mmap refuses it.
         if not size:
             return
+        # Mapped, as a file has up to a GiB and is gone through once.
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             at = 0
             while at < size:

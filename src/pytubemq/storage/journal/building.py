@@ -79,6 +79,7 @@ def build(
     # The carried runs come first: they are readable already, and `Prepared.readable` counts from the front.
     early_runs, runs = [run for _, run in carried.runs], list[Run]()
     early: list[int] = []
+    # Asked once for each topic of the block, not for each message.
     levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
     message_id, messages, repeats = last_message_id, 0, 0
     for key, staged in staging.staged.items():
@@ -219,6 +220,7 @@ class _PartitionBuilder:
         # Locals instead of attributes, since the loop runs for every single message.
         time_ms, message_id, ordinal, position = self._time_ms, self.message_id, self._ordinal, self._position
         add_entry, add_index = self._entries.append, self._index.append
+        # Time and producer are the same for all of these, so they are encoded once.
         encoder = EntryEncoder(time_ms) if mark is None else EntryEncoder(time_ms, mark.producer_id, mark.epoch)
         encode, sequence = encoder.encode, 0 if mark is None else mark.sequence
         for number, payload, flag, key_code, check_sum, _ in items:
@@ -316,6 +318,7 @@ class _PartitionBuilder:
         crc = crc32(data[:_CRC_BYTES], crc32(head))
         kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
         code = _NO_CODE if key_code is None else key_code
+        # Not joined here: `run` joins all parts of the partition at once.
         self._entries += (head, data)
         self._index.append(encode_index_entry(self._position, self._ordinal, time_ms, size, count, code, crc, kind))
         self.message_id += count
@@ -347,6 +350,7 @@ class _PartitionBuilder:
         if self._goes_on(mark):
             return [Stretch(messages, Verdict.NEW)]
         self._note_pending()
+        # The window has to know of everything stored so far before it is asked.
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
     def _stored(self, mark: ProducerMark, messages: int) -> None:

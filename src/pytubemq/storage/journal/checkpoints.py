@@ -233,6 +233,7 @@ class Checkpoints:
         for directory in sorted(dirty.directories):
             try:
                 flush_directory(self._state.disk, directory)
+            # A directory that somebody removed is trouble of its partitions, and no reason to save nothing.
             except (FileNotFoundError, NotADirectoryError):
                 for log in set(dirty.segments.values()):
                     if directory in (log.directory, log.directory.parent):

@@ -114,6 +114,7 @@ class Journal:
         )
         try:
             self._cut_if_needed(file)
+            # At `end`, wherever the file ends: padding, or what a failed write left, is overwritten.
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
             raise self._write_failed(file, error) from error
@@ -121,6 +122,7 @@ class Journal:
         # ones that.
         if end > self._length:
             self._length = end
+            # A larger block moves the file's end in any case, so zeros behind it would spare nothing.
             if prepared.flush and end - self.end < len(self._zeros):
                 self._pad(file)
         if prepared.flush:
@@ -189,6 +191,7 @@ class Journal:
         except OSError as error:
             if file is not None:
                 file.close()
+            # What was begun stays under its other name, and the next try empties it.
             raise storage_error(path, error) from error
         self._salt = salt
         return file
@@ -251,6 +254,7 @@ def full_at_start(disk: Disk, root: Path) -> DiskFullError:
         for name in disk.listdir(root / "journal"):
             file = disk.open(root / "journal" / name)
             try:
+                # Twice, below: once for the copies of damaged files, once for what goes into the logs.
                 needed += file.size()
             finally:
                 file.close()

@@ -231,6 +231,7 @@ def quarantine_of(
     `ends` are the ends of the partitions in the journal, `damaged_journals` the journal files that lost something.
     """
     has_all = not damaged_journals and not logs_reach_beyond(disk, found, ends)
+    # The usual start: nothing is copied, and no directory made.
     if has_all and _unfinished(disk, root) is None:
         return None
     # Each start goes on in a new journal file, so its number names one recovery only.

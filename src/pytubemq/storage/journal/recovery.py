@@ -88,6 +88,7 @@ def survey(disk: Disk, root: Path) -> Found:
     ]
     kept = [journal for journal in journals if journal.number >= first]
     missing = missing_journals(first, [journal.number for journal in kept])
+    # With neither there was never a journal, and the start makes the first file.
     if missing and (checkpoint or kept):
         raise CorruptError(
             f"{journal_path(root / 'journal', missing[0])} is missing; the logs may still have the messages in it",
@@ -138,6 +139,7 @@ def cut_logs(disk: Disk, found: Found) -> None:
             ):
                 if log.sizes.get(path.name, 0) > size:
                     _cut(disk, log, path, size)
+    # The others never counted; should the partition come again, it begins anew.
     found.logs = [log for log in found.logs if log.end.ordinal]
     for path in found.leftovers:
         disk.unlink(path)

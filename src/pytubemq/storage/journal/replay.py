@@ -309,6 +309,7 @@ class _Scan:
         """The block at `position` if it is the one expected and its head and records are sound."""
         data = read_exactly(self._file, BLOCK_HEADER_BYTES, position)
         head = decode_block_header(data, 0, self._size - position)
+        # A sound block with another number has lost those before it, or is not of this journal at all.
         if head is None or head.sequence != self._resume.next_sequence:
             return None
         # The head is not proven yet, but its size was compared with what the file has left.
@@ -358,6 +359,7 @@ class _Scan:
 
     def _salvage(self, run: Run) -> Run:
         damaged = run.damaged_records()
+        # The check has covered these entries, so they were written as they are: nothing that a salvage can mend.
         if damaged is None:
             raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} make no sense")
         # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.

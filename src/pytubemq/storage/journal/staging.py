@@ -85,6 +85,7 @@ class Staging:
     def __init__(self, partitions: Mapping[PartitionKey, PartitionLog]) -> None:
         self._partitions = partitions
         self.staged: dict[PartitionKey, StagedPartition] = {}
+        # By key: of several confirms of one group in a block only the last one is written.
         self.confirmed: dict[GroupKey, int] = {}
         self.count = 0
         """Messages and packs staged."""

@@ -93,6 +93,7 @@ def repair_index(index: bytes, begin: Border, end: Border, scan: Scan) -> Repair
     here, time_ms = begin, 0
     kept_from = at = 0
     held = len(index) // INDEX_BYTES
+    # From border to border: each turn passes an entry or closes a gap.
     while here != end:
         entry = decode_index_entry(index, at) if at < held else None
         # A sound entry in the wrong place is no better than a damaged one: it would leave a gap or an overlap.

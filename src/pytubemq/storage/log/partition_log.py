@@ -196,6 +196,7 @@ class PartitionLog(PartitionReads):
 
     def mark_usable(self, found: Sequence[Segment], files: FileCache) -> None:
         """Use the files again: `found` are all segments of the partition that hold something, as they are on disk."""
+        # The same objects as before stay, since hints and repaired indexes are kept by segment.
         known = {segment.base_ordinal: segment for segment in self.segments}
         segments = tuple(known.get(segment.base_ordinal, segment) for segment in found)
         for segment in segments:  # what is held open may be files that were taken away

@@ -133,6 +133,7 @@ def expiring_segments(
             left_s = until_s if until_s <= min(max(policy.age_s / _PARTS, ahead_s), policy.age_s / 2) else None
         # By size the last segment never goes, so it is not announced.
         if policy.size_bytes is not None and index + 1 < len(pieces):
+            # It goes as soon as what is behind it is as much as is to be kept.
             until_bytes = policy.size_bytes - behind
             left_bytes = until_bytes if until_bytes <= ahead_bytes else None
         # Those behind it are newer, and go later.

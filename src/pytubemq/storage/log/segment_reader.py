@@ -292,6 +292,7 @@ class _Reading:
             (selector.max_messages - selector.count) * stretch.records // (messages or 1),
         )
         if selector.codes is not None:  # how many of them match shows itself
+            # Twice as many each time, so that a filter that matches little costs few reads of the index.
             needed *= self._more
             self._more *= 2
         return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))

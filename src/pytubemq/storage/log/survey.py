@@ -93,10 +93,12 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
         except OSError as error:
             unreadable[topic] = f"{path} cannot be read: {error.strerror or error}"
             continue
+        # A removal ended between the last partition and its topic.
         if not names:
             empty.append(path)
         for name in names:
             if is_partition_name(name):
+                # Of one that the checkpoint does not name nothing counts.
                 end = missing.pop((topic, int(name)), LogEnd(0, 0))
                 found.append(survey_log(disk, FoundLog(topic, int(name), path / name, end)))
     for (topic, partition_id), end in missing.items():
@@ -147,6 +149,7 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
                 and header is not None
                 and (header.number != base or bases.setdefault(base, header.base) != header.base)
             ):
+                # To use it would be to give out other messages under these offsets.
                 log.trouble(f"{path} is damaged at byte 0: the header is another file's")
     for base, path in sorted(headless.items()):
         _place_headless(disk, log, base, path, bases)
@@ -197,6 +200,7 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         (segment.index_path, segment.index_size(segment.records)),
     ):
         size = log.sizes.get(path.name)
+        # The log tells all that an index has, so nothing is lost with it.
         if size is None and path == segment.index_path and segment.log_path.name in log.sizes:
             segment.damaged = True
             log.lost_indexes.append(path)

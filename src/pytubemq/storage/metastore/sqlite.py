@@ -261,12 +261,14 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
         if not tolerant:
             raise
         serial = state = None
+    # A damaged page may have a value of any type there.
     found.last_serial_id = serial[0] if serial and isinstance(serial[0], int) else 0
     if state is None or not all(isinstance(value, int) for value in state):
         return Reading(found, (*damaged, COUNT_OF_RECORDS), counted)
     totals = Totals(*state[:3])
     if serial is None or state[3] != totals.check(serial[0]):
         damaged.append(COUNT_OF_RECORDS)
+    # Each record is sound, and yet their number or sum is not: one is missing, or an old page is back.
     elif (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
         damaged.append(f"{counted.records} records where {totals.records} should be")
     return Reading(found, tuple(damaged), totals)
@@ -397,6 +399,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     for number, step in enumerate(steps[version:], version + 1):
         # `executescript` would commit behind our back, so the transaction is part of the script.
         db.executescript(f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version={number};")
+        # In the transaction that adds the columns: no file has them without their sums.
         if number == LAYOUT_WITH_CHECKS:
             _add_checks(db)
         db.execute("COMMIT")
@@ -411,6 +414,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise
     except sqlite3.DatabaseError as error:
         name = error.sqlite_errorname if hasattr(error, "sqlite_errorname") else ""
+        # Want of space passes, and says nothing about the file.
         if name == "SQLITE_FULL":
             raise DiskFullError(
                 f"no space left to write {path}", hint="free some space; service then returns"

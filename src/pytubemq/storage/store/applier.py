@@ -124,6 +124,7 @@ class Applier:
     @property
     def is_worth_it(self) -> bool:
         """See `BrokerStore.worth_applying`."""
+        # Between the two bounds, so that few partitions are not written in drops, and many do not fill the memory.
         enough = len(self._owed) * _PARTITION_BYTES
         return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
 
@@ -188,6 +189,7 @@ class Applier:
                     f"topic {topic} cannot be removed while the journal is kept for others",
                     hint="it is retried automatically; see which partitions cannot be used",
                 )
+            # Of a copy, as other topics may get partitions meanwhile.
             logs = [log for log in list(self._state.partitions.values()) if log.topic == topic]
             with self._lock:
                 positions = [key for key in self._state.confirmed if key[1] == topic]
@@ -274,6 +276,7 @@ class Applier:
             self._settle(key)
 
     def _put_back(self) -> None:
+        # Behind what the round has left, so that the order stays.
         for key, newer in self._owed.items():
             owed = self._round.setdefault(key, newer)
             if owed is not newer:

@@ -142,6 +142,7 @@ class BlockWriter:
 
     def abandon(self, prepared: Prepared) -> None:
         """See `BrokerStore.abandon`."""
+        # Nothing of it was published, so its offsets go to whatever is prepared next.
         if prepared is self._ahead:
             self._ahead = None
         if prepared is not self._in_flight:

@@ -55,6 +55,7 @@ class MessageRemoval:
         topic_directory(state.root, topic)
         with self.removing:
             self._condition.check()
+            # Such a block would come behind the checkpoint, and a start would make the topic again from it.
             if self._writer.is_under_way(topic):
                 raise StorageError(
                     f"topic {topic} cannot be removed: messages of it are on their way to the journal",

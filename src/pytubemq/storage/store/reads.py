@@ -165,6 +165,7 @@ class StoreReads:
         )
         self.stats.fenced_messages += sum(fence.messages for fence in new)
         for fence in new[:MOST_REPORTED]:
+            # What is new may begin inside a loss that was known in part; the loss has the place in the file.
             first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
             _logger.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",

@@ -296,6 +296,7 @@ class BrokerStore(StoreReads):
         the disk does not let it, the rest is left to the next start, which finds it in the journal. Where a write of
         the journal hangs still, nothing is written beside it, and the directory is not given up: it may yet end.
         """
+        # A removal under way ends first; it must not find its files closed.
         with self._removal.removing:
             if self._condition.is_closed:
                 return
@@ -311,6 +312,7 @@ class BrokerStore(StoreReads):
             # Only whether it could be had matters: no other thread writes now.
             self._writer.writing.release()
             try:
+                # After a failure of the disk nothing more is written, not even a checkpoint.
                 if apply and self._condition.failure is None:
                     # What memory has promised goes into the journal before the checkpoint that is to cover all.
                     self._writer.write_owed(self.staging())

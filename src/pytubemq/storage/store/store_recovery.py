@@ -127,15 +127,18 @@ class _Recovery:
             partition.damage = damage_text(log)
             if log.problem is not None:
                 _log.error("%s:%d cannot be used: %s; %s", log.topic, log.partition_id, log.problem, STOP_AND_REPAIR)
+                # What the journal has for it goes into another segment, so that it is whole once the files are back.
                 partition.problem, partition.closing = log.problem, True
         state.confirmed.update(found.checkpoint.confirmed)
         state.windows.restore(found.checkpoint.windows)
+        # Losses of before: counted again in this process, and not logged again.
         for fence in found.checkpoint.fences:
             state.stats.fenced_messages += state.fences.add(fence)
             fenced = state.partitions.get((fence.topic, fence.partition_id))
             # What the journal lost is a hole in a log whose bytes are sound.
             if fenced is not None and fence.reason is not FenceReason.JOURNAL:
                 fenced.mark_damaged(fence.from_ordinal)
+        # All of them came from the checkpoint, so none is due for their sake.
         state.fences.is_saved = True
 
     def replay_block(self, block: Prepared, losses: Sequence[Loss]) -> None:
@@ -156,6 +159,7 @@ class _Recovery:
         behind = read_remainder(tails, state.partitions)
         for fence in behind.fences:
             self._fence(fence)
+        # The logs may have a partition that no block of the journal names any more.
         for run in behind.runs:
             state.add_partition(run.topic, run.partition_id)
         resume.last_message_id = max(resume.last_message_id, tails.last_message_id)

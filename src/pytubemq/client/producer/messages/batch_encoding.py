@@ -111,6 +111,7 @@ def _split(
     start = 0
     while start < len(payloads):
         stop, size_bytes = _batch_end(sizes, start)
+        # The list itself where one batch has all of it.
         part = payloads if stop - start == len(payloads) else payloads[start:stop]
         batches.append(EncodedBatch(encode_columns(part, flag, code), stop - start, size_bytes))
         start = stop

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MERGE_WITHIN_S: Final = 0.05
 """Batches are merged whose deadlines differ by no more than this; the earlier one holds for both."""
+# The method itself, for `map`: it is called for every message that leaves.
 _is_done: Final = asyncio.Future.done
 
 

@@ -45,6 +45,7 @@ def check_body(body: Body, max_bytes: int) -> bytes:
                 hint="encode it first, for example text.encode()",
                 code=Code.BAD_REQUEST,
             )
+        # A copy, as its owner may change the buffer before it is sent.
         body = bytes(body)
     if not body:
         raise MessageError("the message body is empty", hint="send at least one byte", code=Code.PARAMETER_BODY_NULL)
