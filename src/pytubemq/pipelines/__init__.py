@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.faults import Fault, FaultCode, PipelineFileError, Severity
-    from pytubemq.pipelines.file.loader import Loaded, load
+    from pytubemq.pipelines.file.reading.loader import Loaded, load
     from pytubemq.pipelines.rules.lint import lint, load_checked, read
 
 __all__ = ["Fault", "FaultCode", "Loaded", "PipelineFileError", "Severity", "lint", "load", "load_checked", "read"]
@@ -19,11 +19,11 @@ __all__ = ["Fault", "FaultCode", "Loaded", "PipelineFileError", "Severity", "lin
 _HOMES = {
     "Fault": "file.faults",
     "FaultCode": "file.faults",
-    "Loaded": "file.loader",
+    "Loaded": "file.reading.loader",
     "PipelineFileError": "file.faults",
     "Severity": "file.faults",
     "lint": "rules.lint",
-    "load": "file.loader",
+    "load": "file.reading.loader",
     "load_checked": "rules.lint",
     "read": "rules.lint",
 }

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     from pytubemq.pipelines import read
     from pytubemq.pipelines.events import as_json
-    from pytubemq.pipelines.file.paths import beside
+    from pytubemq.pipelines.file.reading.paths import beside
     from pytubemq.pipelines.run.engine import run
     from pytubemq.pipelines.state.place import state_location
 

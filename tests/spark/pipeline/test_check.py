@@ -12,7 +12,7 @@ from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
 from pytubemq.pipelines import PipelineFileError, load_checked
 from pytubemq.pipelines.check.cases import run_cases
 from pytubemq.pipelines.check.dry import dry_run
-from pytubemq.pipelines.file.template import template
+from pytubemq.pipelines.file.writing.template import template
 from pytubemq.pipelines.plan.look import look
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str
         ConfigError: its state refers to something that is not there.
     """
     from pytubemq.pipelines import load_checked
-    from pytubemq.pipelines.file.paths import beside
+    from pytubemq.pipelines.file.reading.paths import beside
     from pytubemq.pipelines.file.texts import hide_secrets
     from pytubemq.pipelines.state.place import state_location
 

@@ -13,10 +13,10 @@ from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
 from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, OnError, TriggerKind
-from pytubemq.pipelines.file.normal import as_dict, differences
 from pytubemq.pipelines.file.secrets import redacted
 from pytubemq.pipelines.file.sink_table import sink_kind
-from pytubemq.pipelines.file.written import as_written
+from pytubemq.pipelines.file.writing.normal import as_dict, differences
+from pytubemq.pipelines.file.writing.written import as_written
 from pytubemq.pipelines.state.fed_queries import MAIN, REMEDY
 
 if TYPE_CHECKING:

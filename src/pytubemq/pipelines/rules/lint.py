@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.loader import Loaded, in_order, load
+from pytubemq.pipelines.file.reading.loader import Loaded, in_order, load
 from pytubemq.pipelines.rules.registry import faults_of
 from pytubemq.pipelines.rules.rule import Context
 

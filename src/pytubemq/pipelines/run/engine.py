@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.pipelines import events
 from pytubemq.pipelines.events import RunResult, RunStatus, Totals
 from pytubemq.pipelines.file.model import TriggerKind
-from pytubemq.pipelines.file.normal import as_dict
 from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.texts import hide_secrets
+from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.frames.brokers import reads_java
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context

@@ -23,7 +23,7 @@ from pytubemq.pipelines.file.model import (
     TriggerKind,
     Watermark,
 )
-from pytubemq.pipelines.file.normal import as_dict
+from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
 from pytubemq.pipelines.plan.planned import Plan, plan
 from pytubemq.pipelines.plan.words import words

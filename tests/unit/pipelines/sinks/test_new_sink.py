@@ -13,12 +13,12 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import lint, load_checked
-from pytubemq.pipelines.file.json_schema import json_schema
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, Source
-from pytubemq.pipelines.file.normal import as_dict
 from pytubemq.pipelines.file.sink_table import SINKS, sink_kinds
-from pytubemq.pipelines.file.template import template
-from pytubemq.pipelines.file.written import as_written
+from pytubemq.pipelines.file.writing.json_schema import json_schema
+from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.writing.template import template
+from pytubemq.pipelines.file.writing.written import as_written
 from pytubemq.pipelines.operate.backfill import effects
 from pytubemq.pipelines.plan.planned import plan
 from pytubemq.pipelines.run.session import settings

@@ -12,7 +12,7 @@ from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
 from pytubemq.model.names import check_topic
 from pytubemq.pipelines.file.sink_table import SINKS
-from pytubemq.pipelines.file.template import FORMATS, template
+from pytubemq.pipelines.file.writing.template import FORMATS, template
 
 
 @click.command()

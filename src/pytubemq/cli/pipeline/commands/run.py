@@ -123,7 +123,7 @@ def engine_run(
     from pytubemq.cli.pipeline.commands.report import look_of, put_promises, write_report
     from pytubemq.cli.pipeline.progress_display import chosen, display, follower
     from pytubemq.cli.pipeline.spark_log import length, log_place, spark_log
-    from pytubemq.pipelines.file.normal import as_dict
+    from pytubemq.pipelines.file.writing.normal import as_dict
     from pytubemq.pipelines.report.record import RunRecord, audit_of
     from pytubemq.pipelines.state.files import SPEC, read_object, state_files
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.pipelines import load_checked
 from pytubemq.pipelines.file.sink_table import SINKS
-from pytubemq.pipelines.file.template import FORMATS, template
+from pytubemq.pipelines.file.writing.template import FORMATS, template
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pytubemq.pipelines import PipelineFileError, lint, load, load_checked, read
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.json_schema import json_schema
 from pytubemq.pipelines.file.model import (
     Audit,
     Case,
@@ -32,6 +31,7 @@ from pytubemq.pipelines.file.model import (
     Watermark,
 )
 from pytubemq.pipelines.file.sink_table import SINKS
+from pytubemq.pipelines.file.writing.json_schema import json_schema
 from tests.support.properties import examples
 
 if TYPE_CHECKING:

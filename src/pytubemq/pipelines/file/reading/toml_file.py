@@ -17,7 +17,7 @@ from pytubemq.pipelines.file.faults import FaultCode
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.document import Node
-    from pytubemq.pipelines.file.yaml_file import Say
+    from pytubemq.pipelines.file.reading.yaml_file import Say
 
 _PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
 _HEADER: Final = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")

@@ -11,8 +11,8 @@ import pytest
 from pytubemq.model import units
 from pytubemq.pipelines import read
 from pytubemq.pipelines.file.model import Limit, Pipeline, Sink, Source, Step
-from pytubemq.pipelines.file.normal import as_dict, differences
-from pytubemq.pipelines.file.written import as_written
+from pytubemq.pipelines.file.writing.normal import as_dict, differences
+from pytubemq.pipelines.file.writing.written import as_written
 from pytubemq.pipelines.report.configuration import as_yaml
 
 PIPELINE = Pipeline(
@@ -67,7 +67,7 @@ def test_what_a_report_shows_of_the_configuration_is_a_file_that_says_the_same(
     tmp_path: Path, text: str | None
 ) -> None:
     file = tmp_path / "p.yaml"
-    examples = Path(__file__).parents[4] / "examples"
+    examples = Path(__file__).parents[5] / "examples"
     file.write_text(text or (examples / "flights/flights.yaml").read_text("utf-8"), "utf-8")
     first = as_dict(read(file))
     shown = as_yaml(first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source, SparkSettings, Table
-from pytubemq.pipelines.file.paths import beside
+from pytubemq.pipelines.file.reading.paths import beside
 
 
 def test_relative_paths_are_those_beside_the_file() -> None:
