@@ -47,7 +47,7 @@ from pytubemq.model.limits import (
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.server.server import RpcServer
+from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.observe.metrics import Shown
 from pytubemq.storage.disk.disk import OsDisk
 from pytubemq.storage.store.store import BrokerStore
@@ -155,7 +155,7 @@ class BrokerService:
             name="Broker",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
-            max_connections=settings.max_connections,
+            limits=ServerLimits(max_connections=settings.max_connections),
         )
         self.address = await self._server.start(settings.listen)
         state.serving.started = True

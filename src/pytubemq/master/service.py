@@ -42,7 +42,7 @@ from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.server.server import RpcServer
+from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.rpc.methods import Service
@@ -107,7 +107,7 @@ class MasterService:
             name="master",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
-            max_connections=settings.max_connections,
+            limits=ServerLimits(max_connections=settings.max_connections),
         )
         self.registry = make_registry(self._catalogue, self._brokers)
         self._pool = ConnectionPool()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import Code, RemoteError
+from pytubemq.net.server.server import ServerLimits
 from pytubemq.wire.batch.payload import encode_payload
 from pytubemq.wire.fast import sends
 from pytubemq.wire.framing.frame import Frame, FrameDecoder
@@ -63,7 +64,7 @@ async def test_noise_ends_its_connection_only() -> None:
 async def test_half_a_frame_then_silence_is_not_waited_for_for_ever() -> None:
     async with running() as broker, connected(broker) as peer:
         assert broker._server is not None
-        broker._server._frame_timeout_s = 0.05
+        broker._server._limits = ServerLimits(frame_timeout_s=0.05)
         assert await closed_after(broker, bytes.fromhex("ff7ff4fe0000000100000001000000646162"))
         assert (await peer.send()).success
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.ids import Address
-from pytubemq.net.server.server import RpcServer
+from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from pytubemq.net.client.connection import RpcConnection
+    from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call, Handler
+    from pytubemq.net.server.connection import ServerConnection
 
 LOOPBACK = Address("127.0.0.1", 0)
 CLOSE = Method.PRODUCER_CLOSE_P2M
@@ -40,8 +42,21 @@ def answer_ok(call: Call) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler = answer_ok, **options: object) -> AsyncIterator[tuple[RpcServer, Address]]:
-    server = RpcServer({int(CLOSE): handler}, offered=frozenset({1}), name="master", **options)  # type: ignore[arg-type]
+async def serving(
+    handler: Handler = answer_ok,
+    *,
+    clock: Clock | None = None,
+    on_connection_lost: Callable[[ServerConnection], None] | None = None,
+    **limits: Any,
+) -> AsyncIterator[tuple[RpcServer, Address]]:
+    server = RpcServer(
+        {int(CLOSE): handler},
+        offered=frozenset({1}),
+        name="master",
+        clock=clock,
+        on_connection_lost=on_connection_lost,
+        limits=ServerLimits(**limits),
+    )
     address = await server.start(LOOPBACK)
     try:
         yield server, address

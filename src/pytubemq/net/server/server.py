@@ -14,6 +14,7 @@ import logging
 import socket
 import sys
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytubemq.errors import ConfigError
@@ -51,6 +52,24 @@ LEAST_PEAK_BYTES: Final = 64 * MIB
 """The least peak of buffered bytes after which returning memory is worth its cost."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Bounds on what the peers of one server may use together, and on how long it waits for each of them."""
+
+    frame_timeout_s: float = FRAME_TIMEOUT_S
+    """The longest time from the first byte of a frame to its last."""
+    idle_timeout_s: float = IDLE_TIMEOUT_S
+    """The longest silence of a connection without an open call."""
+    max_connections: int = MAX_CONNECTIONS
+    max_buffered_bytes: int = MAX_BUFFERED_BYTES
+    """Bytes of unanswered calls and of incomplete frames."""
+    max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES
+    """Bytes of responses that peers have not received."""
+
+
+DEFAULT_LIMITS: Final = ServerLimits()
+
+
 class RpcServer:
     """A server of a table of handlers on one listening address."""
 
@@ -64,11 +83,7 @@ class RpcServer:
         on_connection_lost: Callable[[ServerConnection], None] | None = None,
         capabilities: Capability = OURS,
         clock: Clock | None = None,
-        frame_timeout_s: float = FRAME_TIMEOUT_S,
-        idle_timeout_s: float = IDLE_TIMEOUT_S,
-        max_connections: int = MAX_CONNECTIONS,
-        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
-        max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES,
+        limits: ServerLimits = DEFAULT_LIMITS,
     ) -> None:
         """Serve `offered`, the service types (1 Master, 2 Broker read, 3 Broker write) of this server.
 
@@ -97,16 +112,14 @@ class RpcServer:
         """Connections of which no request was served so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
         """Silent connections, found when all slots were in use, the longest silent first."""
-        self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
+        self.responses = ResponseBudget(max_bytes=limits.max_unsent_bytes)
         self._peak_held_bytes = 0
         self._refusals = 0
         """Refused connections, each within `REFUSALS_SHOWN_S` of the one before."""
         self._refused_s = float("-inf")
         self._on_connection_lost = on_connection_lost
-        self._frame_timeout_s = frame_timeout_s
-        self._idle_timeout_s = idle_timeout_s
-        self._max_connections = max_connections
-        self.max_buffered_bytes = max_buffered_bytes
+        self._limits = limits
+        self.max_buffered_bytes = limits.max_buffered_bytes
         self.buffered_bytes = 0
         """The bytes of unanswered calls and of incomplete frames, of all connections."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -192,7 +205,7 @@ class RpcServer:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Register a new connection; return False if there are too many and none can make room for it."""
-        if self._server is None or (len(self.connections) >= self._max_connections and not self._make_room()):
+        if self._server is None or (len(self.connections) >= self._limits.max_connections and not self._make_room()):
             now_s = self.clock.now_s()
             self.stats.refused += 1
             if self._server is not None:
@@ -213,10 +226,10 @@ class RpcServer:
         """The reason why new connections are refused, or were within the last `REFUSALS_SHOWN_S`; None otherwise."""
         is_recent = self.clock.now_s() - self._refused_s < REFUSALS_SHOWN_S
         refused = f"{self._refusals if is_recent else 0} were refused lately, {self.stats.refused} since the start"
-        if len(self.connections) >= self._max_connections:
-            return f"all {self._max_connections} connections are in use; {refused}"
+        if len(self.connections) >= self._limits.max_connections:
+            return f"all {self._limits.max_connections} connections are in use; {refused}"
         if is_recent:
-            return f"all {self._max_connections} connections were in use within the last minute; {refused}"
+            return f"all {self._limits.max_connections} connections were in use within the last minute; {refused}"
         return None
 
     def _make_room(self) -> bool:
@@ -308,13 +321,13 @@ class RpcServer:
 
     def _check_connections(self) -> None:
         now_s = self.clock.now_s()
-        is_full = len(self.connections) >= self._max_connections
+        is_full = len(self.connections) >= self._limits.max_connections
         silent: list[ServerConnection] = []
         for connection in list(self.connections):
             silent_s = now_s - connection.last_byte_s
-            if connection.frame_age_s(now_s) > self._frame_timeout_s:
-                connection.fault(f"a frame was begun and not finished within {self._frame_timeout_s:g} s")
-            elif silent_s > self._idle_timeout_s and not connection.open_calls:
+            if connection.frame_age_s(now_s) > self._limits.frame_timeout_s:
+                connection.fault(f"a frame was begun and not finished within {self._limits.frame_timeout_s:g} s")
+            elif silent_s > self._limits.idle_timeout_s and not connection.open_calls:
                 logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
                 connection.close()
             elif is_full and self._is_silent(connection, now_s):
