@@ -115,12 +115,14 @@ NO_FLOW_RULES: Final = FlowRules()
 
 def rule_clock(epoch_s: float) -> int:
     """The rules' time of day, 24 h, as the number HHMM, from seconds since 1970."""
+    # Whole minutes, so that a rule holds through the last one that it names.
     minutes = (int(epoch_s // 60) + _ZONE_MINUTES) % (24 * 60)
     return minutes // 60 * 100 + minutes % 60
 
 
 def parse_rules(text: str) -> FlowRules:
     """Rules from their JSON; blank text and `[]` are none. FormatError names rule, field and bound."""
+    # One blank is what a Master writes for rules that are switched off.
     if not text.strip():
         return NO_FLOW_RULES
     # Before the JSON is decoded, so that decoding costs no more than a bounded text can.
@@ -181,6 +183,7 @@ def _written_limit(rule: DataLimit) -> Mapping[str, Any]:
 def _data_limit(entry: Any, where: str) -> DataLimit:
     fields = _object(entry, where, known=("start", "end", "dltInM", "limitInM", "freqInMs"))
     start, end = _time(fields, "start", where), _time(fields, "end", where)
+    # Java's bound; C++ and Go take a rule of a single minute as well.
     if start >= end:
         raise FormatError(f"{where}: start {fields['start']} must be before end {fields['end']}")
     return DataLimit(
@@ -219,6 +222,7 @@ def _low_fetch(entries: list[Any]) -> LowFetch | None:
         return _number(fields, name, where, least=0, most=_MOST_LOW_FETCH_MS) if name in fields else 0
 
     low = LowFetch(pause("normFreqInMs"), pause("filterFreqInMs"), pause("minDataFilterFreqInMs"))
+    # The original's bound: where little is left to find, a reader waits longer and not less.
     if low.min_data_filter_ms < low.filter_ms:
         raise FormatError(
             f"{where}: minDataFilterFreqInMs is {low.min_data_filter_ms}, "

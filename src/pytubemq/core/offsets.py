@@ -113,6 +113,8 @@ class Watermarks:
 
     def move_ahead(self, ticket: int) -> None:
         """Move on behind a batch whose confirm was sent by offset, without awaiting the response."""
+        # Only for the batch that is held: after a reset or a new registration this confirm belongs to no place any
+        # more.
         if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:
             # The next fetch may begin while the confirm is on its way: a round trip less for each batch.
             self.behind = Behind(ticket, self.start, self.fetched)

@@ -50,6 +50,7 @@ def check_field(value: str, field: str, most_chars: int) -> str:
     # In characters, nearly as the original counts (UTF-16 units); the bytes are bounded with the frame.
     if len(value) > most_chars:
         raise Refused(Code.BAD_REQUEST, f"{field} has {len(value)} characters, {most_chars} are allowed")
+    # The original takes them. They would go into logs, pages and files from here.
     if not is_plain(value):
         raise Refused(Code.BAD_REQUEST, unplain(value, field))
     return value

@@ -69,6 +69,7 @@ class ResetTarget(NamedTuple):
             meant = parse_reset_target(asked, now_ms=_MAX_MS)
         except BadRequestError:
             return self
+        # Where words and target disagree the words are dropped: the target is what was done.
         return self._replace(asked=meant.asked) if (meant.to, meant.offset) == (self.to, self.offset) else self
 
 

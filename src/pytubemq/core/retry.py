@@ -68,6 +68,7 @@ def verdict(error: BaseException) -> Verdict:
     # A response whose envelope cannot be read shows another kind of peer and not a bad moment: a retry would end alike.
     if isinstance(error, EnvelopeError) or not isinstance(error, TubeError):
         return Verdict.GIVE_UP
+    # A connection that broke says nothing against the request.
     return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP
 
 

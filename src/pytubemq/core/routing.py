@@ -148,6 +148,7 @@ class Router:
         shielded = {broker: shield.until_s for broker, shield in self._shields.items() if shield.until_s > now_s}
         sick = {partition: shield.until_s for partition, shield in self._sick.items() if shield.until_s > now_s}
         served = [partition for partition in self._partitions if partition.broker_id not in shielded]
+        # A Broker that serves with one partition that does not: the others stay in use.
         sound = [partition for partition in served if partition not in sick]
         prompt = [partition for partition in sound if partition.broker_id not in self._silent]
         # From the strictest choice to the laxest one; the first that is not empty counts.

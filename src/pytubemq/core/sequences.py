@@ -126,6 +126,7 @@ class Window:
             del runs[0]
             self.floor = runs[0][0]
         places = self.places
+        # What a producer sends in order, with nobody between, is one place however long it goes on.
         if places and _follows(places[-1], place):
             last = places[-1]
             places[-1] = Place(last.sequence, last.messages + place.messages, last.ordinal, last.message_id)
@@ -198,6 +199,7 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
 def note(window: Window | None, epoch: int, place: Place) -> Window:
     """The window after messages were stored; `window` itself may be changed. What it knows already changes nothing."""
     if window is None or epoch > window.epoch:
+        # Sequences of the older epoch are forgotten: a producer that comes back numbers anew.
         window = Window(epoch)
     # Replay of the journal notes messages that the checkpoint's windows have already: the same window must come of it.
     elif epoch < window.epoch or window.knows(place.sequence, place.messages):

@@ -61,6 +61,7 @@ TABLE: Final[Mapping[tuple[Phase, Fact], tuple[Phase, Action]]] = MappingProxyTy
         (Phase.REGISTERING, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
         # A Master that answers 411 to a registration is no use now; to register at once again would spin.
         (Phase.REGISTERING, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER_LATER),
+        # After a pause: when a Master restarts, all its clients come at once.
         (Phase.REGISTERING, Fact.FAILED): (Phase.REGISTERING, Action.REGISTER_LATER),
         (Phase.REGISTERING, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
         # The Master may have registered us although its response did not arrive, so we unregister all the same.
@@ -85,6 +86,7 @@ def step(phase: Phase, fact: Fact) -> tuple[Phase, Action]:
 
 def fact_of(error: BaseException) -> Fact:
     """Return the fact that a failed register or heartbeat stands for."""
+    # 411, whichever of the two requests it answers.
     if isinstance(error, NotRegisteredError):
         return Fact.UNKNOWN
     return Fact.REFUSED if verdict(error) is Verdict.GIVE_UP or _is_final(error) else Fact.FAILED

@@ -160,6 +160,7 @@ class Throttle:
             wait_ms = low.norm_ms
         else:
             wait_ms = low.min_data_filter_ms if fetched.require_slow else low.filter_ms
+        # The usual pause is as long, so no rule is named as the reason.
         if wait_ms <= otherwise_s * 1000:
             return Pause(otherwise_s, None)
         return Pause(wait_ms / 1000, "a pause after every fetch")

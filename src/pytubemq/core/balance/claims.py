@@ -33,6 +33,7 @@ def claim(
         wanted: where it wants to begin, by partition.
         select_big: the largest offset wins, else the smallest.
     """
+    # Nearly every member, as only those of bound groups claim anything.
     if not wanted:
         return best
     better = dict(best)

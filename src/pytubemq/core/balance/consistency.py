@@ -97,7 +97,8 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
 
 
 def check_node(consumer: str, node_id: int, taken: Mapping[int, str]) -> Mismatch | None:
-    """Check that a client-balanced consumer may be the node that it claims to be; `taken` has the others' nodes."""
+    """Check that a client-balanced consumer may be the node that it claims to be; `taken` has the group's nodes."""
+    # An entry of its own is no conflict: it registers again.
     holder = taken.get(node_id, consumer)
     if holder == consumer:
         return None
@@ -129,6 +130,7 @@ def _check_count(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
 
 
 def _names(topics: frozenset[str]) -> str:
+    # Sorted, so that the same refusal is the same text, and the cut falls at the same place.
     return f"[{_short(', '.join(sorted(topics)))}]"
 
 

@@ -65,6 +65,7 @@ class Joined:
     # Peers say it (`subscribeInfo`) when they register again after a 411, so a restart of the Master moves nothing.
     holds: frozenset[Partition] = frozenset()
     claims: Mapping[Partition, int] = field(default_factory=dict)
+    # A consumer may say so (`notAllocated` false) while it holds nothing.
     allocated: bool = False
 
 
@@ -102,6 +103,7 @@ class Drained:
     One that may have something again at once gets other partitions than it had, if there are others.
     """
 
+    # All of one request together, or the second would be given what the first gives up.
     members: frozenset[str]
     until_s: float
 

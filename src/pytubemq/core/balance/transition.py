@@ -106,6 +106,7 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
     done = replace(
         member,
         event=None,
+        # A member carries out its events in order, so what it took of superseded ones is settled with this one.
         superseded=_NOTHING,
         forgone=0,
         # Only now, with the acknowledgement, are revoked partitions free for others.
@@ -222,6 +223,7 @@ def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tup
 
 def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     lost = {
+        # Only what is still its own: the plan may have moved on since the Broker registered.
         name: replace(member, again=member.again | (fact.partitions[name] & member.holds))
         for name, member in view.members.items()
         if name in fact.partitions
@@ -248,6 +250,7 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
     view = replace(
         view,
         resting=_still(view.resting, now_s),
+        # A reader that has not come back by now is gone, and what it had is free.
         leases=view.leases if now_s < view.leases_until_s else {},
         members={
             name: replace(m, barred=_still(m.barred, now_s)) if m.barred else m for name, m in view.members.items()
@@ -292,6 +295,7 @@ def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition,
 
 
 def _drop(view: GroupView, name: str) -> GroupView:
+    # The claims of who is gone do not count, so those behind them may win now.
     return _claimed(replace(view, members={key: member for key, member in view.members.items() if key != name}))
 
 
@@ -308,6 +312,7 @@ def _claimed(view: GroupView) -> GroupView:
 
 
 def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
+    # Whatever a member says shows that it lives.
     return replace(member, deadline_s=now_s + view.timing.client_timeout_s)
 
 
@@ -320,6 +325,7 @@ def _forgo(member: Member) -> Member:
 def _superseded(member: Member, connect: Event) -> Member:
     """Return the member after another event took the place of `connect`, which it may or may not have carried out."""
     unsure = member.holds.intersection(connect.partitions)
+    # What it is to keep it is sent once more: it may never have seen the connect, or be unknown to the Broker.
     return replace(member, superseded=member.superseded | unsure, again=member.again | unsure)
 
 
@@ -380,6 +386,7 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
 
 def _is_taken(view: GroupView, target: Mapping[str, frozenset[Partition]]) -> bool:
     """True if everything was sent and acknowledged, once there is something to consume and somebody to do it."""
+    # Else a bound group that waits for its first partition or consumer would use up its claims for nothing.
     if not view.available or not view.members:
         return False
     return all(m.event is None and target.get(name, _NOTHING) <= m.holds for name, m in view.members.items())
@@ -404,6 +411,7 @@ def _adopt(view: GroupView) -> GroupView:
     owners = {partition: name for name, member in view.members.items() for partition in member.holds}
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
+        # Not what it is just giving up: whether it still has that only its acknowledgement tells.
         orphans = frozenset(p for p in member.stray - member.leaving if p not in owners)
         if orphans:
             holds, stray, again = member.holds | orphans, member.stray - orphans, member.again | orphans

@@ -38,6 +38,7 @@ def encode_payload(
     # The original refuses an empty body as well, at its producer (442) and at the Broker (400).
     if not body:
         raise MessageError("a message needs a body of at least one byte", code=Code.PARAMETER_BODY_NULL)
+    # The very bytes of the caller: a message without attributes is not copied.
     if not attributes and msg_type is None and msg_time is None:
         return body, 0
     text = format_attributes(attributes, msg_type=msg_type, msg_time=msg_time)
@@ -78,4 +79,5 @@ def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str | None]:
         text = payload[4 : 4 + size].decode()
     except UnicodeDecodeError as error:
         raise FormatError(f"the attributes are not UTF-8: {error}") from error
+    # A block without bytes counts as none, as in Java.
     return payload[4 + size :], text or None

@@ -98,6 +98,7 @@ def encode_send_packs(
         # As they are: joined to the rest they would be copied, a megabyte each time.
         parts.append(columns)
         parts.append(trail)
+    # In the order of their numbers (5 to 8), each only if it is given, as protobuf would write them.
     tail = b""
     if producer_id is not None:
         tail += b"\x28%b" % encode_varint(producer_id)
@@ -128,6 +129,7 @@ def _read_request(body: bytes) -> SendPacks:
     client_id = topic = None
     numbers: dict[int, int] = {}
     packs: list[PackItem] = []
+    # Of a request of megabytes only what stands around the packs is copied.
     view = memoryview(body)
     at, end, others = 0, len(body), 0
     while at < end:

@@ -172,4 +172,5 @@ def _fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[An
     messages = _stored(pb.messages)
     # Else `decode` would make objects of the messages once more.
     pb.ClearField("messages")
+    # Through bytes once more; without its messages a head is short.
     return decode(cls, pb.SerializeToString()), messages

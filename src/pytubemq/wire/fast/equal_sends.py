@@ -46,6 +46,7 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     start, _, end = place_of(run.body(0), who)
     tail = end + len(close)
     digits = run.body_bytes - tail
+    # A run's messages have one size, so with one layout their numbers have one length; the columns below show it.
     if not start or not (0 < digits <= _MOST_DIGITS if groups.numbered else digits == 0):
         return False
     data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)

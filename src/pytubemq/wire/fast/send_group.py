@@ -56,6 +56,7 @@ class SendGroups:
         if group is None or (self.numbered and group.following != sequence):
             group = self._new(partition_id, sequence)
         group.following += len(payloads)
+        # Three calls, however many messages there are: a run of one partition is the usual case.
         group.numbers.extend(range(self._count, self._count + len(payloads)))
         group.payloads.extend(payloads)
         self._count += len(payloads)

@@ -42,6 +42,7 @@ _IN_TAIL: Final = frozenset(
 )
 
 _Tail = tuple[int, int, int, str | None, str | None, int | None, int | None]
+# For all connections of a process: what the bytes mean does not depend on who sent them.
 _WHO: Final[dict[bytes, tuple[str, str]]] = {}
 """Client id and topic by the bytes with which requests begin."""
 _TAILS: Final[dict[bytes, _Tail]] = {}
@@ -292,6 +293,7 @@ def _decode_usual_response(body: bytes) -> SendResponse | None:
     if body[at] != _OFFSET:
         return None
     offset, at = decode_varint(body, at + 1)
+    # Negative numbers are left to protobuf.
     if at != len(body) or (message_id | append_time | offset) >> 63:
         return None
     return tuple.__new__(SendResponse, (True, 200, digits.decode(), message_id, append_time, offset))

@@ -105,6 +105,7 @@ class SendReader:
                 if not start:
                     return False
                 place = ends[0], ends[1]
+                # Sizes are the producer's choice, so what is remembered of them is bounded.
                 if len(places) >= _MOST_KNOWN:
                     places.clear()
                 places[body[:start]] = place

@@ -112,6 +112,7 @@ def _one_by_one(
         if message_id >> _LOW_BITS != high:
             high = message_id >> _LOW_BITS
             shared = encode_varint(high) + time if high > 0 else time
+        # As text as well, for older clients (see `send_message.encode_send_response`).
         digits = b"%d" % message_id
         number = PAIRS[message_id & _LOW] if high > 0 else encode_varint(message_id)
         place = encode_rising(offset)

@@ -48,6 +48,7 @@ def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
         ValueError: it has more than ten bytes.
         IndexError: the data ends inside it.
     """
+    # One and two bytes first: tags, lengths of names and most sizes have no more.
     byte = data[position]
     if byte < 0x80:
         return byte, position + 1

@@ -183,6 +183,7 @@ def encode_exception(
         encode_varint(len(body)),
         body,
     )
+    # In small blocks, which every peer takes: an exception is short.
     return encode_frame(serial, [b"".join(parts)])
 
 
@@ -371,6 +372,7 @@ _REQUEST_HEADERS: Final[dict[bytes, tuple[int, int, int | None]]] = {}
 _REQUEST_STARTS: Final[dict[bytes, tuple[int, int]]] = {}
 _RESPONSE_HEADERS: Final[dict[bytes, tuple[int | None]]] = {}
 _MAX_REMEMBERED: Final = 256
+# The headers that peers send have some ten bytes each.
 _MAX_REMEMBERED_BYTES: Final = 64
 _MOST_BEGUN_BYTES: Final = 16
 _HEADERS: Final = 2
@@ -429,6 +431,7 @@ def _capabilities(connection: Any) -> int | None:
 
 def _connection_header(flag: int, capabilities: int | None) -> bytes:
     if capabilities is None:
+        # As the original writes it, byte for byte: a peer that shows no capabilities sees nothing of ours.
         return b"\x02\x08%b" % encode_varint(flag)
     header = b"\x08%b%b%b" % (encode_varint(flag), _CAPABILITIES_TAG, encode_varint(int(capabilities)))
     return encode_varint(len(header)) + header

@@ -167,6 +167,7 @@ def method_for(request: Request, *, offered: frozenset[int]) -> MethodSpec:
         EnvelopeError: no such method, service or pair; the first fault in the order in which the original looks.
     """
     spec = METHODS.get(request.method)
+    # Before the service: the original finds a message's class by the method alone.
     if spec is None:
         raise EnvelopeError(
             f"{REQUEST_PREFIX}Unsupported method ID :{request.method}", exception_name=_JAVA_EXCEPTION, fatal=True

@@ -227,6 +227,7 @@ def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[in
 
 def _length_of_rest(size: int) -> bytes | None:
     """The length that fits in front of the rest when both together have `size` bytes; None if none does."""
+    # Five bytes hold any length below 2^35, and a frame has 28 MiB at most.
     for digits in range(1, 6):
         # The length counts the bytes behind itself, and its own size depends on it: tried from one byte up. There may
         # be no solution, for a total that no length gives.

@@ -81,6 +81,7 @@ def _field(attribute: str, spec: FieldSpec) -> bytes:
     number, label = _number(3, spec.number), _number(4, _LABELS[spec.label])
     if isinstance(spec.kind, Kind):
         return name + number + label + _number(5, _TYPES[spec.kind])
+    # A full name begins with a dot: there is no package to look it up in.
     kind = _ENUM_TYPE if issubclass(spec.kind, Enum) else _MESSAGE_TYPE
     return name + number + label + _number(5, kind) + _text(6, f".{spec.kind.__name__}")
 

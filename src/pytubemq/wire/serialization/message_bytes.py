@@ -254,6 +254,7 @@ def check_counts(cls: type, data: bytes) -> None:
     Raises:
         EnvelopeError: one has too many values.
     """
+    # On the bytes, before protobuf: by the time it has read a message the memory is taken.
     counts = counts_of(cls)
     # Nearly every message ends here: it is too short to have too many of anything.
     if counts.least_bytes is not None and len(data) >= counts.least_bytes:

@@ -116,6 +116,7 @@ def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
     for text in texts:
         # At the first colon: a topic's name has none, whatever the value has.
         topic, colon, value = text.partition(":")
+        # Twice would leave open which of the two holds.
         if not (is_served_topic(topic) and colon and value) or topic in found:
             raise FormatError(f"not {what}: {text[:200]!r}", hint="its form is topic:value, once for each topic")
         found[topic] = value
@@ -134,6 +135,7 @@ def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
     if not least <= len(parts) <= len(names):
         raise FormatError(f"not {what}: {text[:200]!r} has {len(parts)} fields", hint=f"its form is {shape}")
     values: dict[str, Any] = {}
+    # Not strict: the last field may be missing, and then keeps its default.
     for name, kind, part in zip(names, kinds, parts, strict=False):
         part = part.strip()
         # Blank means that the default holds, and must not become 0 or False.

@@ -214,6 +214,7 @@ def parse_topic_meta_info(text: str, *, skip: Callable[[FormatError], None] | No
     def read(numbers: list[int]) -> TopicMetaBroker:
         # The other order than in `topicInfos`. Mixed up, the two would still be a valid layout.
         partitions, stores = _layout(numbers[2], numbers[1], "a topic's layout", text, shape)
+        # 1 lets consumers in; the original writes 0 for all else.
         return TopicMetaBroker(numbers[0], stores, partitions, numbers[3] == 1)
 
     brokers = _topic_brokers(rest, 4, read, text, shape, skip)
@@ -271,6 +272,7 @@ def parse_partition_info(text: str) -> PartitionInfo:
     segments = text.split("#")
     if len(segments) != 2:
         raise _not("a partition", text, shape)
+    # A blank port is taken here as well, although the original always writes a number.
     broker = parse_broker_info(segments[0])
     topic, divider, number = segments[1].strip().partition(":")
     if not divider:

@@ -24,7 +24,7 @@ from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, TransferedMes
 
 @message
 class PackEntry:
-    """A pack for one partition: `data` holds its columns (`wire.pack`), `first_sequence` its first message's."""
+    """A pack for one partition: `data` holds its columns (`wire.batch`), `first_sequence` its first message's."""
 
     partition_id: int = required(1, I32)
     data: bytes = required(2, BYTES)
@@ -201,6 +201,7 @@ class OffsetReset:
     topic_name: str = required(1, STR)
     partition_id: int = required(2, I32)
     offset: int | None = optional(3, I64, default=None)
+    # Text and not an enum: a Broker refuses a word that it does not know, where an unknown number would read as absent.
     to: str | None = optional(4, STR, default=None)
     time_ms: int | None = optional(5, I64, default=None)
     asked: str | None = optional(6, STR, default=None)

@@ -199,6 +199,7 @@ class RegisterResponseM2C:
 class HeartRequestC2M:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
+    # All that the member holds: what is missing here it has given up.
     subscribe_info: tuple[str, ...] = repeated(3, STR, most=MAX_WIRE_SUBSCRIPTIONS, default=())
     # Java: with each acknowledgement, and else every sixth time.
     report_subscribe_info: bool = required(4, BOOL)
@@ -257,6 +258,7 @@ class RegisterRequestB2M:
     cur_broker_conf_id: int = required(6, I64)
     # The Master's; a Broker sends it back as it came.
     conf_check_sum_id: int = required(7, I32)
+    # Empty in the first registration of a Java Broker, which has no configuration yet.
     broker_default_conf_info: str = required(8, STR)
     broker_topic_set_conf_info: tuple[str, ...] = repeated(9, STR, most=MAX_WIRE_SETTINGS, default=())
     ssd_store_id: int | None = optional(10, I64, default=None)
@@ -309,6 +311,7 @@ class HeartRequestB2M:
     write_status_rpt: int = required(4, I32)
     cur_broker_conf_id: int = required(5, I64)
     conf_check_sum_id: int = required(6, I32)
+    # True if the Broker reports its configuration with this heartbeat.
     take_conf_info: bool = required(7, BOOL)
     take_removed_topic_info: bool = required(8, BOOL)
     broker_default_conf_info: str | None = optional(9, STR, default=None)
