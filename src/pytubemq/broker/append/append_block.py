@@ -67,6 +67,7 @@ class AppendBlock:
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
             # All or nothing, as a caller gets one response. One without numbers, a confirm, waits for the block.
             if count and early.issuperset(range(at, at + count)):
+                # Before it is called: one that raises is not called again with the others.
                 done.append(position)
                 try:
                     submission.complete(appended[at : at + count])

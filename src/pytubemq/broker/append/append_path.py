@@ -361,7 +361,7 @@ class AppendPath:
         except Exception as fault:
             error = fault
         if error is not None:
-            # The probe for space asks for as much, or it would find some where the same write fails again.
+            # The probe for space tries as much, or it would succeed where the same write fails again.
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             for behind in self._under_way:
                 # It was numbered behind the failed block, so its offsets would leave a hole: its submissions are

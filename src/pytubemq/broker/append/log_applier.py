@@ -50,6 +50,7 @@ class LogApplier:
 
     def record_write(self) -> None:
         """Record that something was written to the journal."""
+        # Asked on the loop, after every write, so that the thread is woken only when it is worth it.
         if self._store.worth_applying:
             self._wake.set()
 
@@ -89,6 +90,7 @@ class LogApplier:
             return True
         # Whatever it is, it has to show: without this thread the backlog fills up, and then sends are refused.
         except BaseException as error:
+            # A traceback helps with faults in this program, not with those of a disk.
             expected = isinstance(error, TubeError)
             logger.error(
                 "messages cannot be moved from the journal to their partitions: %s",

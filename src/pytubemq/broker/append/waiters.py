@@ -45,7 +45,7 @@ class Waiters:
 
     def hold(self, key: PartitionKey, *, connection: int, wait_s: float, resume: Callable[[bool], None]) -> bool:
         """Hold a fetch for at most `wait_s`; False if it cannot be held and must be answered now."""
-        # Want of room is no error: the client hears that there is nothing yet, and asks again.
+        # Want of room is no error: the client hears that there is nothing yet, and fetches again.
         if wait_s <= 0 or self._count >= self._most:
             return False
         waiter = Waiter(key, connection, resume)
@@ -72,6 +72,7 @@ class Waiters:
 
     def release(self) -> None:
         """Resume all as if their time were over."""
+        # All of them first, as one that is resumed may be held again.
         for waiter in [w for held in self._by_partition.values() for w in held]:
             self._remove(waiter)
             waiter.resume(True)

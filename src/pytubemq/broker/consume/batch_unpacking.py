@@ -106,6 +106,7 @@ def _take_pack(
     # The head alone is needed here; `expand` checks all of it.
     head, columns = read_stored_pack(record, check=False)
     first, stop = to_ordinal(head.offset), to_ordinal(head.offset) + columns.count
+    # The first batch may begin before the slice does.
     wanted = max(first, to_ordinal(found.start_offset))
     if end_offset is not None:
         stop = min(stop, to_ordinal(end_offset))
@@ -116,6 +117,7 @@ def _take_pack(
         taken.parts.append(piece.entries)
     taken.count += piece.messages
     room.take(len(piece.entries), piece.messages)
+    # There was no room for the rest: the next fetch begins within the batch.
     if piece.next_ordinal < stop:
         taken.next_offset = to_offset(piece.next_ordinal)
 

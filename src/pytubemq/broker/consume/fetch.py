@@ -264,7 +264,7 @@ class FetchHandlers:
             end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
             # Payload and not bytes on the wire, as the rules count; see `core.flow`.
             hold.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
-        # The filter has passed over all of it: a response without messages would only be asked for again.
+        # The filter has passed over all of it: a response without messages would only lead to the next fetch.
         if not result.count and self._hold_on(fetch, result):
             return
         capable = Capability.FETCH_LIMITS in fetch.call.connection.capabilities

@@ -77,7 +77,7 @@ class ReadLimits:
         cls, call: Call, *, now_s: float, max_bytes: int | None, max_messages: int | None, max_wait_ms: int | None
     ) -> ReadLimits:
         """Return the request's limits within ours; a missing or non-positive one gets our default."""
-        # The original's clients ask for no wait, and get their response at once.
+        # The original's clients request no wait, and get their response at once.
         wait_s = min((max_wait_ms or 0) / 1000, MAX_FETCH_WAIT_S)
         return cls(
             max_bytes=min(max_bytes, _MOST_BYTES) if max_bytes and max_bytes > 0 else MAX_FETCH_BYTES,

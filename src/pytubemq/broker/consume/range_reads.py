@@ -224,6 +224,7 @@ class RangeHandlers:
             check_client_id(request.client_id)
             wanted = await self._wanted(turn, named)
             positions = await self._positions(turn, request, wanted)
+            # Only on request, as it may have to read the disk.
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)
         except Refused as refused:
             code, text = refused.refusal

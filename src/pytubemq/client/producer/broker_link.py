@@ -71,7 +71,7 @@ class BrokerLink:
 
     def learn(self, connection: RpcConnection) -> None:
         """Learn the Broker's capabilities from a connection that has received a response."""
-        # A Broker may be another version after a restart, so each connection tells anew.
+        # A Broker may be another version after a restart, so each connection is learned anew.
         if connection is self._learned:
             return
         self._learned = connection

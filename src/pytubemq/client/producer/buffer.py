@@ -34,6 +34,7 @@ class Buffer:
         Raises:
             BufferFullError: there is no room for all of them.
         """
+        # An empty buffer takes anything: what is larger than all of it must get through, too.
         if self.messages and (
             self.messages + messages > self.max_messages or self.size_bytes + size_bytes > self.max_bytes
         ):

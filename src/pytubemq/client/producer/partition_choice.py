@@ -86,6 +86,7 @@ class PartitionChoice:
 
     def again(self, key: bytes | None, partition: Partition, now_s: float) -> Partition:
         """Return the partition for messages that cannot go to theirs."""
+        # With no partition at all for now, they stay with theirs.
         return self._router.choose(now_s, key) or partition
 
     def is_left_out(self, partition: Partition) -> bool:

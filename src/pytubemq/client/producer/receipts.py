@@ -30,7 +30,7 @@ class AcceptedSpan(NamedTuple):
     def receipt(self, partition: Partition, number: int) -> Receipt:
         """Return the receipt of message `number`, counted from 0."""
         offset = None if self.offset is None else self.offset + number * OFFSET_UNIT
-        # 0 stays 0: the Broker has not told it.
+        # 0 stays 0: the Broker has not reported it.
         message_id = self.message_id and self.message_id + number
         return Receipt(partition, message_id, offset, self.appended_at_ms, self.repeated)
 

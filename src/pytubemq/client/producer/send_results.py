@@ -93,7 +93,7 @@ def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbe
         error = refused(response.err_code, response.err_msg)
         results.failed.extend((batch, error) for batch in batches)
         return results
-    # Results are told by place, so with another number of them none can be believed.
+    # Results go by place, so with another number of them none can be believed.
     if len(response.results) != len(batches):
         raise _mismatch_error(f"a response about {len(response.results)} batches to a request of {len(batches)}")
     for batch, spans in zip(batches, response.results, strict=True):
@@ -158,6 +158,7 @@ def _without_duplicates(response: PacksResponse) -> PacksResponse:
 
 def _mismatch_error(text: str) -> TubeError:
     error = TubeError(text)
+    # What became of them is unknown; a Broker that detects duplicates stores nothing twice.
     error.retriable = True
     return error
 

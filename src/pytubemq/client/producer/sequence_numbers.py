@@ -77,6 +77,7 @@ class SequenceNumbers:
 
     def assign(self, batch: RecordBatch) -> None:
         """Assign sequence numbers to a batch that has none."""
+        # A number stays with its messages over all tries: by that a duplicate is known.
         if self.producer_id is None or batch.sequence is not None:
             return
         key = batch.partition.broker_id << 32 | batch.partition.partition_id

@@ -92,6 +92,7 @@ class SingleSender:
         if sent is None:
             return
         results = SendResults(set(), Code.SUCCESS, "")
+        # Responses that came together, in the form in which our Brokers send them: read without an object for each.
         if isinstance(answers, ResponseRun):
             at = answers.serial - first
             for taken in read_accepted(answers):

@@ -295,7 +295,7 @@ def close_to_others(directory: Path) -> None:
             return
         directory.chmod(mode & ~_OTHERS)
     except OSError as error:
-        # The directory may belong to another user. The server starts all the same, and the operator is told what to do.
+        # The directory may belong to another user. The server starts all the same, and says what to do.
         logger.warning(
             "%s can be read by every user of this machine: chmod o-rwx %s (%s)", directory, directory, error.strerror
         )

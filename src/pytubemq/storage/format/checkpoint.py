@@ -93,7 +93,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         CorruptError: it fails its check. NewerVersionError: a newer version wrote it.
     """
     path = root / NAME
-    # A new store, or a lost file: the caller can tell, who sees the others.
+    # A new store, or a lost file: the caller decides, who sees the others.
     if not disk.exists(path):
         return None
     file = disk.open(path)
@@ -105,7 +105,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
     if header is None:
         raise corrupt(path, 0, "the header fails its check")
     body, check = data[HEADER_BYTES:-4], data[-4:]
-    # Used as a whole or not at all; what a damaged one still tells is for a repair to judge.
+    # Used as a whole or not at all; what a damaged one still has is for a repair to judge.
     if len(body) < _BODY.size or crc32(body).to_bytes(4, "little") != check:
         raise corrupt(path, HEADER_BYTES, "the content fails its check")
     next_sequence, last_message_id, known_sequence, _ = _BODY.unpack_from(body)

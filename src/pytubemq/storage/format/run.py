@@ -175,7 +175,7 @@ class Run:
         entries = memoryview(self.entries)
         for at in range(self.records):
             entry = decode_index_entry(self.index, at)
-            # Records are found by these entries, so where one is wrong none behind it can be told.
+            # Records are found by these entries, so where one is wrong none behind it can be found.
             if entry is None or entry.position != position or entry.first_ordinal != ordinal or not entry.messages:
                 return None
             start = position - self.base_position
@@ -206,9 +206,11 @@ def columns_at(record: memoryview) -> int | None:
     if record[:tag] != PACK_TAG:
         return None
     try:
+        # Ten bytes are the most that a varint has.
         size, at = decode_varint(bytes(record[: tag + 10]), tag)
     except (IndexError, ValueError):
         return None
+    # The length must lead to the record's very end, or it only begins like a record batch.
     return at + HEAD_BYTES if at + size == len(record) and size >= HEAD_BYTES + _CRC_BYTES else None
 
 

@@ -81,6 +81,7 @@ def scan_log(
     Raises:
         OSError: the file could not be read.
     """
+    # Read in large pieces, each with thousands of records.
     window = _Window(file, end)
     at = start
     ordinal = first_ordinal
@@ -88,7 +89,7 @@ def scan_log(
         found = _record_at(window, at, ordinal, end_ordinal)
         if found is None:
             damaged = at
-            # From the next byte on, as a damaged record's length does not tell where it ends.
+            # From the next byte on, as the length of a damaged record cannot be trusted.
             found = _next_record(window, at + 1, ordinal, end_ordinal)
             at = end if found is None else found.at
             yield DamagedBytes(damaged, at - damaged)

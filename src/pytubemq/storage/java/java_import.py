@@ -101,6 +101,7 @@ def _choose(source: Path, topics: frozenset[str], result: Imported) -> list[Java
         elif topics and store.topic not in topics:
             result.left_out[store.topic] = "not asked for"
         else:
+            # A name that the Java Broker took and this one does not ends the import here.
             check_topic(store.topic)
             stores.append(store)
     missing = sorted(topics - {store.topic for store in stores})
@@ -244,6 +245,7 @@ class _Import:
         topics = {topic for topic, _ in self._logs}
         for (group, topic, partition_id), java_offset in sorted(self._positions.items()):
             try:
+                # The Java Broker takes any text as a group's name.
                 check_group(group)
             except TubeError:
                 self._result.positions_left_out += 1

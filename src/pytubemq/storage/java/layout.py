@@ -43,6 +43,7 @@ def find_stores(root: Path) -> list[JavaStore]:
     found = []
     for directory in sorted(root.iterdir()):
         match = _STORE.fullmatch(directory.name)
+        # The offsets' directory is beside the stores, and whatever else somebody put there.
         if match is None or not directory.is_dir():
             continue
         files = sorted(

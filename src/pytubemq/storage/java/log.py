@@ -95,7 +95,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
     if token != _TOKEN or not 0 < length - _AFTER_LENGTH <= MAX_MESSAGE_BYTES or end > size:
         return None
     payload = data[at + HEAD_BYTES : end]
-    # An id tells its store, so a record that came from elsewhere shows.
+    # An id contains its store's number, so a record that came from elsewhere shows.
     if check_sum(payload) != crc or partition_id // PARTITIONS_PER_STORE != store_id or index_offset < 0:
         return None
     return JavaRecord(partition_id, index_offset, time_ms, key_code, message_id, flag, payload), end

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# The original writes more fields; those that are not named here are ignored.
 class _Part(msgspec.Struct, rename="camel"):
     topic: str
     part_id: int

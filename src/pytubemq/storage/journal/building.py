@@ -73,7 +73,7 @@ def build(
     noted = WindowChanges(windows)
     if before is not None:
         ahead, noted = before.last_runs(), WindowChanges(windows, before.changed)
-    # These are stored by this block, so a repeat that comes with it must find them in the windows.
+    # These are stored by this block, so a duplicate that comes with it must find them in the windows.
     for item in carried.sequences:
         noted.add(item)
     # The carried runs come first: they are readable already, and `Prepared.readable` counts from the front.
@@ -350,7 +350,7 @@ class _PartitionBuilder:
         if self._goes_on(mark):
             return [Stretch(messages, Verdict.NEW)]
         self._note_pending()
-        # The window has to know of everything stored so far before it is asked.
+        # The window has to know of everything stored so far before it judges.
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
     def _stored(self, mark: ProducerMark, messages: int) -> None:
@@ -394,7 +394,7 @@ class _PartitionBuilder:
                 f"{FENCED_EPOCH}: producer {mark.producer_id} sends with epoch {mark.epoch}, and partition "
                 f"{self._topic}:{self._partition_id} has heard of its epoch {newer}; stop this one",
             )
-        # Below the floor nothing tells a repeat from a message that never came, so it is refused and never guessed.
+        # Below the floor a duplicate looks like a message that never came, so it is refused and never guessed.
         floor = window.floor if window is not None else 0
         return (
             Code.BAD_REQUEST,

@@ -63,6 +63,7 @@ class LogTails:
         for at, segment in enumerate(segments):
             low = max(begin, Border(segment.base_ordinal, segment.base_position))
             high = end
+            # A segment is believed up to where the next one begins.
             if at + 1 < len(segments):
                 high = min(end, Border(segments[at + 1].base_ordinal, segments[at + 1].base_position))
             if low.ordinal < high.ordinal and low.position <= high.position:

@@ -63,6 +63,7 @@ class Quarantine:
     def copy_journals(self, paths: Iterable[Path]) -> None:
         """Copy damaged journal files, which are removed once the recovery has ended. Raises OSError."""
         for path in sorted(set(paths)):
+            # One that is missing as a whole leaves nothing to copy.
             if self._disk.exists(path):
                 self._copy(path, 0, self.directory / "journal" / path.name, b"")
 
@@ -71,6 +72,7 @@ class Quarantine:
 
         Whole files are moved; the tail of a file that stays in use is copied. Raises OSError.
         """
+        # Every directory there is: the journal may also lack partitions that no checkpoint names.
         for key in _partitions(self._disk, self._root / "logs"):
             self._take(key, ends.get(key))
         return {
@@ -153,6 +155,7 @@ class Quarantine:
             try:
                 copy.truncate(0)
                 at = write_all(copy, [head], 0) if head else 0
+                # In pieces, as a log may have 128 MiB.
                 while data := read_exactly(file, min(_COPY_BYTES, max(0, size - start)), start):
                     at = write_all(copy, [data], at)
                     start += len(data)

@@ -359,7 +359,7 @@ class _Scan:
 
     def _salvage(self, run: Run) -> Run:
         damaged = run.damaged_records()
-        # The check has covered these entries, so they were written as they are: nothing that a salvage can mend.
+        # The check has covered these entries, so they were written as they are: nothing that a salvage can repair.
         if damaged is None:
             raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} make no sense")
         # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.

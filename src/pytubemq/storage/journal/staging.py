@@ -188,6 +188,7 @@ class Staging:
         log = self._partitions.get((topic, partition_id))
         if log is None:
             raise no_partition(topic, partition_id)
+        # Refused now, rather than stored where nobody could read it.
         if log.problem is not None:
             raise damaged_partition(topic, partition_id, log.problem)
         staged = self.staged[topic, partition_id] = StagedPartition()

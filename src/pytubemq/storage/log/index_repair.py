@@ -101,6 +101,7 @@ def repair_index(index: bytes, begin: Border, end: Border, scan: Scan) -> Repair
             here, time_ms, at = Border(entry.end_ordinal, entry.end_position), entry.append_time_ms, at + 1
             continue
         parts.append(index[kept_from * INDEX_BYTES : at * INDEX_BYTES])
+        # All between is built anew from the log, also entries that are sound and do not fit.
         at, there = _next_sound(index, at, held, here, end)
         kept_from = at
         parts += _rebuild(repaired, here, there, time_ms, scan)

@@ -147,7 +147,7 @@ def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s:
     """Return a partition's growth in bytes a second, as its segments show it; None if nothing came for `ahead_s`."""
     if not pieces or now_ms - pieces[-1].last_time_ms > ahead_s * 1000:
         return None
-    # Two, as the last one may just have begun and tell little.
+    # Two, as the last one may just have begun and show little.
     recent = pieces[-2:]
     took_ms = now_ms - recent[0].first_time_ms
     return (sum(piece.size_bytes for piece in recent) + tail_bytes) / took_ms * 1000 if took_ms > 0 else None

@@ -88,6 +88,7 @@ class Segment:
             self._begin(files, self.log_name, FileKind.LOG, log)
             self._begin(files, self.index_name, FileKind.INDEX, index)
             return
+        # Borrowed for this write only: thousands of partitions share a few hundred handles.
         with files.borrow(self.log_name) as file:
             write_all(file, log, self.log_size(first.base_position))
         with files.borrow(self.index_name) as file:

@@ -204,7 +204,7 @@ class _Reading:
     def _checks(self, index: bytes) -> bool:
         """True if the records of a piece of the index are checked."""
         reader = self._reader
-        # A segment with damage is not trusted in any record; a pack is
+        # A segment with damage is not trusted in any record; a record batch is
         # worth checking, as one check covers many messages.
         return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
 
@@ -247,7 +247,7 @@ class _Reading:
         ranges = selector.take_ranges()
         for start, end in _spans(ranges):
             span = self._read_log(end - start, self._segment.log_size(start))
-            # A span that comes short means that the log was cut; the checks tell which records are missing.
+            # A span that comes short means that the log was cut; the checks show which records are missing.
             if checking or len(span) != end - start:
                 self._check(index[: taken * INDEX_BYTES], span, start, end)
             inside = [(low, high) for low, high in ranges if start <= low and high <= end]

@@ -90,7 +90,7 @@ class Selector:
         last = self.ordinal + self.max_messages - self.count
         if taken and _end_of(index, taken)[0] > last:
             taken = bisect_right(range(1, taken + 1), last, key=lambda at: _end_of(index, at)[0])
-            # One record always comes, or a reader whose limit is below a pack's size would never get on.
+            # One record always comes, or a reader whose limit is below a batch's size would never get on.
             if taken == 0 and not self.count:
                 taken = 1
         return taken
@@ -103,7 +103,7 @@ class Selector:
         start = index_position(index, 0)
         ordinal, self.position = _end_of(index, taken)
         self.ranges.append((start, self.position))
-        # From the message wanted: what a pack has before it was not asked for.
+        # From the message wanted: what a batch has before it was not requested.
         self.count += ordinal - self.ordinal
         self.size_bytes += self.position - start
         self.ordinal = ordinal

@@ -154,7 +154,7 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
     for base, path in sorted(headless.items()):
         _place_headless(disk, log, base, path, bases)
     log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
-    # The first file may be gone with its whole name; the checkpoint alone tells that it must be there.
+    # The first file may be gone with its whole name; only the checkpoint shows that it must be there.
     if end.ordinal > end.first_ordinal and end.first_ordinal not in bases:
         first = Segment(log.directory, end.first_ordinal, end.first_position)
         log.trouble(f"{first.log_path} is missing; the partition begins there")
@@ -193,14 +193,14 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         segment.records = log.end.last_records
     else:
         end_ordinal, end_position = following.base_ordinal, following.base_position
-        # The checkpoint counts the entries of the last segment alone; of the others their size tells.
+        # The checkpoint counts the entries of the last segment alone; the others go by their size.
         segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
     for path, needed in (
         (segment.log_path, segment.log_size(end_position)),
         (segment.index_path, segment.index_size(segment.records)),
     ):
         size = log.sizes.get(path.name)
-        # The log tells all that an index has, so nothing is lost with it.
+        # The log has all that an index says, so nothing is lost with it.
         if size is None and path == segment.index_path and segment.log_path.name in log.sizes:
             segment.damaged = True
             log.lost_indexes.append(path)

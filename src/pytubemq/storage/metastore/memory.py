@@ -55,6 +55,7 @@ class MemoryMetaStore:
             if (topic,) not in changed[TopicRecord] or (broker_id,) not in changed[BrokerRecord]:
                 raise dangling(topic, broker_id)
         self._records = changed
+        # Never less, also when the newest record is deleted: clients compare these numbers.
         self._last_serial_id = max([self._last_serial_id, *(record.stamp.serial_id for record in puts)])
 
     def close(self) -> None:

@@ -72,6 +72,7 @@ def examine(path: Path) -> Examination:
     sealed = read_seal(seal_path(path))
     if not any(file.exists() for file in _files(path)):
         raise NotFoundError(f"no metadata in {path.parent}", hint="give a Master's data directory")
+    # Nothing is left to read; the seal still shows how much there was.
     if not path.exists() and not kept_log(path).exists() and not path.with_name(path.name + _LOG).exists():
         lost = 0 if sealed is None else sealed.generation
         return Examination(Metadata(), (f"the whole file, because {path.name} is missing",), lost)
@@ -97,6 +98,7 @@ def repair(path: Path, found: Examination) -> list[Path]:
 
 
 def _read_copy(path: Path, sealed: Totals | None) -> Examination:
+    # SQLite changes a file and its log by opening them.
     with tempfile.TemporaryDirectory(prefix="pytubemq-metadata-") as scratch:
         copy = Path(scratch) / "meta.db"
         if path.exists():
@@ -116,7 +118,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
                 "records, and `pytubemq cluster adopt` takes over what the Brokers hold",
             ) from error
     damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
-    # Where a record is damaged, number and sum differ anyway and tell nothing new.
+    # Where a record is damaged, number and sum differ anyway and show nothing new.
     if not reading.damaged and sealed is not None and sealed.generation == reading.totals.generation != 0:
         damaged += [] if sealed == reading.totals else [COUNT_OF_RECORDS]
     behind = 0 if sealed is None else max(0, sealed.generation - reading.totals.generation)
@@ -154,6 +156,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _put_aside(path: Path) -> list[Path]:
+    # Never over what an earlier repair has kept.
     number = 1
     while (directory := path.with_name(f"damaged-{number}")).exists():
         number += 1

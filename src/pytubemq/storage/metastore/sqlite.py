@@ -92,7 +92,7 @@ class SqliteMetaStore:
             with _explained(path):
                 _prepare(self._db, path)
             self._totals = self._check(sealed)
-            # Everything was found, so the copy of the log has nothing more to tell.
+            # Everything was found, so the copy of the log is of no more use.
             with suppress(FileNotFoundError):
                 kept_log(path).unlink()
         except BaseException:
@@ -393,7 +393,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA journal_mode=WAL")
     # In WAL mode anything less does not flush at a commit, so a power cut could take changes that were answered.
     db.execute("PRAGMA synchronous=FULL")
-    # Off in SQLite unless asked for, on each connection.
+    # Off in SQLite by default, on each connection.
     db.execute("PRAGMA foreign_keys=ON")
     db.execute("PRAGMA busy_timeout=5000")
     for number, step in enumerate(steps[version:], version + 1):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Record
 
 _NESTED: dict[str, type[Any]] = {"address": Address, "props": TopicProps, "stamp": Stamp}
+# By name, as numbers and truth values look alike in a row.
 _BOOLEANS = frozenset(
     {
         "accept_publish",

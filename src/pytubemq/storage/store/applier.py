@@ -316,7 +316,7 @@ class Applier:
 
     def _roll_of(self, topic: str) -> Roll:
         policy = self._state.retention.get(topic)
-        # By identity, as it is asked for every partition of a round; a policy that was set anew is another object.
+        # By identity, as it is compared for every partition of a round; a policy that was set anew is another object.
         if self._last_roll[0] is not policy:
             self._last_roll = policy, roll_at(policy, self._segment_bytes)
         return self._last_roll[1]

@@ -44,6 +44,7 @@ class StoreReads:
 
     def __init__(self, state: StoreState, settings: StoreSettings) -> None:
         self.stats = state.stats
+        # The one dict of the store, so that a topic that comes or goes shows at once.
         self._partitions = state.partitions
         self._fences = state.fences
         self._reader = SegmentReader(
@@ -130,6 +131,7 @@ class StoreReads:
         try:
             return question(log)
         except NotOpenedError as error:
+            # This passes, and the partition is not at fault.
             raise not_opened(error) from error
         except LostFileError as error:
             if self._partitions.get((topic, partition_id)) is not log:  # it was dropped meanwhile

@@ -81,7 +81,7 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
         state.root,
         found,
         under_way.replay_block,
-        # Where damage was found each message is checked again, so that the sound ones are told from the others.
+        # Where damage was found each message is checked again, so that the sound ones are found among the others.
         proven_before=proof.next_sequence if proof.is_sound else 0,
         tails=tails,
     )

@@ -110,6 +110,7 @@ def export(
                 hint=f"pytubemq store inspect {root}  shows its contents",
                 code=Code.NOT_FOUND,
             )
+        # Known before the first message comes, so that a caller can show how far it is.
         count.wanted = sum(max(0, stop - begin) for _, begin, stop in ranges) // OFFSET_UNIT
         for number, begin, stop in ranges:
             yield from _partition(store, topic, number, begin, stop, count)

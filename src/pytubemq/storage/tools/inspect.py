@@ -185,6 +185,7 @@ def _partition(store: BrokerStore, topic: str, partition_id: int, segments: int,
 
 
 def _time_at(store: BrokerStore, topic: str, partition_id: int, offset: int) -> int | None:
+    # A read ends behind the record that reaches its limit, so with one byte one record comes.
     piece = store.read(topic, partition_id, offset, max_bytes=1, max_messages=1)
     for record in piece.parts:
         found = read_record(bytes(record))

@@ -213,7 +213,7 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
             reach[key] = find_reach(disk, files)
         repaired[key] = repair_partition(disk, files, end, say)
     if wrong:
-        # New ids must be above all that was given out; without a checkpoint the logs tell the highest.
+        # New ids must be above all that was given out; without a checkpoint the logs have the highest.
         checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
     taker = JournalTaker(disk, root, checkpoint, repaired, tails, say)
     taker.take(journals)

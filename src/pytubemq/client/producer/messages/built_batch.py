@@ -83,6 +83,7 @@ class BatchSend:
         if not self._spans and all(error is first for error in self._failed.values()):
             self.future.set_exception(first)
             return
+        # Only now an object for each message, since somebody has to look which are missing.
         receipts: list[Receipt | None] = [None] * self.count
         for span in self._spans:
             for number in range(span.messages):

@@ -86,7 +86,7 @@ class _Check:
         start = HEADER_BYTES
         if file.number == checkpoint.journal:
             start = checkpoint.journal_position
-            # Read all the same: damage there tells of a disk that loses bytes.
+            # Read all the same: damage there shows a disk that loses bytes.
             yield from self._needless(file, file.header, min(start, file.size_bytes))
             if file.size_bytes < start:
                 missing = start - file.size_bytes
@@ -94,6 +94,7 @@ class _Check:
                 return
         elif file.header.base != self._sequence:
             yield Finding(path=file.path, what=f"begins with block {file.header.base}, not {self._sequence}")
+            # Goes on as this file says, so that one missing file is one finding.
             self._sequence = max(self._sequence, file.header.base)
         yield from self._needed(file, file.header, start, is_last=is_last)
 
@@ -156,6 +157,7 @@ class _Check:
         at = block.end - sum(len(run.entries) for run in block.records.runs)
         for run in block.records.runs:
             damaged = run.damaged_records()
+            # Where the entries themselves fail, every record of the run is in doubt.
             for record in range(run.records) if damaged is None else damaged:
                 entry = decode_index_entry(run.index, record)
                 if self._topic not in (None, run.topic):

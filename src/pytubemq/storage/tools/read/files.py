@@ -102,6 +102,7 @@ def find_partition(disk: Disk, directory: Path, topic: str, partition_id: int) -
     segments: dict[int, SegmentFiles] = {}
     for name in sorted(disk.listdir(directory)):
         if match := _SEGMENT.fullmatch(name):
+            # Either file may be missing, so the first one found makes the pair.
             segment = segments.setdefault(int(match[1]), SegmentFiles(int(match[1])))
             kind = FileKind.LOG if match[2] == "log" else FileKind.INDEX
             file = _file(disk, directory / name, int(match[1]), kind)
@@ -122,7 +123,7 @@ def _file(disk: Disk, path: Path, number: int, kind: FileKind) -> StoreFile:
     file = disk.open(path)
     try:
         header = decode_header(read_exactly(file, HEADER_BYTES, 0), kind, path)
-        # A header that tells another number is of another file, and says nothing of this one.
+        # A header with another number is of another file, and says nothing of this one.
         return StoreFile(path, number, file.size(), header if header and header.number == number else None)
     finally:
         file.close()

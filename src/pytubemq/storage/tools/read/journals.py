@@ -38,7 +38,7 @@ class JournalsAtHand:
 
 def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> JournalsAtHand:
     """The store's `own` files and those put aside. Raises OSError."""
-    # The store's own files first: a copy of one that lies aside is the same file, or an older state of it.
+    # The store's own files first: a kept copy of one is the same file, or an older state of it.
     found = {_identity(file): (file.number, 1, file) for file in own}
     for name in sorted(disk.listdir(root)):
         if not _ASIDE.fullmatch(name):

@@ -117,6 +117,7 @@ class OverlayDisk:
         if path in self._contents:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         names = {name for name in self._below.listdir(path) if path / name not in self._gone}
+        # What was made may be several levels below; its first part is a name in here.
         names.update(rest.split(os.sep, 1)[0] for rest in self._made_below(path))
         return sorted(names)
 

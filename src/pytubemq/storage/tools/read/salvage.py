@@ -54,7 +54,7 @@ def _told_by_blocks(file: DiskFile, size: int) -> Iterator[int]:
         if head is not None:
             runs = _runs(data[at : at + head.total_bytes], head)
             # Messages prove themselves without the salt. Where all of a block do, its head most
-            # likely is sound, and its check tells the salt.
+            # likely is sound, and its check gives the salt.
             if runs and all(run.records and run.is_sound() for run in runs):
                 salt = _solve(data[at + _CHECKED_AT : at + BLOCK_HEADER_BYTES + head.meta_bytes], head.crc)
                 if salt is not None:

@@ -90,6 +90,7 @@ def find_copies(
 
 def _damaged(disk: Disk, found: PartitionFiles, end: LogEnd | None) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
     for files in found.segments:
+        # Only an index entry proves a copy to be the very record.
         if files.index is None or files.base_position is None:
             continue
         segment = Segment(found.directory, files.base_ordinal, files.base_position)

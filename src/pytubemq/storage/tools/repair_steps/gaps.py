@@ -70,6 +70,6 @@ def _reach(disk: Disk, directory: Path, files: SegmentFiles, begin: Border, stop
                     return Border(entry.end_ordinal, entry.end_position)
         finally:
             file.close()
-    # Neither file tells how far it goes, so the records themselves have to.
+    # Neither file shows how far it goes, so the records themselves have to.
     ends = (border for border, _ in sound_ends(disk, files, Segment(directory, *begin)) if border <= stop)
     return max(ends, default=begin)

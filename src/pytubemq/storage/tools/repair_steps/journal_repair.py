@@ -199,7 +199,7 @@ class JournalTaker:
                 entry = run.entry(number)
                 self._lost(key, entry.first_ordinal, entry.end_ordinal)
             run = run.with_holes(damaged)
-        # An index that cannot be read tells nothing of its records; the gap shows with the next run.
+        # An index that cannot be read says nothing of its records; the gap shows with the next run.
         if damaged is not None:
             self.taken += run.count
             self._publish(key, run)

@@ -176,6 +176,7 @@ def _fitting(pieces: Sequence[Piece], gaps: Sequence[Gap]) -> list[Piece]:
     """Return pieces that agree with the borders of their gaps and with each other; the newest are believed first."""
     kept: list[Piece] = []
     for gap in reversed(gaps):
+        # From the right, where the checkpoint or what follows proves most about the last piece.
         right, is_proven = gap.end, False
         for piece in reversed(pieces):
             if not (gap.begin.ordinal <= piece.begin.ordinal and piece.end.ordinal <= gap.end.ordinal):

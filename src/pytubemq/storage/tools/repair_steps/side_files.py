@@ -51,6 +51,7 @@ def check_side_files(disk: Disk, root: Path, decoders: Decoders) -> Iterator[Fin
         finally:
             file.close()
         try:
+            # By the Broker's own readers, so that both agree on what can be read.
             decoders[name](root / name, data)
         except CorruptError as error:
             yield Finding(path=root / name, what=f"cannot be read: {error.message}", size_bytes=len(data))
