@@ -285,7 +285,8 @@ class AppendPath:
                 submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
-        # Only of the block that is published next; one prepared ahead gets there when that one has ended.
+        # What memory promises is readable at once only from the block that is published next; one prepared behind
+        # it waits for its turn.
         if self._start(block):
             self._publish_early(block)
 

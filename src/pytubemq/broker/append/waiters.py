@@ -84,6 +84,7 @@ class Waiters:
     def _remove(self, waiter: Waiter) -> None:
         held = self._by_partition[waiter.key]
         del held[waiter]
+        # Else a dict would stay for every partition that a fetch has ever waited for.
         if not held:
             del self._by_partition[waiter.key]
         mine = self._by_connection[waiter.connection]

@@ -177,6 +177,7 @@ class FetchHandlers:
         state, key = self._state, fetch.hold.key
         pause_ms = meter.pause_ms(
             state.flow.rules,
+            # In bytes, by which the rules count how far a consumer is behind.
             end_position=state.store.extent(key.topic, key.partition_id).max_position,
             now_s=state.clock.now_s(),
             hhmm=rule_clock(state.clock.wall_ms() / 1000),
@@ -319,6 +320,7 @@ class FetchHandlers:
                     curr_offset=NOT_GIVEN,
                     min_limit_time=min_limit_time,
                     esc_flow_ctrl=False,
+                    # As the original fills it where nothing was read.
                     curr_data_dlt=-1,
                     max_offset=max_offset,
                     next_offset=next_offset,

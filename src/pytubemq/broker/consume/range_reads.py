@@ -77,6 +77,7 @@ class RangeHandlers:
         request = decode(ReadRangeRequestC2B, call.request.body)
         state = self._state
         try:
+            # There is no registration to rely on, so each request is checked as a whole.
             state.serving.check_read()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
             check_client_id(request.client_id)

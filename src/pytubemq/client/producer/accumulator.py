@@ -106,6 +106,7 @@ class Accumulator:
             route, found, chosen = Route.ANY, None, self._choose_any(len(payload))
         else:
             found, chosen = self._choice.pick(key, partition)
+            # A requested partition is kept whatever happens; by key another one follows if the topic loses it.
             route = Route.FIXED if isinstance(found, Partition) else Route.KEY
         self._buffer.add(len(payload))
         batch = self._batch_for(chosen, route, len(payload))

@@ -307,6 +307,7 @@ class BrokerSender:
     def _send(self, method: Method, body: bytes | Sequence[bytes], request: InFlightRequest) -> None:
         self.requests += 1
         number = self.requests
+        # The connection writes at the end of the loop turn, so requests of one turn share a write.
         request.connection.ask(
             method,
             Service.BROKER_WRITE,

@@ -50,6 +50,7 @@ class RequestWriter:
         (payload,), headers = one.payloads_and_headers()
         flag, msg_type, msg_time = PLAIN if headers is None else headers[0]
         partition_id = one.partition.partition_id
+        # Without numbers the request is as the original's producers send it.
         if self._numbers.producer_id is None:
             return self._template.encode(partition_id, payload, flag, msg_type, msg_time)
         numbers = self._numbers

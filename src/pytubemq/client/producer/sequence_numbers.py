@@ -62,6 +62,7 @@ class SequenceNumbers:
         self._ids = producer_ids
         self.producer_id = _new_id() if producer_ids.is_own else producer_ids.producer_id
         """None if messages get no sequence numbers."""
+        # An id that was made here is new, and needs no epoch but the first.
         self.epoch = 0 if producer_ids.is_own else producer_ids.epoch
         """The producer's epoch."""
         self.given_up = False

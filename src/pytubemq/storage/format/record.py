@@ -116,6 +116,7 @@ def encode_meta(
     runs: Iterable[Run], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
 ) -> list[bytes]:
     """The records of a block, without the messages' own bytes."""
+    # In parts, which the caller joins once; index entries are taken as they are.
     parts: list[bytes] = []
     for run in runs:
         topic = run.topic.encode()

@@ -325,5 +325,6 @@ class _Partition:
             b"".join(self._entries),
         )
         self._entries, self._index = [], []
+        # Published and applied at once: nobody reads this store yet.
         log.publish(run)
         log.apply(run.end_ordinal, files, dirty, roll_at(None, StoreSettings().segment_bytes))

@@ -289,6 +289,7 @@ class _PartitionBuilder:
 
     def _store_singles(self, payloads: Sequence[bytes], flag: int, key_code: int, mark: ProducerMark | None) -> Span:
         offset, first_id, count = self._ordinal * OFFSET_UNIT, self.message_id + 1, len(payloads)
+        # Too few for a record batch, and yet cheaper together: what they share is encoded once.
         built = build_singles(
             payloads,
             flag,

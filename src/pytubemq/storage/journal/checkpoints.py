@@ -67,6 +67,7 @@ class Checkpoints:
         """The part of it up to which everything is in the logs."""
         self._made_s = 0.0
         """The part of it that the last checkpoint covers."""
+        # Holds back only checkpoints that shorten a start or save losses, never those that bound the journal.
         self._rest_until_s = 0.0
         self._damaged = dict(damaged)
         self._last = last

@@ -81,6 +81,7 @@ def bridge(
         runs.append(hole(*key, *here, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
         fences.append(Fence(*key, here.ordinal, there.ordinal, FenceReason.JOURNAL))
 
+    # `lose` takes it as it is when called.
     here = begin
     for run in taken:
         if run.base_ordinal > here.ordinal:
@@ -115,6 +116,7 @@ def read_remainder(tails: LogTails, partitions: Mapping[PartitionKey, PartitionL
     found = Remainder()
     for key in tails.partitions:
         log = partitions.get(key)
+        # One that neither checkpoint nor journal names began behind the checkpoint, so with message 0.
         begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
         end, taken = tails.behind(key, begin)
         runs, fences = bridge(key, begin, end, taken, 0 if log is None else log.last_time_ms)

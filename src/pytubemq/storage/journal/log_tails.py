@@ -177,6 +177,7 @@ def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
         for number in range(run.records):
             entry = run.entry(number)
             at = entry.position - run.base_position
+            # Records have the numbers in themselves, so what lost blocks had noted of producers comes back with them.
             marked = _mark(run.entries[at : at + entry.size_bytes]) if entry.kind != RecordKind.HOLE else None
             if marked is not None:
                 producer_id, epoch, sequence, message_id = marked

@@ -132,6 +132,7 @@ class Quarantine:
         base = position_of_segment(self._disk, Segment(source, base_ordinal, 0))
         if base is None:
             return
+        # Under the name of its first message, so that the copy is a segment like any other.
         segment, tail = Segment(source, base_ordinal, base), Segment(target, end.ordinal, end.position)
         for path, start, to, kind in (
             (segment.log_path, segment.log_size(end.position), tail.log_path, FileKind.LOG),
@@ -197,6 +198,7 @@ def position_of_segment(disk: Disk, segment: Segment) -> int | None:
     for path, kind in ((segment.log_path, FileKind.LOG), (segment.index_path, FileKind.INDEX)):
         if disk.exists(path):
             header, _ = read_header(disk, path, kind)
+            # A header that disagrees with the file's name is of another file.
             if header is not None and header.number == segment.base_ordinal:
                 return header.base
     if not disk.exists(segment.index_path):
@@ -221,6 +223,7 @@ def reach_of_tail(disk: Disk, segment: Segment, begin: Border) -> Border:
         file.close()
     for at in reversed(range(len(data) // INDEX_BYTES)):
         entry = decode_index_entry(data, at)
+        # From the end on: the last entry that can be believed shows how far it went.
         if entry is not None and entry.first_ordinal >= begin.ordinal and entry.position >= begin.position:
             return Border(entry.end_ordinal, entry.end_position)
     return reach
@@ -275,6 +278,7 @@ def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: 
     segment = Segment(segment.directory, segment.base_ordinal, base)
     index, log = open_file(disk, segment.index_path), open_file(disk, segment.log_path)
     try:
+        # Only the newest few, as one record that is beyond is enough to know.
         held = (index.size() - HEADER_BYTES) // INDEX_BYTES
         first = max(0, held - _MAX_SCANNED)
         data = read_exactly(index, (held - first) * INDEX_BYTES, segment.index_size(first))
@@ -305,6 +309,7 @@ def _partitions(disk: Disk, logs: Path) -> list[PartitionKey]:
     if not disk.exists(logs):
         return found
     for topic in filter(is_file_name, sorted(disk.listdir(logs))):
+        # Whatever else is there is not the store's.
         with suppress(NotADirectoryError):
             found += [
                 (topic, int(name))

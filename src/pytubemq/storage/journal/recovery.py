@@ -164,6 +164,7 @@ def _cut(disk: Disk, log: FoundLog, path: Path, size: int) -> None:
     try:
         file = open_file(disk, path)
         try:
+            # Without a flush: if a power loss brings the bytes back, the next start cuts them again.
             file.truncate(size)
         finally:
             file.close()

@@ -160,6 +160,7 @@ def prove(disk: Disk, root: Path, found: Found) -> Proof:
             key = run.topic, run.partition_id
             proof.ends[key] = max(proof.ends.get(key, 0), run.end_ordinal)
 
+    # By the walk of the replay itself, so that both come to the same end.
     resume = _walk(disk, root, found, note, _Mode(is_dry_run=True))
     proof.losses, proof.next_sequence = resume.losses, resume.next_sequence
     return proof

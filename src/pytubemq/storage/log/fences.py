@@ -104,6 +104,7 @@ def without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list
         ordinal = fence.from_ordinal
         while at < len(covered) and covered[at][1] <= ordinal:
             at += 1
+        # The next fence may begin under the same cover, so `at` stays where it is.
         behind = at
         while ordinal < fence.to_ordinal:
             begin, end = covered[behind] if behind < len(covered) else (fence.to_ordinal, fence.to_ordinal)

@@ -127,6 +127,7 @@ class PartitionReads:
         self.partition_id = partition_id
         self.directory = directory
         self._lock = lock
+        # A tuple, replaced as a whole: a reader's snapshot stays as it was.
         self.segments: tuple[Segment, ...] = ()
         self.first_ordinal = 0
         self.first_position = 0

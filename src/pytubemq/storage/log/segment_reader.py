@@ -196,6 +196,7 @@ class _Reading:
         self._log_file = log_file
         self._at = 0
         self._more = 1
+        # Where the index was repaired before, its file is not read again: it would fail in the same place.
         self._repaired = reader.repaired_index(stretch)
         self.view: IndexView = (
             FileView(stretch, self._read_index) if self._repaired is None else RepairedView(self._repaired)

@@ -168,6 +168,7 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
 def _place_headless(disk: Disk, log: FoundLog, base: int, path: Path, bases: dict[int, int]) -> None:
     """Find where a segment with a damaged header begins: from its other file's header, its first index entry, or, for
     the partition's first segment, the checkpoint."""
+    # If the header of its other file is sound, the position is known already.
     if base not in bases:
         try:
             entry = _entry(disk, Segment(log.directory, base, 0), 0)

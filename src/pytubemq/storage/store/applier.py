@@ -132,6 +132,7 @@ class Applier:
         """Take note of a published block, of which nothing is kept but that; the caller holds the store's lock."""
         self._newest = Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
         self._checkpoints.record_publication(block)
+        # Done for every run of every block with the readers' lock held, so it is kept short.
         owes = self._owed
         total = 0
         for run in block.runs:

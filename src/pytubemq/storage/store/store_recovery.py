@@ -265,6 +265,7 @@ class _Recovery:
             _log.error("%s", loss.text(resume.synced))
         if resume.losses:
             _log.error("%s: the damaged journal lost %d messages that are in no log", root, self._lost_messages)
+        # The sums, where not every place has a line of its own.
         if len(resume.losses) > MOST_REPORTED or self._lost_places > MOST_REPORTED:
             _log.error(
                 "%s: in all the journal is damaged in %d places, and %d messages are lost",

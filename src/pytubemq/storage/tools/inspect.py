@@ -203,6 +203,7 @@ def _record(topic: str, partition_id: int, record: bytes | Skipped) -> dict[str,
     kind = RecordKind.SINGLE
     if found.is_pack:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
+    # Of a record batch the first message is shown.
     first = messages_of(record)[0]
     try:
         body, attributes = decode_payload(first.payload, first.flag)

@@ -218,6 +218,7 @@ def _check_known(
 ) -> Iterable[Finding]:
     if found is not None:
         return check_partition(disk, found, end, progress)
+    # All of it has expired, so nothing can be missing.
     if end.first_ordinal == end.ordinal:
         return []
     directory = partition_directory(root, *key)

@@ -84,6 +84,7 @@ def encode_payloads(
     sizes = list(map(len, payloads))
     if not sizes:
         raise MessageError("there is no message to send", hint="give at least one", code=Code.BAD_REQUEST)
+    # If the longest passes, all do.
     longest = sizes.index(max(sizes))
     try:
         check_payload(payloads[longest], flag, max_bytes)

@@ -149,6 +149,7 @@ class BuiltBatch(RecordBatch):
         part = BuiltBatch(
             self.batch_send,
             self.at + start,
+            # With a check of its own, as that of the whole does not cover a part.
             columns.part(start, stop),
             stop - start,
             sum(columns.lengths[start:stop]),

@@ -91,6 +91,7 @@ def find_partition(asked: Partition | int, known: Sequence[Partition], topic: st
     if len(matching) == 1:
         return matching[0]
     problem = "is on several Brokers" if matching else "is not one of its partitions"
+    # Those to choose from; if none has this number, all that there are.
     fitting = matching or known
     names = ", ".join(map(str, fitting[:_MOST_NAMED]))
     if len(fitting) > _MOST_NAMED:

@@ -142,6 +142,7 @@ class OverlayDisk:
                 self._contents[path] = content
                 return OverlayFile(content, None)
             below = self._below.open(path)
+            # Remembered with its size from the first opening on.
             content = self._contents[path] = _Content(path, below.size())
             return OverlayFile(content, below)
         return OverlayFile(content, None if content.base is None else self._below.open(content.base))

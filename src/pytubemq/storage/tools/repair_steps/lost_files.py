@@ -151,6 +151,7 @@ def _pieces(run: Run, gap: Gap, place: _RunPlace, *, is_certain: bool) -> Iterat
     """The sound records of a run that lie in a gap; times rise in each piece."""
     if run.end_ordinal <= gap.begin.ordinal or run.base_ordinal >= gap.end.ordinal:
         return
+    # None where the entries fail: then nothing in the run has a proven place.
     damaged = run.damaged_records()
     if damaged is None:
         return

@@ -231,6 +231,7 @@ def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
     end, time_ms, records = first, 0, 0
     for files, begin in begins:
         segment = Segment(found.directory, begin.ordinal, begin.position)
+        # The furthest sound record counts, whatever damage is before it.
         for here, stamp in sound_ends(disk, files, segment):
             if here > end:
                 end, time_ms, records = here, max(time_ms, stamp), files.held_records
@@ -248,6 +249,7 @@ def find_reach(disk: Disk, found: PartitionFiles) -> int:
             finally:
                 file.close()
             entries = (decode_index_entry(data, at) for at in range(len(data) // INDEX_BYTES))
+            # Also entries of bad records: their numbers were given out.
             reach = max(reach, *(entry.end_ordinal for entry in entries if entry is not None), 0)
     return reach
 
