@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytubemq.sync
 from pytubemq.admin.app import create_app
 from pytubemq.admin.http import HttpServer
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.errors import TubeError
 from pytubemq.master.service import MasterService, MasterSettings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.ids import Address
-from pytubemq.net.ports import is_free
+from pytubemq.net.free_ports import is_free
 
 from .driver import Driver
 from .fetch import fetch

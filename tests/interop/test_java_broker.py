@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.admin.app import create_app
 from pytubemq.admin.http import HttpServer
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
 from tests.scenario.webapi.house import house

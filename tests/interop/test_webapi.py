@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.model.ids import Address
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.wire.protocol.extensions import Capability

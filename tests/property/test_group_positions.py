@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pytubemq.broker.consume.fetch import FetchHandlers
 from pytubemq.broker.consume.registration import RegisterHandlers
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import Code
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import stored
@@ -36,7 +36,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEY = HoldKey("g", "demo", 0)
+KEY = RegistrationKey("g", "demo", 0)
 MEMBERS = ("g_127.0.0.1-1-1-1-Pull-1.0", "g_127.0.0.1-2-1-1-Pull-1.0")
 MESSAGES = 6
 members = st.sampled_from(MEMBERS)

@@ -23,9 +23,9 @@ from pytubemq.admin.bodies import (
     changes_of,
     policy_of,
 )
-from pytubemq.admin.guard import read_body
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.problems import ApiError
+from pytubemq.admin.request_checks import read_body
 from pytubemq.admin.webapi.params import CallError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from pytubemq.admin.webapi.access import Access
+    from pytubemq.admin.webapi.authorization import Access
     from pytubemq.master.service import MasterService
 
 PREFIX = "/api/v1"

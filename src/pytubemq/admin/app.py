@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from pytubemq.admin.api import Api
-from pytubemq.admin.guard import HostGuard
 from pytubemq.admin.problems import ApiError, on_api_error, on_crash, on_http_error, on_tube_error
+from pytubemq.admin.request_checks import HostCheck
 from pytubemq.errors import TubeError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-    from pytubemq.admin.webapi.access import Access
+    from pytubemq.admin.webapi.authorization import Access
     from pytubemq.master.service import MasterService
 
 
@@ -38,7 +38,7 @@ def create_app(
     """
     return Starlette(
         routes=[*Api(master, access).routes(), *pages],
-        middleware=[Middleware(HostGuard, hosts=tuple(hosts))],
+        middleware=[Middleware(HostCheck, hosts=tuple(hosts))],
         exception_handlers={
             ApiError: on_api_error,
             TubeError: on_tube_error,

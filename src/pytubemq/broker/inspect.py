@@ -23,9 +23,9 @@ from pytubemq.wire.text.attributes import parse_attributes
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytubemq.broker.hold_key import HoldKey
     from pytubemq.broker.members.consumer_registry import Hold
     from pytubemq.broker.members.flow_control import Meter
+    from pytubemq.broker.registration_key import RegistrationKey
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.topics import ServedTopic
 
@@ -54,7 +54,7 @@ class PartitionFacts:
 class GroupFacts:
     """A group's position in a partition; None is a missing value."""
 
-    key: HoldKey
+    key: RegistrationKey
     confirmed: int | None
     in_flight: int | None
     """Messages sent and not confirmed, in offsets; None without a consumer."""
@@ -69,7 +69,7 @@ class GroupFacts:
 class ConsumerFacts:
     """A consumer's registration for a partition."""
 
-    key: HoldKey
+    key: RegistrationKey
     consumer_id: str
     heard_of_ms: int
     """The time of its last request, ms since 1970."""
@@ -139,7 +139,7 @@ class BrokerInspect:
         _check_count(len(chosen))
         return await self._facts(sorted(chosen))
 
-    async def position(self, key: HoldKey) -> GroupFacts:
+    async def position(self, key: RegistrationKey) -> GroupFacts:
         """Return one group's position in one partition, also if the group has none there.
 
         Raises:
@@ -249,16 +249,16 @@ class BrokerInspect:
     def _partition(self, topic: str, partition_id: int) -> PartitionFacts:
         return PartitionFacts(topic, partition_id, *self._state.store.extent(topic, partition_id))
 
-    def _partition_of(self, key: HoldKey) -> PartitionFacts | None:
+    def _partition_of(self, key: RegistrationKey) -> PartitionFacts | None:
         served = self._state.topics.get(key.topic)
         if served is None or key.partition_id not in served.partition_ids:
             return None
         return self._partition(key.topic, key.partition_id)
 
-    async def _facts(self, keys: Sequence[HoldKey]) -> list[GroupFacts]:
+    async def _facts(self, keys: Sequence[RegistrationKey]) -> list[GroupFacts]:
         state = self._state
         now_s = state.clock.now_s()
-        rows: list[tuple[HoldKey, int | None, Hold | None, PartitionFacts | None]] = [
+        rows: list[tuple[RegistrationKey, int | None, Hold | None, PartitionFacts | None]] = [
             (key, state.positions.current(key), state.registry.get(key, now_s=now_s), self._partition_of(key))
             for key in keys
         ]
@@ -271,7 +271,7 @@ class BrokerInspect:
         ]
         store = state.store
 
-        def look_up() -> dict[tuple[HoldKey, int], int]:
+        def look_up() -> dict[tuple[RegistrationKey, int], int]:
             return {(key, offset): store.position_of(key.topic, key.partition_id, offset) for key, offset in asked}
 
         found = await asyncio.to_thread(look_up) if asked else {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.append.waiters import PartitionKey
     from pytubemq.broker.counters import Traffic
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.upkeep.housekeeping import Housekeeping
+    from pytubemq.broker.upkeep.retention import RetentionPasses
     from pytubemq.net.server.stats import ServerStats
     from pytubemq.storage.log.partition_reads import Extent
 
@@ -45,7 +45,7 @@ class BrokerFacts:
     """Heartbeats and registrations that failed."""
     forgotten: int
     """The number of times that the Master no longer knew this Broker."""
-    housekeeping: Housekeeping | None
+    retention: RetentionPasses | None
     free_bytes: Callable[[], int]
     shown: Shown
     extents: dict[PartitionKey, Extent] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class BrokerFacts:
 
     def near_losses(self) -> Values:
         """Return the seconds until retention removes messages that a group has not confirmed, by group and topic."""
-        near = {} if self.housekeeping is None else self.housekeeping.watch.near
+        near = {} if self.retention is None else self.retention.warnings.near
         soonest = nsmallest(MOST_LABELS, near.items(), key=lambda item: item[1].left_s)
         return {name: one.left_s for name, one in soonest}
 
@@ -97,9 +97,9 @@ class BrokerFacts:
             return {(): self.free_bytes()}
         return {}
 
-    def kept(self, read: Callable[[Housekeeping], int]) -> float:
+    def kept(self, read: Callable[[RetentionPasses], int]) -> float:
         """Return a count of the retention passes, 0 without them."""
-        return 0 if self.housekeeping is None else read(self.housekeeping)
+        return 0 if self.retention is None else read(self.retention)
 
     def readings(self) -> Iterable[Reading]:
         """Return a reading of each metric of a Broker."""

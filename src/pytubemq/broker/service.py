@@ -30,12 +30,12 @@ from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import TopicTable
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
-from pytubemq.broker.upkeep.housekeeping import Housekeeping
 from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
 from pytubemq.broker.upkeep.orders import Orders
+from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
 from pytubemq.broker.upkeep.reports import Condition
+from pytubemq.broker.upkeep.retention import RetentionPasses
 from pytubemq.broker.upkeep.stored_topics import StoredTopics
-from pytubemq.broker.upkeep.sweep import Sweep
 from pytubemq.broker.upkeep.topic_file import TopicFile
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import BrokerInfo
@@ -101,9 +101,9 @@ class BrokerService:
         self._state: BrokerState | None = None
         self._orders: Orders | None = None
         self._session: MasterSession | None = None
-        self.housekeeping: Housekeeping | None = None
+        self.retention: RetentionPasses | None = None
         """Retention; None before the start."""
-        self._sweep: Sweep | None = None
+        self._periodic_checks: PeriodicChecks | None = None
         self._pool: ConnectionPool | None = None
         self._shown = Shown()
         self._troubles = StoreTroubles()
@@ -159,11 +159,13 @@ class BrokerService:
         )
         self.address = await self._server.start(settings.listen)
         state.serving.started = True
-        sweep = self._sweep = Sweep(state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes)
-        await sweep.look_at_space()
-        self._spawn("sweep", sweep.run())
-        self.housekeeping = Housekeeping(state, period_s=settings.retention_check_s)
-        self._spawn("housekeeping", self.housekeeping.run())
+        periodic_checks = self._periodic_checks = PeriodicChecks(
+            state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes
+        )
+        await periodic_checks.look_at_space()
+        self._spawn("periodic checks", periodic_checks.run())
+        self.retention = RetentionPasses(state, period_s=settings.retention_check_s)
+        self._spawn("retention", self.retention.run())
         if settings.masters:
             self._spawn("removal of topics", orders.removal.run())
             await self._join(known.config, orders)
@@ -344,7 +346,7 @@ class BrokerService:
             registered=self._session.health.registered if self._session is not None else None,
             master_failures=self._session.health.failures if self._session is not None else 0,
             forgotten=self._session.health.forgotten if self._session is not None else 0,
-            housekeeping=self.housekeeping,
+            retention=self.retention,
             free_bytes=lambda: self._disk.free_bytes(self.directory),
             shown=self._shown,
         )
@@ -418,6 +420,6 @@ class BrokerService:
             troubles=self._troubles,
             applier=self._applier,
             orders=self._orders,
-            housekeeping=self.housekeeping,
-            shortage=self._sweep.shortage if self._sweep is not None else None,
+            retention=self.retention,
+            shortage=self._periodic_checks.shortage if self._periodic_checks is not None else None,
         )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.append.append_path import AppendPath
     from pytubemq.broker.append.waiters import PartitionKey, Waiters
-    from pytubemq.broker.hold_key import HoldKey
     from pytubemq.broker.members.consumer_registry import ConsumerRegistry
     from pytubemq.broker.members.positions import Positions
     from pytubemq.broker.members.reset_epochs import ResetEpochs
     from pytubemq.broker.members.reset_history import ResetHistory
+    from pytubemq.broker.registration_key import RegistrationKey
     from pytubemq.broker.request_checks import ServingState
     from pytubemq.broker.topics import TopicTable
     from pytubemq.net.clock import Clock
@@ -68,7 +68,7 @@ class BrokerState:
         is_long = call.size_bytes > SHORT_REQUEST_BYTES or self.long_work.has_any_of(call.connection)
         return self.long_work if is_long else self.short_work
 
-    def skipped(self, key: HoldKey | PartitionKey, found: Slice) -> None:
+    def skipped(self, key: RegistrationKey | PartitionKey, found: Slice) -> None:
         """Count and log messages lost to damage that a reader skipped."""
         self.counters.skipped_messages += found.skipped
         logger.warning(

@@ -9,12 +9,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytubemq.model.offset import to_offset
-from pytubemq.observe.story import GROUP, MESSAGE
+from pytubemq.observe.trace_events import GROUP, MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.registration_key import RegistrationKey
     from pytubemq.net.server.call import Call
     from pytubemq.storage.format.run import Run
     from pytubemq.storage.journal.staging import Prepared
@@ -39,7 +39,7 @@ def record_write(prepared: Prepared, early_count: int) -> None:
     _each("published", runs[early_count:])
 
 
-def record_fetch(call: Call, key: HoldKey, consumer_id: str, found: Slice) -> None:
+def record_fetch(call: Call, key: RegistrationKey, consumer_id: str, found: Slice) -> None:
     """Record that a consumer gets messages."""
     MESSAGE.record(
         "fetched", topic=key.topic, partition=key.partition_id, offset=found.start_offset, to=found.next_offset,
@@ -55,10 +55,10 @@ def record_range_read(call: Call, topic: str, partition_id: int, found: Slice) -
     )  # fmt: skip
 
 
-def record_confirm(key: HoldKey, consumer_id: str, offset: int) -> None:
+def record_confirm(key: RegistrationKey, consumer_id: str, offset: int) -> None:
     """Record that a group's position is as durable as its topic requires."""
-    for story in (MESSAGE, GROUP):
-        story.record(
+    for events in (MESSAGE, GROUP):
+        events.record(
             "confirmed", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset,
             consumer=consumer_id,
         )  # fmt: skip

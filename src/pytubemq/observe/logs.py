@@ -14,7 +14,7 @@ import time
 from typing import TextIO
 
 from pytubemq.model.names import escaped, escaped_json
-from pytubemq.observe.story import configure_stories
+from pytubemq.observe.trace_events import configure_tracing
 
 _TRACE_INDENT = "    "
 
@@ -27,12 +27,12 @@ def configure(*, level: str, form: str, stream: TextIO | None = None, name: str 
         form: `text` or `json`.
             stream: the destination; None is standard error.
             name: a part of each line, for several processes with a common log.
-            story: the topics and groups to trace, see `story.configure_stories`.
+            story: the topics and groups to trace, see `trace_events.configure_tracing`.
 
     Raises:
         ConfigError: `story` is malformed.
     """
-    configure_stories(story)
+    configure_tracing(story)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(name) if form == "json" else TextFormatter(name))
     root = logging.getLogger()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytubemq.admin.http import HttpServer
-    from pytubemq.admin.webapi.access import Access
+    from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
     from pytubemq.master.service import MasterService
     from pytubemq.net.client.connection import Route
@@ -284,7 +284,7 @@ class Node:
 
     def _access(self, listen: Address) -> Access:
         """Return the conditions for changes through a page that listens on this address."""
-        from pytubemq.admin.webapi.access import Access
+        from pytubemq.admin.webapi.authorization import Access
 
         section = self.settings.http
         return Access(

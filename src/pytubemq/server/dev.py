@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import DirectoryLockedError, NotFoundError, TubeError
-from pytubemq.observe.story import configure_stories
+from pytubemq.observe.trace_events import configure_tracing
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.dev_ports import free_ports
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
@@ -68,7 +68,7 @@ def run_dev(
     settings = load_settings(
         None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)}, origins=origins
     )
-    configure_stories(settings.log.story)
+    configure_tracing(settings.log.story)
     lock = OsDisk().lock(make_directory(settings.data_dir) / LOCK_FILE)
     written: Profile | None = None
     before = Profiles()

@@ -15,7 +15,7 @@ import msgspec
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
-from pytubemq.net.ports import is_free, next_free
+from pytubemq.net.free_ports import is_free, next_free
 from pytubemq.server.settings import parse_address
 
 if TYPE_CHECKING:

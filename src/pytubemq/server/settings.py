@@ -18,7 +18,7 @@ from pytubemq.model import limits
 from pytubemq.model.durability import Durability  # noqa: TC001 - the type of a setting, read when it is used
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
-from pytubemq.observe.story import Asked
+from pytubemq.observe.trace_events import TraceFilter
 from pytubemq.storage.store_settings import StoreSettings
 
 DEFAULT_HTTP_PORT = 8080
@@ -221,7 +221,7 @@ class Settings(Struct, frozen=True, kw_only=True):
                 "print(secrets.token_urlsafe())'` prints them, or set `insecure = true` to allow this one",
             )
         if self.log.story:
-            Asked.parse(self.log.story)
+            TraceFilter.parse(self.log.story)
         for key, text, port in (
             ("master.advertised", self.master.advertised, DEFAULT_MASTER_PORT),
             ("broker.advertised", self.broker.advertised, DEFAULT_BROKER_PORT),

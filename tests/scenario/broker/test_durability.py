@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.broker.upkeep import sweep
-from pytubemq.broker.upkeep.sweep import PROBE_NAME
+from pytubemq.broker.upkeep import periodic_checks
+from pytubemq.broker.upkeep.periodic_checks import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
@@ -403,7 +403,7 @@ async def test_no_file_to_write_is_over_though_nobody_sends() -> None:
 async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opened(
     spare: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sweep, "PERIOD_S", 0.01)
+    monkeypatch.setattr(periodic_checks, "PERIOD_S", 0.01)
     disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.FSYNC_DIR if spare else Operation.OPEN, errno.EMFILE, path_contains="journal")
@@ -426,7 +426,7 @@ async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opene
 async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refused(
     quota: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sweep, "PERIOD_S", 0.01)
+    monkeypatch.setattr(periodic_checks, "PERIOD_S", 0.01)
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
         if quota:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.offsets import offset_admin
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import BadRequestError, Code, NotFoundError, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
 UNNOTIFIED = OURS & ~Capability.RESET_NOTICES
 """A consumer that goes on from the new place without a word; `client/test_reset_of_readers.py` has the others."""
-KEY = HoldKey("g", "demo", 0)
+KEY = RegistrationKey("g", "demo", 0)
 
 
 def tools(broker: BrokerService) -> tuple[OffsetAdmin, BrokerInspect]:
@@ -102,7 +102,7 @@ async def test_many_are_set_cloned_and_removed() -> None:
         assert await offsets.set_many(["a", "b"], far) == 6
         found = {facts.key: facts.confirmed for facts in await inspect.positions()}
         assert found == {
-            HoldKey(group, "demo", number): offset
+            RegistrationKey(group, "demo", number): offset
             for group in ("a", "b")
             for number, offset in enumerate((2 * OFFSET_UNIT, OFFSET_UNIT, 0))
         }
@@ -140,11 +140,11 @@ async def test_what_cannot_be_done_is_refused_before_anything_changes() -> None:
         with pytest.raises(NotFoundError, match="topic 'other' does not exist"):
             await offsets.set_many(["g"], {("demo", 0): 0, ("other", 0): 0})
         with pytest.raises(NotFoundError, match="no partition 7"):
-            await offsets.set_one(HoldKey("g", "demo", 7), 0)
+            await offsets.set_one(RegistrationKey("g", "demo", 7), 0)
         with pytest.raises(NotFoundError, match="group g has no offset"):
             await offsets.clone("g", ["h"], [])
         with pytest.raises(NotFoundError, match="it has 0 to 2"):
-            await inspect.position(HoldKey("g", "demo", 7))
+            await inspect.position(RegistrationKey("g", "demo", 7))
         assert await inspect.groups() == (frozenset(), frozenset())
         assert (await inspect.position(KEY)).confirmed is None
         assert await inspect.positions() == []

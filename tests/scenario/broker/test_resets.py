@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_RESETS_UNDER_WAY
 from pytubemq.model.offset import OFFSET_UNIT
@@ -169,7 +169,7 @@ async def test_what_a_broken_disk_refuses_did_not_happen() -> None:
 async def test_changes_over_http_are_remembered_too() -> None:
     async with running() as broker, connected(broker) as peer:
         await send(peer, 2)
-        await broker.offsets.set_one(HoldKey("a", "demo", 0), OFFSET_UNIT, user="bob")
+        await broker.offsets.set_one(RegistrationKey("a", "demo", 0), OFFSET_UNIT, user="bob")
         await broker.offsets.clone("a", ["b"], [], user="bob")
         await broker.offsets.to_end(["b"], ["demo"], user="bob")
         await broker.offsets.remove(["a"], [], user="eve")

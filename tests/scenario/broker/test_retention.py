@@ -17,7 +17,7 @@ from tests.scenario.broker.support import connected, item, running, service
 
 if TYPE_CHECKING:
     from pytubemq.broker.service import BrokerService
-    from pytubemq.broker.upkeep.housekeeping import Housekeeping
+    from pytubemq.broker.upkeep.retention import RetentionPasses
     from tests.scenario.broker.support import Peer
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +33,9 @@ def kept(**limits: Any) -> dict[str, Any]:
     }
 
 
-def keeper(broker: BrokerService) -> Housekeeping:
-    assert broker.housekeeping is not None
-    return broker.housekeeping
+def keeper(broker: BrokerService) -> RetentionPasses:
+    assert broker.retention is not None
+    return broker.retention
 
 
 async def fill(peer: Peer, *, rounds: int = 20, topic: str = "demo") -> None:

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq import Partition, Receipt
-    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.registration_key import RegistrationKey
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
@@ -128,10 +128,10 @@ async def test_a_consumer_waits_for_a_place_among_the_registrations(
     await town.master.create_topic(TOPIC, 1)
     registry = broker._running_state().registry
     registry.max_holds = 1
-    refusals: list[HoldKey] = []
+    refusals: list[RegistrationKey] = []
     put = registry.put
 
-    def counted(key: HoldKey, *args: Any, **options: Any) -> Hold:
+    def counted(key: RegistrationKey, *args: Any, **options: Any) -> Hold:
         try:
             return put(key, *args, **options)
         except RegistryFullError:

@@ -168,9 +168,9 @@ async def test_the_sync_api_raises_for_a_batch_from_before() -> None:
 
 
 def key() -> Any:
-    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.registration_key import RegistrationKey
 
-    return HoldKey("g", "demo", 0)
+    return RegistrationKey("g", "demo", 0)
 
 
 async def test_a_registration_from_before_reads_and_confirms_nothing_more() -> None:

@@ -36,9 +36,9 @@ async def one_pass(cluster: EmbeddedCluster) -> int:
     """Let retention run over what was sent; the offset of the first message that is kept."""
     broker = broker_of(cluster)
     assert broker._store is not None
-    assert broker.housekeeping is not None
+    assert broker.retention is not None
     await asyncio.to_thread(broker._store.checkpoint)
-    await broker.housekeeping.one_pass()
+    await broker.retention.one_pass()
     return broker._store.ends(TOPIC, 0)[0]
 
 

@@ -11,7 +11,7 @@ import pytest
 from pytubemq import Start, connect
 from pytubemq.broker.upkeep import health
 from pytubemq.errors import CorruptError
-from pytubemq.observe.story import ROOT
+from pytubemq.observe.trace_events import ROOT
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.compose import Node
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytubemq import Start, connect
-from pytubemq.observe.story import ROOT, configure_stories
+from pytubemq.observe.trace_events import ROOT, configure_tracing
 from pytubemq.server.cluster import EmbeddedCluster
 from tests.support.waiting import until
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 @pytest.fixture(autouse=True)
 def _quiet_again() -> Any:
     yield
-    configure_stories("")
+    configure_tracing("")
 
 
 def steps(caplog: pytest.LogCaptureFixture, noun: str) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ async def work(cluster: EmbeddedCluster) -> None:
 
 async def test_each_step_is_told_in_its_order(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, ROOT)
-    configure_stories("topic:orders,group:g1")
+    configure_tracing("topic:orders,group:g1")
     async with EmbeddedCluster() as cluster:
         await work(cluster)
         await until(lambda: "applied" in events(caplog, "partition"))

@@ -19,7 +19,7 @@ from pytubemq.admin.app import create_app
 from pytubemq.admin.broker_api.app import create_broker_app
 from pytubemq.admin.figures import metrics_route
 from pytubemq.admin.http import HttpServer
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.broker.upkeep import master_session

@@ -10,7 +10,7 @@ import httpx
 
 from pytubemq.admin.app import create_app
 from pytubemq.admin.http import HttpServer
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.model.ids import Address
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from pytubemq.admin.webapi.long_responses import ROWS_A_TURN
 from pytubemq.admin.webapi.params import read_args
 from pytubemq.admin.webapi.table import master_table
-from pytubemq.admin.webapi.turns import ROWS_A_TURN
 from pytubemq.model.records import ConsumeRecord
 from tests.scenario.webapi.house import House, house
 

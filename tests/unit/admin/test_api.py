@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from pytubemq.admin.app import create_app
-from pytubemq.admin.guard import host_name, is_local
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.request_checks import host_name, is_local
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.errors import (
     AlreadyExistsError,
     Code,

@@ -10,7 +10,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
-from pytubemq.net.ports import is_free, next_free
+from pytubemq.net.free_ports import is_free, next_free
 from pytubemq.server.dev_ports import free_ports, port_owner
 from pytubemq.server.sources import load_settings
 

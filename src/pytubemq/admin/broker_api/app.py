@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from pytubemq.admin.broker_api.table import BrokerTable
 from pytubemq.admin.figures import health_route, metrics_route
-from pytubemq.admin.guard import HostGuard
 from pytubemq.admin.index_page import BROKER_LINKS, page_of, render
+from pytubemq.admin.request_checks import HostCheck
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.methods_page import or_methods
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from pytubemq.admin.webapi.access import Access
+    from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
 
 
@@ -49,5 +49,5 @@ def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[
             health_route(broker.health),
             Route("/{path:path}", answer, methods=["GET", "POST"]),
         ],
-        middleware=[Middleware(HostGuard, hosts=tuple(hosts))],
+        middleware=[Middleware(HostCheck, hosts=tuple(hosts))],
     )

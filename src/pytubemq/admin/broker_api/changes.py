@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.admin.broker_api.queries import ONE_GROUP, ONE_TOPIC, PARTITION, TOPICS
-from pytubemq.admin.broker_api.shapes import known
+from pytubemq.admin.broker_api.response_rows import known
 from pytubemq.admin.webapi.envelope import GOOD, Reply, success
 from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, TOPIC, BadValueError, Bool, Int, ListOf, read_json, shown
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.model.limits import MAX_WEBAPI_ITEMS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _item(key: str, value: object) -> OffsetItem:
 
 
 async def _set_one(broker: BrokerService, args: Args) -> Reply:
-    key = HoldKey(args["groupName"], args["topicName"], args["partitionId"])
+    key = RegistrationKey(args["groupName"], args["topicName"], args["partitionId"])
     before = await broker.offsets.set_one(key, args["manualOffset"], user=args.audit.user)
     return {**GOOD, "oldOffset": known(before)}
 

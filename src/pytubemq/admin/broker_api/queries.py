@@ -6,12 +6,21 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
 from pytubemq._version import __version__
-from pytubemq.admin.broker_api.shapes import NOTHING_READ, by, consumer, data_set, group, known, published, stores
+from pytubemq.admin.broker_api.response_rows import (
+    NOTHING_READ,
+    by,
+    consumer,
+    data_set,
+    group,
+    known,
+    published,
+    stores,
+)
 from pytubemq.admin.webapi.envelope import GOOD, Reply
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Bool, FilterItems, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import Args, CallError, Param
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_SHOWN_MESSAGES
 
@@ -31,7 +40,7 @@ async def _version(_: BrokerService, __: Args) -> Reply:
 
 
 async def _group_offset(broker: BrokerService, args: Args) -> Reply:
-    key = HoldKey(args["groupName"], args["topicName"], args["partitionId"])
+    key = RegistrationKey(args["groupName"], args["topicName"], args["partitionId"])
     facts = await broker.inspect.position(key)
     partition = facts.partition
     assert partition is not None  # else the call was refused

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.admin.broker_api import changes, queries
-from pytubemq.admin.broker_api.counted import counted, methods, wall_ms
-from pytubemq.admin.broker_api.shapes import data_set
+from pytubemq.admin.broker_api.response_rows import data_set
 from pytubemq.admin.broker_api.statistics import Statistics
+from pytubemq.admin.broker_api.statistics_methods import counted, methods, wall_ms
 from pytubemq.admin.webapi.method import Method, Table
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic
 from urllib.parse import parse_qsl
 
-from pytubemq.admin.guard import read_bounded
 from pytubemq.admin.problems import ApiError
-from pytubemq.admin.webapi.access import TOKEN_NAMES, Access, is_cross_site
+from pytubemq.admin.request_checks import read_bounded
+from pytubemq.admin.webapi.authorization import TOKEN_NAMES, Access, is_cross_site
 from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respond
 from pytubemq.admin.webapi.kinds import shown
+from pytubemq.admin.webapi.long_responses import LongResponses
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
-from pytubemq.admin.webapi.turns import LongAnswers
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
@@ -47,7 +47,7 @@ class WebApi(Generic[A]):
         self._server = server
         self._access = access
         self._wall_ms = wall_ms
-        self._long = LongAnswers()
+        self._long = LongResponses()
 
     async def answer(self, request: Request) -> Response:
         """Serve a request; the endpoint of a route."""

@@ -18,8 +18,8 @@ import msgspec
 from starlette.responses import Response
 
 from pytubemq.admin.webapi.kinds import DATE_FORMAT
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.params import PROP_FIELDS, CallError
-from pytubemq.admin.webapi.turns import Turns
 from pytubemq.model.ids import UNDEFINED
 
 if TYPE_CHECKING:

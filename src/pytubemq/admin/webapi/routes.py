@@ -14,7 +14,7 @@ from pytubemq.admin.webapi.table import master_table
 from pytubemq.admin.webapi.text import TextQueries
 
 if TYPE_CHECKING:
-    from pytubemq.admin.webapi.access import Access
+    from pytubemq.admin.webapi.authorization import Access
     from pytubemq.master.service import MasterService
 
 TITLE = "pytubemq Master"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.broker import tracing
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

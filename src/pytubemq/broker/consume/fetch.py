@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import request_checks, tracing
 from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import NOT_GIVEN, whole
 from pytubemq.broker.members.flow_control import FEW_LEFT_MESSAGES, Meter
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.flow import rule_clock
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id, check_group_name
 from pytubemq.errors import Code, NotFoundError
 from pytubemq.model.offset import to_offset
-from pytubemq.observe.story import GROUP, MESSAGE
+from pytubemq.observe.trace_events import GROUP, MESSAGE
 from pytubemq.wire.batch.stored import encode_get_message_response
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import (
@@ -75,7 +75,7 @@ class FetchHandlers:
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
             served = request_checks.topic(request.topic_name, state.topics)
-            key = HoldKey(group, served.config.name, request.partition_id)
+            key = RegistrationKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
             if not hold.is_used:
                 state.positions.spare.record_use(key)
@@ -101,7 +101,7 @@ class FetchHandlers:
         )
         self._attempt(_Fetch(call, hold, manual, bool(request.esc_flow_ctrl), limits))
 
-    def _hold(self, key: HoldKey, consumer_id: str, *, now_s: float) -> Hold:
+    def _hold(self, key: RegistrationKey, consumer_id: str, *, now_s: float) -> Hold:
         hold = self._state.registry.get(key, now_s=now_s)
         if hold is None:
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
@@ -163,7 +163,7 @@ class FetchHandlers:
         limits = fetch.limits.within(max_bytes)
         read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=hold.codes)
 
-    def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
+    def _overtaken(self, key: RegistrationKey, offset: int, result: Slice | Refusal) -> bool:
         """True if retention removed the offset during the read: then the cursor is advanced as for any other fetch."""
         if not isinstance(result, Refusal) or result.code is not Code.MOVED:
             return False
@@ -343,7 +343,7 @@ class FetchHandlers:
             # As in the original: a topic that is closed in any way may be read and takes no confirms.
             request_checks.open_for_writing(served)
             request_checks.partition(served, request.partition_id)
-            key = HoldKey(group, served.config.name, request.partition_id)
+            key = RegistrationKey(group, served.config.name, request.partition_id)
             hold = state.registry.get(key, now_s=state.clock.now_s())
             # 401 for both, where a fetch gets 411 or 412: what the original responds to a commit.
             if hold is None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import request_checks, tracing
 from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import whole
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
 from pytubemq.model.limits import LONG_WORK_SLICE, MAX_POSITIONS_CHARS
 from pytubemq.net.server.long_work import sliced
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.stored import encode_read_range_response
 from pytubemq.wire.protocol.messages.extension import (
     GroupPosition,
@@ -321,7 +321,7 @@ class RangeHandlers:
                 await turn()
             if (topic, partition_id) not in wanted or (groups is not None and group not in groups):
                 continue
-            hold = registry.get(HoldKey(group, topic, partition_id), now_s=now_s)
+            hold = registry.get(RegistrationKey(group, topic, partition_id), now_s=now_s)
             total_chars += _POSITION_CHARS + len(group) + len(topic) + (len(hold.consumer_id) if hold else 0)
             if total_chars > MAX_POSITIONS_CHARS:
                 raise Refused(

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker import request_checks
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.consumer_registry import RegistryFullError
 from pytubemq.broker.members.cursor import NOT_GIVEN, Cursor, start_offset
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_group_name
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
-from pytubemq.observe.story import GROUP
+from pytubemq.observe.trace_events import GROUP
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import (
     HeartBeatRequestC2B,
@@ -62,7 +62,7 @@ class RegisterHandlers:
             )
             served = request_checks.topic(request.topic_name, state.topics)
             codes = request_checks.filter_codes(request.filter_cond_str)
-            key = HoldKey(group, served.config.name, request.partition_id)
+            key = RegistrationKey(group, served.config.name, request.partition_id)
             # The confirm under way decides where the next consumer begins.
             if state.positions.when_decided(key, lambda: self._resume(call, request)):
                 return
@@ -92,7 +92,12 @@ class RegisterHandlers:
             call.crash(error)
 
     def _register(
-        self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str, codes: frozenset[int] | None
+        self,
+        call: Call,
+        request: RegisterRequestC2B,
+        key: RegistrationKey,
+        consumer_id: str,
+        codes: frozenset[int] | None,
     ) -> None:
         state = self._state
         now_s = state.clock.now_s()
@@ -153,7 +158,7 @@ class RegisterHandlers:
         # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
         state.positions.begin(key, offset, lambda _: call.reply(encode(answer)))
 
-    def _unregister(self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str) -> None:
+    def _unregister(self, call: Call, request: RegisterRequestC2B, key: RegistrationKey, consumer_id: str) -> None:
         state = self._state
         hold = state.registry.get(key, now_s=state.clock.now_s())
         if hold is None:
@@ -190,7 +195,7 @@ class RegisterHandlers:
                 except FormatError as error:
                     # The original fails without a proper response here; this one quotes the item.
                     raise request_checks.malformed(error) from error
-                key = HoldKey(group, info.partition.topic, info.partition.partition_id)
+                key = RegistrationKey(group, info.partition.topic, info.partition.partition_id)
                 hold = state.registry.get(key, now_s=now_s)
                 code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
                 if hold is not None and hold.consumer_id == consumer_id:

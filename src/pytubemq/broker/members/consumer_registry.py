@@ -19,9 +19,9 @@ from pytubemq.model.limits import LEASE_TIMEOUT_S, MAX_REGISTRATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytubemq.broker.hold_key import HoldKey
     from pytubemq.broker.members.cursor import Cursor
     from pytubemq.broker.members.flow_control import Meter
+    from pytubemq.broker.registration_key import RegistrationKey
 
 
 class Origin(NamedTuple):
@@ -39,7 +39,7 @@ class Hold:
     """A consumer's registration for a partition. `connection` is the token of its latest connection, None once that is
     lost; `heard_s` is the time of its latest request; `priority_id` is the consumer's `qryPriorityId`, for display."""
 
-    key: HoldKey
+    key: RegistrationKey
     consumer_id: str
     cursor: Cursor
     lease_until_s: float
@@ -73,17 +73,17 @@ class ConsumerRegistry:
 
     lease_timeout_s: float = LEASE_TIMEOUT_S
     max_holds: int = MAX_REGISTRATIONS
-    _holds: dict[HoldKey, Hold] = field(default_factory=dict)
-    _by_connection: dict[int, set[HoldKey]] = field(default_factory=dict)
+    _holds: dict[RegistrationKey, Hold] = field(default_factory=dict)
+    _by_connection: dict[int, set[RegistrationKey]] = field(default_factory=dict)
     _hosts: KeyCounts[str] = field(default_factory=KeyCounts)
     """Number of holds by host."""
     _connections: dict[str, KeyCounts[int | None]] = field(default_factory=dict)
     """Number of holds by connection, by host."""
     _groups: KeyCounts[str] = field(default_factory=KeyCounts)
     """Number of holds by group."""
-    _idle: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
+    _idle: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
     """Holds that never fetched by origin, in the order of registration."""
-    _carried: dict[Origin, dict[HoldKey, None]] = field(default_factory=dict)
+    _carried: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
     """All holds in the same way."""
     made_room: int = 0
     """Holds that had to make room for others."""
@@ -111,7 +111,7 @@ class ConsumerRegistry:
             f"{host or 'nowhere'}; a new one replaces one of whoever has most"
         )
 
-    def get(self, key: HoldKey, *, now_s: float) -> Hold | None:
+    def get(self, key: RegistrationKey, *, now_s: float) -> Hold | None:
         """Return the live hold on a partition; one that has expired is dropped here."""
         hold = self._holds.get(key)
         if hold is not None and hold.lease_until_s <= now_s:
@@ -121,7 +121,7 @@ class ConsumerRegistry:
 
     def put(
         self,
-        key: HoldKey,
+        key: RegistrationKey,
         consumer_id: str,
         cursor: Cursor,
         *,
@@ -263,7 +263,7 @@ class ConsumerRegistry:
         _discard(self._idle, hold.origin, hold.key)
 
 
-def _discard(by_origin: dict[Origin, dict[HoldKey, None]], origin: Origin, key: HoldKey) -> None:
+def _discard(by_origin: dict[Origin, dict[RegistrationKey, None]], origin: Origin, key: RegistrationKey) -> None:
     keys = by_origin.get(origin)
     if keys is not None:
         keys.pop(key, None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.observe.metrics import OTHER
 
 if TYPE_CHECKING:
-    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.registration_key import RegistrationKey
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class ExpiredMessages:
         self.total = 0
         self._losses: dict[tuple[str, str], _Loss] = {}
 
-    def record(self, key: HoldKey, messages: int, *, now_s: float) -> None:
+    def record(self, key: RegistrationKey, messages: int, *, now_s: float) -> None:
         """Count messages that a consumer skips; log them unless the group was logged within LOG_PERIOD_S."""
         self.total += messages
         name = key.group, key.topic

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.append.submission import Confirmation, ConfirmSubmission
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.spare_positions import SparePositions
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_DEFERRED_REGISTRATIONS, MAX_POSITIONS
@@ -66,14 +66,14 @@ class Positions:
         """The number of positions that were removed for others."""
         self._store = store
         self._path = path
-        self._writes: dict[HoldKey, list[_Write]] = {}
+        self._writes: dict[RegistrationKey, list[_Write]] = {}
         """The writes of each position in the order of submission; at most one of a key has failed."""
-        self._changes: dict[HoldKey, int] = {}
+        self._changes: dict[RegistrationKey, int] = {}
         """The change in the number of positions by the writes of each key: 1 for a new one, -1 for a removed one."""
         self._change = 0
         """The sum of these."""
-        self._unwritten: set[HoldKey] = set()
-        self._deferred: dict[HoldKey, list[Callable[[], None]]] = {}
+        self._unwritten: set[RegistrationKey] = set()
+        self._deferred: dict[RegistrationKey, list[Callable[[], None]]] = {}
         """Callbacks that wait until no confirm of a position is in flight."""
         self._deferred_count = 0
 
@@ -82,7 +82,7 @@ class Positions:
         """The number of positions whose write failed and was not repeated successfully."""
         return len(self._unwritten)
 
-    def current(self, key: HoldKey) -> int | None:
+    def current(self, key: RegistrationKey) -> int | None:
         """Return the newest position of a group in a partition, durable or being written."""
         writes = self._writes.get(key)
         return writes[-1].offset if writes else self._durable(key)
@@ -97,7 +97,7 @@ class Positions:
         """The number of positions, with those that are being written."""
         return self._store.position_count + self._change
 
-    def has_room(self, key: HoldKey) -> bool:
+    def has_room(self, key: RegistrationKey) -> bool:
         """True if the group's position in the partition can be stored: it is known, or there is room.
 
         At the bound, a position that no consumer has used is removed, if there is one.
@@ -107,13 +107,13 @@ class Positions:
         self._remove_spare(self.spare.next)
         return not self.full
 
-    def begin(self, key: HoldKey, offset: int, done: Done) -> None:
+    def begin(self, key: RegistrationKey, offset: int, done: Done) -> None:
         """Save the position of a consumer that has registered there."""
         if self.current(key) is None:
             self.spare.record_registration(key)
         self.save(key, offset, done)
 
-    def prepare_resets(self, keys: Iterable[HoldKey], peer: str) -> bool:
+    def prepare_resets(self, keys: Iterable[RegistrationKey], peer: str) -> bool:
         """Remove as many spare positions as a peer's resets need room for.
 
         Returns:
@@ -135,7 +135,7 @@ class Positions:
         """True if resets may create so many more."""
         return self.spare.by_reset + created <= self.spare.most_by_reset and self.count + created <= self.most
 
-    def _remove_spare(self, find: Callable[[], HoldKey | None]) -> None:
+    def _remove_spare(self, find: Callable[[], RegistrationKey | None]) -> None:
         """Remove the next spare position, if there is one."""
         while (key := find()) is not None:
             if self.current(key) is not None:  # else it went with its topic
@@ -143,11 +143,11 @@ class Positions:
                 self.choose(key, None, partial(self._keep_refused, key))
                 return
 
-    def _keep_refused(self, key: HoldKey, refusal: Refusal | None) -> None:
+    def _keep_refused(self, key: RegistrationKey, refusal: Refusal | None) -> None:
         if refusal is not None and self.current(key) is not None:
             self.spare.record_registration(key)
 
-    def when_decided(self, key: HoldKey, then: Callable[[], None]) -> bool:
+    def when_decided(self, key: RegistrationKey, then: Callable[[], None]) -> bool:
         """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
 
         A consumer that began while a confirm is in flight might begin at the wrong side of it.
@@ -167,40 +167,42 @@ class Positions:
         self._deferred.setdefault(key, []).append(then)
         return True
 
-    def _is_undecided(self, key: HoldKey) -> bool:
+    def _is_undecided(self, key: RegistrationKey) -> bool:
         return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
 
-    def settled(self, key: HoldKey) -> int | None:
+    def settled(self, key: RegistrationKey) -> int | None:
         """Return the newest position that was set by a reset or can no longer be refused: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
             if write.keep or write.chosen:
                 return write.offset
         return self._durable(key)
 
-    def save(self, key: HoldKey, offset: int, done: Done | None = None) -> None:
+    def save(self, key: RegistrationKey, offset: int, done: Done | None = None) -> None:
         """Make a position durable, later if not now; call `done` then, or at once if it is durable already."""
         self._submit(key, _Write(offset, keep=True), done)
 
-    def commit(self, key: HoldKey, offset: int, done: Done) -> None:
+    def commit(self, key: RegistrationKey, offset: int, done: Done) -> None:
         """Make a position durable or, if `done` gets a refusal, forget it."""
         self.spare.record_use(key)
         self._submit(key, _Write(offset), done)
 
-    def choose(self, key: HoldKey, offset: int | None, done: Done) -> None:
+    def choose(self, key: RegistrationKey, offset: int | None, done: Done) -> None:
         """Set a group's position, None to remove it; call `done` when that is durable or refused."""
         if offset is None:
             self.spare.record_use(key)
         self._submit(key, _Write(offset, chosen=True), done)
 
-    async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
+    async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[RegistrationKey]:
         """Return group and partition of each position of these groups in these topics (empty: all), durable or not yet.
 
         There may be a million, so a thread scans them and the event loop goes on meanwhile.
         """
 
-        def chosen(keys: Iterable[tuple[str, str, int]]) -> set[HoldKey]:
+        def chosen(keys: Iterable[tuple[str, str, int]]) -> set[RegistrationKey]:
             return {
-                HoldKey(*key) for key in keys if (not groups or key[0] in groups) and (not topics or key[1] in topics)
+                RegistrationKey(*key)
+                for key in keys
+                if (not groups or key[0] in groups) and (not topics or key[1] in topics)
             }
 
         found = await asyncio.to_thread(lambda: chosen(self._store.position_keys()))
@@ -234,10 +236,10 @@ class Positions:
             if newest and failed.offset is not None:  # else a newer one is on its way
                 self.save(key, failed.offset)
 
-    def _durable(self, key: HoldKey) -> int | None:
+    def _durable(self, key: RegistrationKey) -> int | None:
         return self._store.confirmed(key.group, key.topic, key.partition_id)
 
-    def _submit(self, key: HoldKey, write: _Write, done: Done | None) -> None:
+    def _submit(self, key: RegistrationKey, write: _Write, done: Done | None) -> None:
         if key not in self._writes and self._durable(key) == write.offset:
             if done is not None:
                 done(None)
@@ -260,7 +262,7 @@ class Positions:
         offset = FORGOTTEN if write.offset is None else write.offset
         self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))
 
-    def _ended(self, key: HoldKey, write: _Write, refusal: Refusal | None) -> None:
+    def _ended(self, key: RegistrationKey, write: _Write, refusal: Refusal | None) -> None:
         if refusal is not None and not write.keep:
             self._remove(key, write)
             return
@@ -283,14 +285,14 @@ class Positions:
                 self._remove(key, write)
                 return
 
-    def _remove(self, key: HoldKey, write: _Write) -> None:
+    def _remove(self, key: RegistrationKey, write: _Write) -> None:
         writes = self._writes[key]
         writes.remove(write)
         if not writes:
             del self._writes[key]
         self._recount(key)
 
-    def _recount(self, key: HoldKey) -> None:
+    def _recount(self, key: RegistrationKey) -> None:
         """Count a key whose writes have changed, or of which one has become durable."""
         writes = self._writes.get(key)
         change = (writes[-1].offset is not None) - (self._durable(key) is not None) if writes else 0

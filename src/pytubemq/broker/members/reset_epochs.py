@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.model.limits import MAX_RESET_EPOCHS
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ class ResetEpochs:
     def __init__(self, resets: Iterable[Reset] = (), *, most: int = MAX_RESET_EPOCHS) -> None:
         """Start from `resets`, the recorded ones from before the start, the oldest first."""
         self._most = most
-        self._epochs: OrderedDict[HoldKey, int] = OrderedDict()
+        self._epochs: OrderedDict[RegistrationKey, int] = OrderedDict()
         for reset in resets:
-            self.advance(HoldKey(reset.group, reset.topic, reset.partition_id), wall_ms=reset.time_ms)
+            self.advance(RegistrationKey(reset.group, reset.topic, reset.partition_id), wall_ms=reset.time_ms)
 
-    def get(self, key: HoldKey) -> int:
+    def get(self, key: RegistrationKey) -> int:
         """Return the epoch of a group in a partition; 0 if nobody is known to have moved it."""
         return self._epochs.get(key, 0)
 
-    def advance(self, key: HoldKey, *, wall_ms: int) -> int:
+    def advance(self, key: RegistrationKey, *, wall_ms: int) -> int:
         """Begin a new epoch, larger than the last one whatever the clock says, and return it."""
         epoch = self._epochs[key] = max(wall_ms, self._epochs.get(key, 0) + 1)
         self._epochs.move_to_end(key)

@@ -17,11 +17,11 @@ from pytubemq.model.limits import MAX_RESET_POSITIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.broker.hold_key import HoldKey
+    from pytubemq.broker.registration_key import RegistrationKey
 
 _LOOKED_AT: Final = 1_000
 """Positions that are checked for one to remove: those of groups that read are skipped and checked last."""
-_Keys: TypeAlias = "OrderedDict[HoldKey, None]"
+_Keys: TypeAlias = "OrderedDict[RegistrationKey, None]"
 
 
 class SparePositions:
@@ -31,7 +31,7 @@ class SparePositions:
         self.most_by_reset = most_by_reset
         self.is_reading: Callable[[str], bool] = lambda group: False
         """Returns True if a group has a registration for a partition."""
-        self._peer_of: dict[HoldKey, str] = {}
+        self._peer_of: dict[RegistrationKey, str] = {}
         """The peer that created a position by a reset, by position."""
         self._of_peer: dict[str, _Keys] = {}
         self._hosts: KeyCounts[str] = KeyCounts()
@@ -55,7 +55,7 @@ class SparePositions:
             f"them from {host or 'nowhere'}: with each new one the oldest of whoever has most is removed"
         )
 
-    def record_reset(self, key: HoldKey, peer: str) -> None:
+    def record_reset(self, key: RegistrationKey, peer: str) -> None:
         """Record a position that a reset of `peer`, an address with a port, creates."""
         self.record_use(key)
         host = _host(peer)
@@ -64,11 +64,11 @@ class SparePositions:
         self._hosts.add(host)
         self._peers.setdefault(host, KeyCounts()).add(peer)
 
-    def record_registration(self, key: HoldKey) -> None:
+    def record_registration(self, key: RegistrationKey) -> None:
         """Record a position that a registration creates."""
         self._begun[key] = None
 
-    def record_use(self, key: HoldKey) -> None:
+    def record_use(self, key: RegistrationKey) -> None:
         """Record that a consumer fetches or confirms there, or that the position is gone."""
         self._begun.pop(key, None)
         peer = self._peer_of.pop(key, None)
@@ -81,17 +81,17 @@ class SparePositions:
         if not self._peers[host]:
             del self._peers[host]
 
-    def next_by_reset(self) -> HoldKey | None:
+    def next_by_reset(self) -> RegistrationKey | None:
         """Remove and return the next position that a reset created; None if none may go."""
         host = self._hosts.largest()
         peer = None if host is None else self._peers[host].largest()
         return None if peer is None else self._take(self._of_peer[peer])
 
-    def next(self) -> HoldKey | None:
+    def next(self) -> RegistrationKey | None:
         """Remove and return the next position that may go; None if none may."""
         return self.next_by_reset() or self._take(self._begun)
 
-    def _take(self, keys: _Keys) -> HoldKey | None:
+    def _take(self, keys: _Keys) -> RegistrationKey | None:
         for _ in range(min(len(keys), _LOOKED_AT)):
             key = next(iter(keys))
             if not self.is_reading(key.group):
@@ -105,7 +105,7 @@ def _host(peer: str) -> str:
     return peer.rpartition(":")[0]
 
 
-def _discard(by_peer: dict[str, _Keys], peer: str, key: HoldKey) -> None:
+def _discard(by_peer: dict[str, _Keys], peer: str, key: RegistrationKey) -> None:
     keys = by_peer[peer]
     del keys[key]
     if not keys:

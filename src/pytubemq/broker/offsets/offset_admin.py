@@ -11,14 +11,14 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import Cursor, whole
 from pytubemq.broker.members.reset_history import Reset
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refusal
 from pytubemq.core.reset_target import ResetTo
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
 from pytubemq.model.missing_topic import missing_text
-from pytubemq.observe.story import GROUP
+from pytubemq.observe.trace_events import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -42,10 +42,10 @@ class OffsetAdmin:
 
     async def reset(
         self,
-        offsets: Mapping[HoldKey, int],
+        offsets: Mapping[RegistrationKey, int],
         *,
         user: str,
-        asked: Mapping[HoldKey, str],
+        asked: Mapping[RegistrationKey, str],
         turn: Callable[[], Awaitable[object]],
         peer: str,
     ) -> None:
@@ -64,7 +64,7 @@ class OffsetAdmin:
         """
         await self._change(offsets, user=user, asked=asked, turn=turn, peer=peer)
 
-    async def set_one(self, key: HoldKey, offset: int, *, user: str = OPERATOR) -> int | None:
+    async def set_one(self, key: RegistrationKey, offset: int, *, user: str = OPERATOR) -> int | None:
         """Set a group's position to `offset`; return the previous one, None if there was none.
 
         Raises:
@@ -102,7 +102,7 @@ class OffsetAdmin:
             self._check_partition(topic, partition_id)
         return await self._change(
             {
-                HoldKey(group, topic, partition_id): self._within(topic, partition_id, offset)
+                RegistrationKey(group, topic, partition_id): self._within(topic, partition_id, offset)
                 for group in groups
                 for (topic, partition_id), offset in offsets.items()
             },
@@ -181,10 +181,10 @@ class OffsetAdmin:
 
     async def _change(
         self,
-        wanted: Mapping[HoldKey, int | None],
+        wanted: Mapping[RegistrationKey, int | None],
         *,
         user: str,
-        asked: Mapping[HoldKey, str] | str | None = None,
+        asked: Mapping[RegistrationKey, str] | str | None = None,
         turn: Callable[[], Awaitable[object]] | None = None,
         peer: str | None = None,
     ) -> int:
@@ -216,12 +216,12 @@ class OffsetAdmin:
 
     def _record(
         self,
-        key: HoldKey,
+        key: RegistrationKey,
         offset: int | None,
         before: int | None,
         *,
         user: str,
-        asked: Mapping[HoldKey, str] | str | None,
+        asked: Mapping[RegistrationKey, str] | str | None,
         peer: str | None,
     ) -> Reset:
         if asked is None:
@@ -247,14 +247,14 @@ class OffsetAdmin:
             host="" if peer is None else peer.rpartition(":")[0],
         )
 
-    def _gone(self, batch: Iterable[tuple[HoldKey, int | None]]) -> Refusal | None:
+    def _gone(self, batch: Iterable[tuple[RegistrationKey, int | None]]) -> Refusal | None:
         """Return a refusal if a topic was removed: a position in it would wait for the next topic of its name."""
         for key, offset in batch:
             if offset is not None and not self._is_here(key.topic, key.partition_id):
                 return Refusal(Code.NOT_FOUND, f"partition {key.partition_id} of {key.topic} is not here any more")
         return None
 
-    def _without_room(self, batch: Iterable[tuple[HoldKey, int | None]], peer: str | None) -> Refusal | None:
+    def _without_room(self, batch: Iterable[tuple[RegistrationKey, int | None]], peer: str | None) -> Refusal | None:
         """Return a refusal if there is no room for the positions that a peer's reset creates; None if there is."""
         positions = self._state.positions
         if peer is None or positions.prepare_resets((key for key, _ in batch), peer):
@@ -265,7 +265,7 @@ class OffsetAdmin:
             f"for groups that were reset and have not been read, and has {positions.count}",
         )
 
-    def _check_room(self, wanted: Iterable[HoldKey], *, may_go: int) -> None:
+    def _check_room(self, wanted: Iterable[RegistrationKey], *, may_go: int) -> None:
         positions = self._state.positions
         new = sum(positions.current(key) is None for key in wanted)
         if new and positions.count - may_go + new > positions.most:
@@ -275,7 +275,7 @@ class OffsetAdmin:
                 code=Code.BAD_REQUEST,
             )
 
-    def _move(self, key: HoldKey, offset: int | None) -> asyncio.Future[Refusal | None]:
+    def _move(self, key: RegistrationKey, offset: int | None) -> asyncio.Future[Refusal | None]:
         """Set a position and move its consumer; the result comes when it is durable or refused."""
         state = self._state
         result: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
@@ -293,7 +293,7 @@ class OffsetAdmin:
             self._put(key, offset)
         return result
 
-    def _put(self, key: HoldKey, offset: int | None) -> None:
+    def _put(self, key: RegistrationKey, offset: int | None) -> None:
         """Move the consumer of the partition to its new position, at once if it waits at the end.
 
         A consumer with RESET_NOTICES must register again; so it learns that the messages it fetched are void.

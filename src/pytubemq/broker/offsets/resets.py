@@ -11,9 +11,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.broker import request_checks
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.offsets.offset_admin import OffsetAdmin
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_field, check_group_name
 from pytubemq.core.reset_target import ResetTarget, ResetTo
@@ -163,7 +163,7 @@ class ResetHandlers:
         if len(resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets in one request, {MAX_RESETS} are allowed")
         parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
-        moves: dict[HoldKey, _Move] = {}
+        moves: dict[RegistrationKey, _Move] = {}
         for items in resets.slices(LONG_WORK_SLICE):
             results = await self._results(group, items, moves)
             parts.append(encode_values(ResetOffsetsResponse, "results", results))
@@ -179,14 +179,14 @@ class ResetHandlers:
         return parts
 
     async def _results(
-        self, group: str, items: Sequence[OffsetReset], moves: dict[HoldKey, _Move]
+        self, group: str, items: Sequence[OffsetReset], moves: dict[RegistrationKey, _Move]
     ) -> list[ResetResult]:
         """Return the result of each item of a slice; add those that can be moved to `moves`."""
-        named: set[HoldKey] = set()
-        looks: dict[HoldKey, _Look] = {}
-        outcomes: list[tuple[HoldKey, _Move | _Look | Refused]] = []
+        named: set[RegistrationKey] = set()
+        looks: dict[RegistrationKey, _Look] = {}
+        outcomes: list[tuple[RegistrationKey, _Move | _Look | Refused]] = []
         for item in items:
-            key = HoldKey(group, item.topic_name.strip(), item.partition_id)
+            key = RegistrationKey(group, item.topic_name.strip(), item.partition_id)
             outcome = _named_twice(key) if key in named or key in moves else self._resolved(key, item)
             if isinstance(outcome, _Look):
                 looks[key] = outcome
@@ -198,21 +198,23 @@ class ResetHandlers:
             self._result(key, found[key] if isinstance(outcome, _Look) else outcome, moves) for key, outcome in outcomes
         ]
 
-    def _result(self, key: HoldKey, outcome: _Move | Refused, moves: dict[HoldKey, _Move]) -> ResetResult:
+    def _result(
+        self, key: RegistrationKey, outcome: _Move | Refused, moves: dict[RegistrationKey, _Move]
+    ) -> ResetResult:
         if isinstance(outcome, Refused):
             return ResetResult(err_code=outcome.refusal.code, err_msg=outcome.refusal.text)
         moves[key] = outcome
         old = self._state.positions.current(key)
         return ResetResult(err_code=Code.SUCCESS, old_offset=old, new_offset=outcome.offset)
 
-    def _resolved(self, key: HoldKey, item: OffsetReset) -> _Move | _Look | Refused:
+    def _resolved(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look | Refused:
         """Return an item's target, as far as it can be known without the disk."""
         try:
             return self._checked(key, item)
         except Refused as refused:
             return refused
 
-    def _checked(self, key: HoldKey, item: OffsetReset) -> _Move | _Look:
+    def _checked(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look:
         """Return an item's target as `_resolved` does. Raises Refused."""
         state = self._state
         served = request_checks.topic(key.topic, state.topics)
@@ -237,17 +239,17 @@ class ResetHandlers:
             )
         return _Move(target, offset)
 
-    async def _look_up(self, looks: Mapping[HoldKey, _Look]) -> dict[HoldKey, _Move | Refused]:
+    async def _look_up(self, looks: Mapping[RegistrationKey, _Look]) -> dict[RegistrationKey, _Move | Refused]:
         """Look up a slice's targets by their times, in one job: handing over a single one costs more than most take."""
         store = self._state.store
 
-        def look_up() -> dict[HoldKey, _Move | Refused]:
+        def look_up() -> dict[RegistrationKey, _Move | Refused]:
             return {key: _found(store, key, look) for key, look in looks.items()}
 
         return await asyncio.get_running_loop().run_in_executor(self._state.lookups, look_up)
 
 
-def _found(store: BrokerStore, key: HoldKey, look: _Look) -> _Move | Refused:
+def _found(store: BrokerStore, key: RegistrationKey, look: _Look) -> _Move | Refused:
     """Return a partition's offset at a time. On a thread."""
     try:
         return _Move(look.target, store.offset_at(key.topic, key.partition_id, look.time_ms))
@@ -256,11 +258,11 @@ def _found(store: BrokerStore, key: HoldKey, look: _Look) -> _Move | Refused:
         return Refused(Code.INTERNAL_SERVER_ERROR, f"the times of {key.topic} cannot be read: {text}")
 
 
-def _named_twice(key: HoldKey) -> Refused:
+def _named_twice(key: RegistrationKey) -> Refused:
     return Refused(Code.BAD_REQUEST, f"partition {key.partition_id} of {key.topic} is named twice")
 
 
-def _beyond(key: HoldKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
+def _beyond(key: RegistrationKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
     """Return the text for an offset out of range, in message numbers as well where one was requested."""
     where = f"is not in partition {key.partition_id} of {key.topic}, which holds"
     if target.asked is None:

@@ -19,7 +19,7 @@ from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACKS
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
 from pytubemq.wire.batch.record_batch import Columns, read_columns
 from pytubemq.wire.batch.send_batches import SendPacks, decode_send_packs, encode_send_packs_response

@@ -16,7 +16,7 @@ from pytubemq.broker.produce.send_checks import mark, partition_fault
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.checksum import check_sum
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
 from pytubemq.wire.fast import send_message

@@ -17,7 +17,7 @@ from pytubemq.core.sequences import NOWHERE
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE
 from pytubemq.model.limits import MAX_PACK_MESSAGES
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 from pytubemq.wire.fast import send_message, sends
 from pytubemq.wire.fast.send_reading import SendReader

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.append.log_applier import LogApplier
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.upkeep.housekeeping import Housekeeping
     from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.broker.upkeep.retention import RetentionPasses
 
 LOOK_S: Final = 5.0
 """The time between two checks of all partitions; the Master gets the result several times a second."""
@@ -53,7 +53,7 @@ def problems(
     troubles: StoreTroubles,
     applier: LogApplier | None,
     orders: Orders | None,
-    housekeeping: Housekeeping | None,
+    retention: RetentionPasses | None,
     shortage: str | None,
 ) -> list[str]:
     """Return all problems: `faults` are failed parts of the Broker, `shortage` says why there is no disk space."""
@@ -81,7 +81,7 @@ def problems(
         orders.removal.problem if orders is not None else None,
         state.resets.problem,
         state.resets.loss,
-        housekeeping.problem if housekeeping is not None else None,
+        retention.problem if retention is not None else None,
     )
     found += [
         problem for problem in (*said, state.registry.problem, state.positions.spare.problem) if problem is not None

@@ -14,7 +14,7 @@ from pytubemq.broker.topics import TopicReader
 from pytubemq.broker.upkeep.stored_topics import passed_over_text, unserved
 from pytubemq.broker.upkeep.topic_removal import TopicRemoval
 from pytubemq.core.flow import parse_rules
-from pytubemq.observe.story import PARTITION
+from pytubemq.observe.trace_events import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,7 +26,7 @@ from pytubemq.client.producer.single_sender import SingleSender
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, RequestTimeoutError, TubeError
 from pytubemq.model.limits import MAX_PACKS
-from pytubemq.observe.story import MESSAGE
+from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.protocol.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED
 from pytubemq.wire.rpc.methods import Method, Service
 

@@ -27,7 +27,7 @@ from pytubemq.master.brokers.leases import Leases
 from pytubemq.master.brokers.registration.admission import BrokerAdmission
 from pytubemq.master.brokers.registration.claims import BrokerIdentity, parse_broker_id
 from pytubemq.master.brokers.registration.registration_request import Registration
-from pytubemq.master.brokers.registration.turns import RegistrationTurns
+from pytubemq.master.brokers.registration.registration_turns import RegistrationTurns
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s

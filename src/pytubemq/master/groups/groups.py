@@ -42,7 +42,7 @@ from pytubemq.master.groups.readiness import members_for_rate
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
-from pytubemq.observe.story import GROUP
+from pytubemq.observe.trace_events import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

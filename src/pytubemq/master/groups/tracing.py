@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytubemq.observe.story import GROUP, PARTITION
+from pytubemq.observe.trace_events import GROUP, PARTITION
 
 if TYPE_CHECKING:
     from pytubemq.core.balance.facts import Tell

@@ -10,7 +10,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.observe.story import PARTITION
+from pytubemq.observe.trace_events import PARTITION
 from pytubemq.storage.disk.disk import flush_directory, open_file
 from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.format.checkpoint import Checkpoint, write_checkpoint

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.observe.story import PARTITION
+from pytubemq.observe.trace_events import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

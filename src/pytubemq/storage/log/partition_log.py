@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MIB
 from pytubemq.model.offset import to_offset
-from pytubemq.observe.story import PARTITION
+from pytubemq.observe.trace_events import PARTITION
 from pytubemq.storage.disk.file_cache import NO_PLACE, LostFileError
 from pytubemq.storage.format.index import INDEX_BYTES
 from pytubemq.storage.format.record import LogEnd

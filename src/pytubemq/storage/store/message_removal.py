@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import StorageError
 from pytubemq.model.offset import to_offset
-from pytubemq.observe.story import PARTITION
+from pytubemq.observe.trace_events import PARTITION
 from pytubemq.storage.disk.paths import topic_directory
 from pytubemq.storage.log.expired_segments import Surplus, choose
 from pytubemq.storage.log.removal import remove_files, remove_topic

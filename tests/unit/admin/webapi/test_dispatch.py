@@ -12,13 +12,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from pytubemq.admin.webapi.access import Access
+from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Int, ListOf, Text
+from pytubemq.admin.webapi.long_responses import ROWS_A_TURN, Turns
 from pytubemq.admin.webapi.method import Method, Table
 from pytubemq.admin.webapi.params import OPS_ADD, Args, CallError, Param, json_set
-from pytubemq.admin.webapi.turns import ROWS_A_TURN, Turns
 from pytubemq.errors import BadRequestError
 from pytubemq.master.registry.outcome import Outcome
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES, MAX_LONG_ANSWERS, MAX_WEBAPI_PARAMS
@@ -275,7 +275,7 @@ async def test_a_token_is_compared_in_constant_time(client: Make, monkeypatch: p
         compared.append((given, ours))
         return True
 
-    monkeypatch.setattr("pytubemq.admin.webapi.access.hmac.compare_digest", compare_digest)
+    monkeypatch.setattr("pytubemq.admin.webapi.authorization.hmac.compare_digest", compare_digest)
     found = await call(client(Access(TOKEN)), method="change", topicName="t", createUser="me", authToken="abc")
     assert found["result"], "the comparison alone decides"
     assert compared == [(b"abc", TOKEN.encode())]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry, Hold, RegistryFullError
 from pytubemq.broker.members.cursor import Cursor
+from pytubemq.broker.registration_key import RegistrationKey
 
-KEY = HoldKey("g", "demo", 0)
-OTHER = HoldKey("g", "demo", 1)
+KEY = RegistrationKey("g", "demo", 0)
+OTHER = RegistrationKey("g", "demo", 1)
 
 
 def registry(**options: float) -> ConsumerRegistry:
@@ -17,7 +17,12 @@ def registry(**options: float) -> ConsumerRegistry:
 
 
 def put(
-    held: ConsumerRegistry, key: HoldKey = KEY, *, who: str = "c1", connection: int | None = 7, now_s: float = 0.0
+    held: ConsumerRegistry,
+    key: RegistrationKey = KEY,
+    *,
+    who: str = "c1",
+    connection: int | None = 7,
+    now_s: float = 0.0,
 ) -> Hold:
     return held.put(key, who, Cursor.at(0), codes=None, connection=connection, now_s=now_s)
 
@@ -115,7 +120,13 @@ def filled(places: list[tuple[str, int]]) -> tuple[ConsumerRegistry, list[Hold]]
     held = registry(max_holds=len(places))
     holds = [
         held.put(
-            HoldKey("g", "demo", at), f"c{at}", Cursor.at(0), codes=None, connection=connection, now_s=0.0, host=host
+            RegistrationKey("g", "demo", at),
+            f"c{at}",
+            Cursor.at(0),
+            codes=None,
+            connection=connection,
+            now_s=0.0,
+            host=host,
         )
         for at, (host, connection) in enumerate(places)
     ]
@@ -123,7 +134,7 @@ def filled(places: list[tuple[str, int]]) -> tuple[ConsumerRegistry, list[Hold]]
 
 
 def newcomer(held: ConsumerRegistry, host: str, connection: int) -> Hold:
-    key = HoldKey("new", "demo", len(list(held.holds())) + held.made_room)
+    key = RegistrationKey("new", "demo", len(list(held.holds())) + held.made_room)
     return held.put(key, "new", Cursor.at(0), codes=None, connection=connection, now_s=1.0, host=host)
 
 

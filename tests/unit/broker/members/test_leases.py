@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members import leases
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry
 from pytubemq.broker.members.leases import reported_leases
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.broker.topics import MasterConfig
 from pytubemq.broker.upkeep import reports
 from pytubemq.broker.upkeep.reports import Condition
@@ -28,7 +28,7 @@ ROOM = 1_000
 def registry(*partitions: int) -> ConsumerRegistry:
     made = ConsumerRegistry(lease_timeout_s=30)
     for number in partitions:
-        made.put(HoldKey("g", "demo", number), "c", NO_CURSOR, codes=None, connection=None, now_s=100)
+        made.put(RegistrationKey("g", "demo", number), "c", NO_CURSOR, codes=None, connection=None, now_s=100)
     return made
 
 
@@ -46,7 +46,9 @@ def test_no_more_are_told_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_names_leave_room_for_the_rest_of_a_registration() -> None:
     made = ConsumerRegistry(lease_timeout_s=30)
     for number in range(4000):
-        made.put(HoldKey("ü" * 1024, "demo", number), "ü" * 1024, NO_CURSOR, codes=None, connection=None, now_s=100)
+        made.put(
+            RegistrationKey("ü" * 1024, "demo", number), "ü" * 1024, NO_CURSOR, codes=None, connection=None, now_s=100
+        )
     config = MasterConfig(
         default_conf="3:true:true:1000:10000: :delete,168h:1:0:3:10:20000",
         topic_confs=tuple(f"{'t' * 50}{number}:3: : : : : : : :0: : : : : " for number in range(20_000)),

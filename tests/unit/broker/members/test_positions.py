@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytubemq.broker.hold_key import HoldKey
 from pytubemq.broker.members.positions import Positions
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.storage.format.record import FORGOTTEN
@@ -17,14 +17,14 @@ class Store:
     """Knows what is durable."""
 
     def __init__(self) -> None:
-        self.durable: dict[HoldKey, int] = {}
+        self.durable: dict[RegistrationKey, int] = {}
 
     @property
     def position_count(self) -> int:
         return len(self.durable)
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
-        return self.durable.get(HoldKey(group, topic, partition_id))
+        return self.durable.get(RegistrationKey(group, topic, partition_id))
 
 
 class Path:
@@ -40,7 +40,7 @@ class Path:
 def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_written() -> None:
     store, path = Store(), Path()
     positions = Positions(store, path, most=2)  # type: ignore[arg-type]
-    known, second, third = (HoldKey(group, "demo", 0) for group in ("known", "second", "third"))
+    known, second, third = (RegistrationKey(group, "demo", 0) for group in ("known", "second", "third"))
     store.durable[known] = 0
     positions.commit(known, 28, lambda refusal: None)
     assert (positions.full, positions.has_room(second)) == (False, True), "the confirm under way replaces a position"
@@ -56,7 +56,7 @@ def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_writte
 def test_a_chosen_place_counts_at_once_and_leaves_no_trace_when_it_is_refused() -> None:
     store, path = Store(), Path()
     positions = Positions(store, path)  # type: ignore[arg-type]
-    key = HoldKey("g", "demo", 0)
+    key = RegistrationKey("g", "demo", 0)
     store.durable[key] = 28
     ends: list[object] = []
     positions.choose(key, 280, ends.append)
@@ -76,7 +76,7 @@ def test_a_chosen_place_counts_at_once_and_leaves_no_trace_when_it_is_refused() 
 def test_choosing_the_place_where_it_is_or_is_not_takes_no_write() -> None:
     store, path = Store(), Path()
     positions = Positions(store, path)  # type: ignore[arg-type]
-    key = HoldKey("g", "demo", 0)
+    key = RegistrationKey("g", "demo", 0)
     ends: list[object] = []
     positions.choose(key, None, ends.append)
     store.durable[key] = 28
@@ -88,7 +88,7 @@ def test_choosing_the_place_where_it_is_or_is_not_takes_no_write() -> None:
 def test_only_so_many_registrations_wait_for_confirms_in_flight() -> None:
     store, path = Store(), Path()
     positions = Positions(store, path, most_deferred=2)  # type: ignore[arg-type]
-    keys = [HoldKey("g", "demo", number) for number in range(3)]
+    keys = [RegistrationKey("g", "demo", number) for number in range(3)]
     for key in keys:
         positions.commit(key, 28, lambda refusal: None)
     begun: list[int] = []
@@ -113,15 +113,15 @@ def test_the_number_of_positions_is_known_without_a_look_at_each_write() -> None
 
     store, path = Counting(), Path()
     positions = Positions(store, path, most=1)  # type: ignore[arg-type]
-    known = HoldKey("known", "demo", 0)
+    known = RegistrationKey("known", "demo", 0)
     store.durable[known] = 28
     for number in range(100):
-        positions.choose(HoldKey(f"g{number}", "demo", 0), 0, lambda refusal: None)
+        positions.choose(RegistrationKey(f"g{number}", "demo", 0), 0, lambda refusal: None)
     positions.choose(known, None, lambda refusal: None)
     store.looks = 0
     assert (positions.count, positions.full, store.looks) == (100, True, 0)
     for number, submission in enumerate(path.under_way[:100]):
-        store.durable[HoldKey(f"g{number}", "demo", 0)] = 0
+        store.durable[RegistrationKey(f"g{number}", "demo", 0)] = 0
         submission.complete([])
     del store.durable[known]
     path.under_way[100].complete([])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.admin.webapi.broker_views import record_shown, run_shown
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, CallError, Param, filters, has_stamp, json_set
 from pytubemq.admin.webapi.topic_views import has_props, place
-from pytubemq.admin.webapi.turns import Turns
 from pytubemq.master.registry.brokers import BrokerSpec
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.records import ManageStatus

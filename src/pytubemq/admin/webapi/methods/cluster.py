@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import Reply, base, props, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, FlowRules, Int, ListOf, QryPriority
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param
 from pytubemq.admin.webapi.topic_views import Totals, places, topics_of
-from pytubemq.admin.webapi.turns import Turns
 from pytubemq.core.flow import parse_rules
 from pytubemq.model.limits import MIB
 from pytubemq.model.records import BUILT_IN_PROPS

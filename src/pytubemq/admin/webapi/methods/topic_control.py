@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import Reply, base, date, many_rows, outcomes, rows, who
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, ListOf, NameId
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB
 from pytubemq.admin.webapi.methods.consume_lists import cond_status
 from pytubemq.admin.webapi.methods.consumes import conditions
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, CallError, Param, filters, has_stamp, json_set
-from pytubemq.admin.webapi.turns import Turns
 from pytubemq.master.registry.topics import TopicSpec
 from pytubemq.model.limits import MIB
 

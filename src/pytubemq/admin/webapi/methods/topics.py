@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.brokers import BROKER_ID
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.methods.topic_control import auth_data, consume_shown, consumes_of, control_shown
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param, filters, json_set
 from pytubemq.admin.webapi.topic_views import NOTHING, Totals, place, places, running_places, topics_of
-from pytubemq.admin.webapi.turns import Turns
 from pytubemq.master.registry.topics import DeploySpec
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MIB

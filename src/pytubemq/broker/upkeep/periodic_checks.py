@@ -62,7 +62,7 @@ def can_write(disk: Disk, root: Path, *, size_bytes: int, reserve_bytes: int) ->
     return True
 
 
-class Sweep:
+class PeriodicChecks:
     """The checks of one Broker; `run` is a task of its service. Event loop only."""
 
     def __init__(self, state: BrokerState, disk: Disk, directory: Path, *, reserve_bytes: int) -> None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 class _Place:
     """One response's place among the long ones of its server; used once it has turned out to be long."""
 
-    def __init__(self, line: LongAnswers, gone: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(self, line: LongResponses, gone: Callable[[], Awaitable[bool]]) -> None:
         self._line = line
         self._gone = gone
         self._taken = False
@@ -51,7 +51,7 @@ class _Place:
 _place: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
-class LongAnswers:
+class LongResponses:
     """The long responses of one server: one is built, some may wait."""
 
     def __init__(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytubemq.broker.hold_key import HoldKey
-from pytubemq.broker.upkeep.retention_watch import Growth, NearLoss, near_losses
+from pytubemq.broker.registration_key import RegistrationKey
+from pytubemq.broker.upkeep.retention_warnings import Growth, NearLoss, near_losses
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.log.retention import Expiring, ExpiringPartition
 
@@ -17,7 +17,7 @@ BY_SIZE = ExpiringPartition(100, 0, (Expiring(150, None, 1_000),))
 def found(
     position: int, partition: ExpiringPartition, *, rate: float | None = None, held: bool = True
 ) -> NearLoss | None:
-    holds = {HoldKey("g", "demo", 0)} if held else set()
+    holds = {RegistrationKey("g", "demo", 0)} if held else set()
     growth = {KEY: Growth(0, 0.0, rate)}
     return near_losses({("g", "demo", 0): to_offset(position)}, {KEY: partition}, growth, holds).get(("g", "demo"))
 

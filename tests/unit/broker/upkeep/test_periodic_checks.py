@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker.upkeep.sweep import Sweep
+from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT, open_store
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_a_shortage_of_space_is_logged_in_one_line_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     disk = FaultyDisk(capacity_bytes=1 << 20)
     state: Any = SimpleNamespace(store=open_store(disk, StoreSettings(reserve_bytes=1 << 21)))
-    asyncio.run(Sweep(state, disk, ROOT, reserve_bytes=1 << 21).look_at_space())
+    asyncio.run(PeriodicChecks(state, disk, ROOT, reserve_bytes=1 << 21).look_at_space())
     [record] = caplog.records
     assert "\n" not in record.getMessage()
     assert "free some space" in record.getMessage()
@@ -29,7 +29,7 @@ def test_what_makes_room_in_a_flood_is_logged_once_a_minute(caplog: pytest.LogCa
     registry = SimpleNamespace(made_room=0, problem="registrations are full")
     positions = SimpleNamespace(made_room=0, most=10, spare=SimpleNamespace(problem=None))
     state: Any = SimpleNamespace(registry=registry, positions=positions, clock=SimpleNamespace(now_s=lambda: now_s[0]))
-    sweep = Sweep(state, FaultyDisk(), ROOT, reserve_bytes=0)
+    sweep = PeriodicChecks(state, FaultyDisk(), ROOT, reserve_bytes=0)
     for _ in range(70):
         registry.made_room += 1
         positions.made_room += 2

@@ -12,7 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.upkeep.retention_watch import RetentionWatch
+from pytubemq.broker.upkeep.retention_warnings import RetentionWarnings
 from pytubemq.errors import StorageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MOST_DRIFT_MS: Final = 10_000
 """The most that the two clocks may differ by between two passes."""
 
 
-class Housekeeping:
+class RetentionPasses:
     """Retention of one Broker; `run` is a task of its service. Event loop only."""
 
     def __init__(self, state: BrokerState, *, period_s: float, first_s: float = FIRST_PASS_S) -> None:
@@ -43,7 +43,7 @@ class Housekeeping:
         self.dropped_segments = 0
         self.dropped_messages = 0
         self.dropped_bytes = 0
-        self.watch = RetentionWatch(state)
+        self.warnings = RetentionWarnings(state)
         """The groups about to lose unconfirmed messages."""
         self._state = state
         self._period_s = period_s
@@ -84,7 +84,7 @@ class Housekeeping:
             self._failed(str(error))
         else:
             self._done(gone)
-            await self.watch.look(gone.expiring)
+            await self.warnings.look(gone.expiring)
 
     def _is_held(self) -> bool:
         """True if the wall clock is not to be trusted now; compares the clocks."""

@@ -11,7 +11,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.observe.logs import configure
-from pytubemq.observe.story import GROUP, MESSAGE, ROOT, Asked, configure_stories
+from pytubemq.observe.trace_events import GROUP, MESSAGE, ROOT, TraceFilter, configure_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ def _quiet_again() -> Iterator[None]:
     yield
     root.handlers[:], level = before
     root.setLevel(level)
-    configure_stories("")
+    configure_tracing("")
 
 
 def told(*, level: str, story: str, form: str = "text") -> list[str]:
@@ -70,5 +70,5 @@ def test_programs_find_the_fields_apart() -> None:
 @pytest.mark.parametrize("text", ["everything", "topic:", "topic:a;group:b", "partition:a", ","])
 def test_what_names_no_story_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"log\.story") as refused:
-        Asked.parse(text)
+        TraceFilter.parse(text)
     assert "topic:orders" in str(refused.value.hint)

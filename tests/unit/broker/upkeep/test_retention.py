@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytubemq.broker.members.expired_messages import ExpiredMessages
-from pytubemq.broker.upkeep.housekeeping import Housekeeping
+from pytubemq.broker.upkeep.retention import RetentionPasses
 from pytubemq.errors import DiskFailedError
 from pytubemq.storage.log.retention import Retained
 
@@ -42,14 +42,14 @@ class Store:
         return Retained(2, 30, 400)
 
 
-def housekeeping() -> tuple[Housekeeping, Clock, Store]:
+def retention() -> tuple[RetentionPasses, Clock, Store]:
     clock, store = Clock(), Store()
     state: Any = SimpleNamespace(clock=clock, store=store, expired=ExpiredMessages())
-    return Housekeeping(state, period_s=60.0), clock, store
+    return RetentionPasses(state, period_s=60.0), clock, store
 
 
 async def test_a_pass_asks_with_the_time_of_day_and_counts_what_went() -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     clock.go(60.0)
     await keeper.one_pass()
     assert store.asked == [clock.wall]
@@ -58,7 +58,7 @@ async def test_a_pass_asks_with_the_time_of_day_and_counts_what_went() -> None:
 
 @pytest.mark.parametrize("jump_s", [11.0, -11.0, 10 * 365 * 86_400.0])
 async def test_after_a_jump_of_the_clock_nothing_goes_until_it_has_stood_by_it_for_an_hour(jump_s: float) -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     clock.go(60.0, jump_s=jump_s)
     for minute in range(60):
         await keeper.one_pass()
@@ -71,7 +71,7 @@ async def test_after_a_jump_of_the_clock_nothing_goes_until_it_has_stood_by_it_f
 
 
 async def test_a_clock_that_is_put_back_lets_retention_go_on_at_once() -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     for jump_s, held in ((864_000.0, True), (0.0, True), (-863_995.0, False), (0.0, False)):
         clock.go(60.0, jump_s=jump_s)
         before = len(store.asked)
@@ -81,7 +81,7 @@ async def test_a_clock_that_is_put_back_lets_retention_go_on_at_once() -> None:
 
 
 async def test_a_clock_that_jumps_again_is_held_off_anew() -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     for _ in range(3):
         clock.go(3599.0, jump_s=20.0)
         await keeper.one_pass()
@@ -90,7 +90,7 @@ async def test_a_clock_that_jumps_again_is_held_off_anew() -> None:
 
 
 async def test_a_clock_that_is_put_right_little_by_little_puts_nothing_off() -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     for _ in range(5):
         clock.go(60.0, jump_s=9.0)
         await keeper.one_pass()
@@ -98,7 +98,7 @@ async def test_a_clock_that_is_put_right_little_by_little_puts_nothing_off() -> 
 
 
 async def test_a_pass_that_fails_is_shown_and_the_next_one_is_made() -> None:
-    keeper, clock, store = housekeeping()
+    keeper, clock, store = retention()
     store.errors = [OSError(5, "Input/output error"), DiskFailedError("the disk failed")]
     for text in ("the disk failed", "Input/output error"):
         clock.go(60.0)

@@ -24,14 +24,14 @@ _PLAIN: Final = re.compile(r"[^\s\"=]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TraceFilter:
     """The topics and groups that are traced; empty: all of them."""
 
     topics: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, text: str) -> Asked:
+    def parse(cls, text: str) -> TraceFilter:
         """Parse `topic:orders,group:g1`, or `all`.
 
         Raises:
@@ -58,10 +58,10 @@ class Asked:
         return fields.get("topic") in self.topics or fields.get("group") in self.groups
 
 
-class Story:
+class TraceEvents:
     """Records the events of one kind of thing."""
 
-    asked = Asked()
+    wanted = TraceFilter()
     """The topics and groups that all traces of this process are about."""
 
     def __init__(self, noun: str) -> None:
@@ -75,25 +75,25 @@ class Story:
 
     def record(self, event: str, **fields: object) -> None:
         """Record one event; fields that are None are left out."""
-        if not self.on or not Story.asked.about(fields):
+        if not self.on or not TraceEvents.wanted.about(fields):
             return
         given = {name: value for name, value in fields.items() if value is not None}
         line = " ".join([f"{self._noun} {event}", *(f"{name}={_text(value)}" for name, value in given.items())])
         self._logger.debug("%s", line, extra={"story": {"noun": self._noun, "event": event, **given}})
 
 
-MESSAGE: Final = Story("message")
-PARTITION: Final = Story("partition")
-GROUP: Final = Story("group")
+MESSAGE: Final = TraceEvents("message")
+PARTITION: Final = TraceEvents("partition")
+GROUP: Final = TraceEvents("group")
 
 
-def configure_stories(text: str) -> None:
+def configure_tracing(text: str) -> None:
     """Trace the topics and groups of a setting, whatever the log's level is; all of them with a level of debug.
 
     Raises:
         ConfigError: the text is malformed.
     """
-    Story.asked = Asked.parse(text) if text else Asked()
+    TraceEvents.wanted = TraceFilter.parse(text) if text else TraceFilter()
     logging.getLogger(ROOT).setLevel(logging.DEBUG if text else logging.NOTSET)
 
 

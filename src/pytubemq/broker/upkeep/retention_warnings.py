@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.broker.hold_key import HoldKey
+from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.model.limits import MAX_WATCHED_POSITIONS
 from pytubemq.model.offset import to_ordinal
 
@@ -55,7 +55,7 @@ def near_losses(
     positions: Mapping[tuple[str, str, int], int],
     expiring: Mapping[tuple[str, int], ExpiringPartition],
     growth: Mapping[tuple[str, int], Growth],
-    held: Collection[HoldKey],
+    held: Collection[RegistrationKey],
 ) -> dict[GroupTopic, NearLoss]:
     """Return the groups that have not confirmed messages which expire soon, by group and topic."""
     found: dict[GroupTopic, NearLoss] = {}
@@ -64,7 +64,7 @@ def near_losses(
         if partition is None:
             continue
         ordinal = to_ordinal(offset)
-        is_held = HoldKey(group, topic, partition_id) in held
+        is_held = RegistrationKey(group, topic, partition_id) in held
         if ordinal < partition.first_ordinal and not is_held:
             continue
         first = max(ordinal, partition.first_ordinal)
@@ -91,7 +91,7 @@ def _left_s(part: Expiring, bytes_per_s: float | None) -> float | None:
     return min(known, default=None)
 
 
-class RetentionWatch:
+class RetentionWarnings:
     """The groups that will soon lose messages, as of the last pass of retention. Event loop only."""
 
     def __init__(self, state: BrokerState) -> None:

@@ -28,7 +28,7 @@ LOCAL_NAMES = frozenset({"localhost"})
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
-class HostGuard:
+class HostCheck:
     """Lets requests pass whose host is this machine: a loopback address, or one of `hosts`.
 
     If `hosts` has an address that means all (`0.0.0.0`, `::`), any address passes, but no name: a page that

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class HoldKey(NamedTuple):
+class RegistrationKey(NamedTuple):
     """A partition as a group sees it."""
 
     group: str
