@@ -174,6 +174,7 @@ class AppendPath:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _refusal(self, size_bytes: int) -> Refusal | None:
+        # Reasons that last come before the one that passes.
         if self._closing:
             return _CLOSING
         if self.failure is not None:

@@ -104,6 +104,7 @@ class FetchHandlers:
     def _hold(self, key: RegistrationKey, consumer_id: str, *, now_s: float) -> Hold:
         hold = self._state.registry.get(key, now_s=now_s)
         if hold is None:
+            # 411 makes a client register again; with 412 it knows that somebody else has the partition.
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
         if hold.consumer_id != consumer_id:
             raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")

@@ -170,6 +170,7 @@ class BrokerSender:
     def retry_now(self) -> None:
         """End the pause and retry now, because something has changed for the better."""
         self._wake.set()
+        # Not while requests are in flight: what failed with them has to go first.
         if self._pause is not None and not self._has_in_flight:
             self._pause.cancel()
             self._resume()
@@ -199,6 +200,7 @@ class BrokerSender:
                 self._on_results(self, error)
                 self._wake.clear()
                 await self._sleep(RECONNECT.delay_s(attempt, self._context.cluster.rng))
+        # Before the flush, which may have to connect again.
         self._connecting = None
         self.flush()
 

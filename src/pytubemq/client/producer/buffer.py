@@ -95,6 +95,7 @@ class Buffer:
 
     def full_error(self, size_bytes: int, messages: int = 1) -> BufferFullError:
         """Return the error for messages that find no room, and remember how much they need."""
+        # `room()` waits for as much, so that the same submit succeeds then.
         self._refused_bytes = max(self._refused_bytes, size_bytes)
         self._refused_messages = max(self._refused_messages, messages)
         return BufferFullError(

@@ -131,6 +131,7 @@ class Delivery:
 
     def _handle(self, sender: BrokerSender, results: SendResults | TubeError) -> None:
         """Decide about what a sender reports."""
+        # There was no connection, so nothing was sent: only where it goes next has to be decided.
         if isinstance(results, TubeError):
             self._report_lost(sender, results)
             self._record_failure(sender, results)

@@ -168,6 +168,7 @@ class Producer:
             # Whatever happened before, no future is left without a result.
             self._abandon(ClosedError("the producer was closed before this message was delivered"))
             self._delivery.close()
+            # Heartbeats end before the producer leaves, or one of them might register it again.
             await self.tasks.close()
             if self._membership is not None and not self.cluster.closed:
                 await self._membership.close()
@@ -198,6 +199,7 @@ class Producer:
             MessageError: the message cannot be sent as it is.
             TubeError: it was not delivered; `retriable` tells whether trying later makes sense.
         """
+        # Others may take the room before this one gets its turn.
         while True:
             try:
                 future = self.submit(

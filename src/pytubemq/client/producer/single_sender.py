@@ -54,6 +54,7 @@ class SingleSender:
 
     def send(self, connection: RpcConnection, batch: RecordBatch, timeout_s: float, *, numbered: bool) -> None:
         """Send the messages of a batch, of which there is `room` for as many."""
+        # A Broker that drops no duplicates gets requests without numbers.
         if numbered:
             self._numbers.assign(batch)
         # Before any byte leaves: from now on the Broker may have it.

@@ -24,5 +24,6 @@ def rename_damaged(disk: Disk, path: Path) -> Path:
     """
     target = path.with_name(f"{path.name}.damaged")
     disk.rename(path, target)
+    # Else a power loss brings the damaged file back under its old name.
     disk.fsync_dir(path.parent)
     return target

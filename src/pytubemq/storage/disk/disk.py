@@ -377,6 +377,7 @@ class OsDisk:
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
         root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # By directory, so that `sync_all` finds the descriptor.
         held = self._held[path.parent] = OsLock(fd, root_fd)
         return held
 

@@ -14,6 +14,7 @@ from zlib import crc32
 BLOCK_MAGIC: Final = b"PTMQBLK1"
 _BLOCK = Struct("<8sIIIIQQQ")
 BLOCK_HEADER_BYTES: Final = _BLOCK.size  # 48
+# What is before is outside the check: the magic, which is compared, and behind it the check itself.
 _BLOCK_CHECK_AT: Final = 8
 
 

@@ -72,6 +72,7 @@ class EntryEncoder:
         if offset >> BITS != self._offset_high:
             self._offset_high = offset >> BITS
             self._offset_rest = varint(self._offset_high)
+        # In the order of the field numbers, as protobuf writes them.
         head = b"\x08%b%b\x10%b\x1a%b" % (
             (MORE if self._id_high else LAST)[message_id & MASK],
             self._id_rest if self._id_high else b"",

@@ -75,6 +75,7 @@ def decode_header(data: bytes, kind: FileKind, path: Path) -> FileHeader | None:
     # The check before the version: a damaged number must not pass for another version of the program.
     if magic != kind.value or check != crc32(data[:_CHECKED]):
         return None
+    # An unknown feature counts as newer, since it may change what the bytes mean.
     if version > VERSION or features & ~KNOWN_FEATURES:
         raise NewerVersionError(
             f"{path} has version {version} and features {features:#x}; this program reads version {VERSION} "

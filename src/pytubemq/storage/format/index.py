@@ -99,6 +99,7 @@ def encode_single_entries(
     ordinal, kind = first_ordinal, int(RecordKind.SINGLE)
     for size_bytes, crc in zip(sizes, crcs, strict=True):
         entry = pack(position, ordinal, append_time_ms, size_bytes, 1, key_code, crc, kind, 0)
+        # In two parts; whoever joins the run joins them as well.
         made += (entry, pack_check(crc32(entry, ordinal & _LOW_32)))
         position += size_bytes
         ordinal += 1

@@ -252,6 +252,7 @@ class _Reader:
         index = self._bytes(records * INDEX_BYTES)
         # A copy: a run that waits in memory must not keep the whole block there.
         entries = bytes(self._entries[self.taken : self.taken + size])
+        # Messages are behind all records, in the records' order, so a count finds them.
         self.taken += size
         # A slice beyond the end is short and raises nothing.
         if len(entries) != size or len(index) != records * INDEX_BYTES:

@@ -82,6 +82,7 @@ class StoreState:
         # The first ones were made readable before the block was written.
         for run in block.runs[block.readable :]:
             self.partitions[run.topic, run.partition_id].publish(run)
+        # Under the same lock as the messages: who sees one of a block sees its sequence and positions, too.
         self.windows.publish(block.sequences, block.changed)
         self.confirmed.update(block.confirmed)
         # That a position was removed is journaled like a position, or a replay would bring the old one back.

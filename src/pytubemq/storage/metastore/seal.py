@@ -35,6 +35,7 @@ def read_seal(path: Path) -> Totals | None:
     except FileNotFoundError:
         return None
     found = [_parse(data[begin : begin + _SLOT_BYTES]) for begin in (0, _SLOT_BYTES)]
+    # The other one has the totals before these, or is torn.
     return max((slot for slot in found if slot is not None), key=lambda slot: slot.generation, default=None)
 
 

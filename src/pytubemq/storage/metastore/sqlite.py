@@ -121,6 +121,7 @@ class SqliteMetaStore:
             last = max((record.stamp.serial_id for record in puts), default=0)
             # Numbers never come again, also not after the newest record was deleted: clients compare them.
             self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
+            # In the transaction of the change, so that the two never disagree.
             _write_totals(self._db, totals)
             # Inside the transaction: a violation rolls all of the change back.
             self._check_deploys(puts, deletes)
@@ -378,6 +379,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     steps = _migrations()
+    # Before anything is written, as this program would drop what it does not know.
     if version > len(steps):
         raise NewerVersionError(
             f"{path} has layout {version}, this version knows up to {len(steps)}",

@@ -78,6 +78,7 @@ class BlockWriter:
             last_message_id=last,
             now_ms=now_ms,
         )
+        # Also if it is abandoned later: an id is never given twice.
         self._last_message_id = prepared.last_message_id
         prepared.before = before
         if before is None:
@@ -97,6 +98,7 @@ class BlockWriter:
             raise StorageError("the block before this one was not written", hint="prepare it again")
         # Let go of it, or each block would keep all before it, and their messages, in memory.
         prepared.before = None
+        # Encoded here, on the writer's thread, which leaves the loop free.
         records = block_records(prepared)
         size = BLOCK_HEADER_BYTES + len(records) + sum(len(run.entries) for run in prepared.runs)
         try:

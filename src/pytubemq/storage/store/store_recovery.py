@@ -148,6 +148,7 @@ class _Recovery:
         for fence in fit(block, state.add_partition, losses, state.root, self._tails):
             self._fence(fence)
         self._publish(block)
+        # A block in the journal has the sequences alone; the windows have to be made of them again.
         state.windows.replay(block.sequences)
         state.stats.replayed_messages += sum(run.count for run in block.runs)
         if self._applier.unapplied_bytes > _REPLAY_BYTES:
