@@ -433,6 +433,7 @@ class AppendPath:
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
             self._owes = True
+        # The others have had their response, and the store owes their messages.
         self._settle_failed(block.unreported, refusal)
 
     def _failed_for_good(self, error: BaseException) -> None:

@@ -231,6 +231,7 @@ class RangeHandlers:
             code, text = refused.refusal
             call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
             return
+        # To protobuf, encodings one behind the other are one message whose lists go on, so it is built in slices.
         parts = [encode(PartitionOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
         for keys in sliced(list(wanted)):
             parts.append(encode_values(PartitionOffsetsResponse, "partitions", self._ends(keys, found)))

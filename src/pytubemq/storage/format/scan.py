@@ -181,6 +181,7 @@ def _single(record: bytes, at: int) -> LogRecord | None:
     if len(messages) != 1:
         return None
     message = messages[0]
+    # Every entry of a log has offset and time; what lacks one is not ours.
     if message.offset is None or message.offset < 0 or message.offset % OFFSET_UNIT or message.append_time is None:
         return None
     if message.check_sum != crc32(message.payload) & 0x7FFFFFFF:

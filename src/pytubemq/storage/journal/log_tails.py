@@ -97,6 +97,7 @@ class LogTails:
     def _read(
         self, key: PartitionKey, segment: Segment, begin: Border, end: Border, last_id: int
     ) -> tuple[list[Run], int]:
+        # Without the log there are numbers and no messages.
         if not self._disk.exists(segment.log_path):
             return [], last_id
         index = self._index(segment, begin, end)

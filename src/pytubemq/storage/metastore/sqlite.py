@@ -240,6 +240,7 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
     for table in TABLES:
         rows[table.kind] = []
         for *row, check in _rows(db, table, damaged if tolerant else None):
+            # By the checksum in the row, right or wrong, since the sum was made of these.
             counted = counted.plus(check if isinstance(check, int) else 0)
             record = _sound_record(table, row, check)
             if record is None:
