@@ -18,17 +18,17 @@ class StoreSettings:
     """Settings of a store; sizes in bytes."""
 
     durability: Durability = Durability.DISK
-    """Of topics for which `set_durability` says nothing."""
+    """The durability of topics for which `set_durability` says nothing."""
     segment_bytes: int = 128 * MIB
     """A partition's log file is followed by another beyond this."""
     journal_segment_bytes: int = 64 * MIB
-    """The same for the journal."""
+    """A journal file is followed by another beyond this."""
     journal_padding_bytes: int = MAX_PADDING_BYTES
     """The journal's file grows by so many zeros ahead of small blocks; 0 for none."""
     checkpoint_bytes: int = 256 * MIB
     """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
     replay_s: float = 1.5
-    """The same bound as time that a start would take to replay it, which is long for small messages."""
+    """The bound on a replay as the time that a start would take for it, which is long for small messages."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256

@@ -31,7 +31,7 @@ class AppendBlock:
         """Stage and number all of them.
 
         Args:
-                on_fault: called with the error that a submission raises when it is completed.
+            on_fault: called with the error that a submission raises when it is completed.
 
         Raises: what staging and preparing raise; nothing has changed then.
         """

@@ -60,11 +60,11 @@ def unpacked(
     """Return the slice with single messages only.
 
     Args:
-            found: the slice from the store, perhaps with batches that begin before its start or have other codes.
-            max_bytes: the slice ends with the message that reaches this size, or before.
-            max_messages: the most messages in the slice.
-            codes: the consumer's filter codes; None includes all.
-            end_offset: the slice ends before this offset.
+        found: the slice from the store, perhaps with batches that begin before its start or have other codes.
+        max_bytes: the slice ends with the message that reaches this size, or before.
+        max_messages: the most messages in the slice.
+        codes: the consumer's filter codes; None includes all.
+        end_offset: the slice ends before this offset.
 
     Raises:
         FormatError: a record batch, or the beginning of a record, is damaged.

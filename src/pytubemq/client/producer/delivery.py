@@ -40,7 +40,7 @@ class Delivery:
         self.failed = 0
         self.retried = 0
         self.uncertain = 0
-        """Of the failed messages: how many a Broker may have."""
+        """Number of failed messages that a Broker may have all the same."""
         self.timeout_s = timeout_s
         self._context = context
         self._choice = choice

@@ -58,7 +58,7 @@ class ProducerStats:
     buffered_messages: int
     buffered_bytes: int
     uncertain: int = 0
-    """Of those that failed: how many a Broker may have all the same, a response having been lost."""
+    """Number of failed messages that a Broker may have all the same, a response having been lost."""
 
 
 class Producer:

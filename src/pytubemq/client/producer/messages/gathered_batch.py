@@ -54,7 +54,7 @@ class GatheredBatch(RecordBatch):
         self.headers: list[Header] | None = None
         """None as long as all messages are `PLAIN`."""
         self.keys: list[bytes] = []
-        """Of messages with `Route.KEY`."""
+        """The keys of messages with `Route.KEY`."""
         self.max_messages = max_messages
         """Number of messages that fit."""
         self.room_bytes = room_bytes
