@@ -27,6 +27,7 @@ from pytubemq.master.groups.stall_reasons import ABSENT, NOTHING_CONFIRMED
 from pytubemq.master.handlers import handlers
 from pytubemq.master.metrics import Calls, MasterFacts
 from pytubemq.master.registry.audit import Audit
+from pytubemq.master.registry.broker_waits import BrokerWaits
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.registry.topic_change import topic_change
 from pytubemq.master.registry.topic_life import API_USER, TopicLife
@@ -99,7 +100,8 @@ class MasterService:
         self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
         self._flow = parts.flow
         self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
-        self._topic_life = TopicLife(self._catalogue, self._brokers, settings, self._clock)
+        self._waits = BrokerWaits(self._catalogue, self._brokers, settings, self._clock)
+        self._topic_life = TopicLife(self._catalogue, self._brokers, self._waits, self._clock)
         self._calls = Calls()
         self._server = RpcServer(
             handlers(self._producers, parts.consumers, parts.client_balance, self._brokers, calls=self._calls),
@@ -178,7 +180,7 @@ class MasterService:
 
     async def await_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
         """Wait until a Broker is online and has reported all its topics; return False if it has not in time."""
-        return await self._topic_life.await_served(broker_id, timeout_s=timeout_s)
+        return await self._waits.until_served(broker_id, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Answer held heartbeats, stop listening, close the metadata. Idempotent, bounded in time."""
@@ -456,7 +458,7 @@ class MasterService:
             return
         self._groups.partitions_changed()
         self._producers.held.wake_all()
-        self._topic_life.changed()
+        self._waits.changed()
         self._timeouts.poke()
 
     def _connection_lost(self, connection: ServerConnection) -> None:

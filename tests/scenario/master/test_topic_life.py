@@ -302,12 +302,12 @@ async def test_a_broker_that_is_late_is_named_in_the_answer_and_passed_over_afte
     async with lively() as t:
         task = await serving(t)
         await t.broker(2)
-        life = t.master._topic_life
-        monkeypatch.setattr(life, "_timeout_s", lambda brokers: 0.0 if 2 in brokers else 60.0)
+        waits = t.master._waits
+        monkeypatch.setattr(waits, "_timeout_s", lambda brokers: 0.0 if 2 in brokers else 60.0)
         made = await t.master.create_topic("a", 1)
         assert [(place.broker, place.ready) for place in made.places] == [(1, True), (2, False)]
         assert t.master.broker_room.runs[2].overdue
-        monkeypatch.setattr(life, "_timeout_s", lambda brokers: 60.0)
+        monkeypatch.setattr(waits, "_timeout_s", lambda brokers: 60.0)
         made = await t.master.create_topic("b", 1)
         assert [place.ready for place in made.places] == [True, False]
         task.cancel()

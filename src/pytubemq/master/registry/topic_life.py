@@ -8,55 +8,44 @@ restart of the Master, since all of it is in the records.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
-from pytubemq.master.brokers.registration.claims import is_heard
 from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
+from pytubemq.master.registry.broker_waits import IN_USE, listed
 from pytubemq.master.views import PendingRemoval, TopicRemoval
-from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_topic
-from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
+from pytubemq.model.records import DeployRecord, Stamp, TopicProps, TopicRecord, TopicStatus
 from pytubemq.model.topic import HISTORY_TOPIC, is_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.registry.broker_waits import BrokerWaits
     from pytubemq.master.registry.topic_change import TopicChange
-    from pytubemq.master.settings import MasterSettings
     from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 API_USER = "jsonApi"
 """The user name on records that are made through the JSON API."""
-_IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
 class TopicLife:
-    """Creation, change and removal of topics; `changed` is called after anything that may end a wait."""
+    """Creation, change and removal of topics."""
 
-    def __init__(self, catalogue: Catalogue, brokers: Brokers, settings: MasterSettings, clock: Clock) -> None:
+    def __init__(self, catalogue: Catalogue, brokers: Brokers, waits: BrokerWaits, clock: Clock) -> None:
         self._catalogue = catalogue
         self._brokers = brokers
-        self._settings = settings
+        self._waits = waits
         self._clock = clock
-        self._started_s = clock.now_s()
-        self._change = asyncio.Event()
-
-    def changed(self) -> None:
-        """Wake the waits: a record, or a Broker's report, has changed."""
-        self._change.set()
 
     # --- creation -----------------------------------------------------------------------------------------------
 
@@ -89,7 +78,8 @@ class TopicLife:
         """
         for name in changes:
             check_topic(name)
-        await self._first_broker(changes)
+        if not all(self._catalogue.deployed(name) for name in changes):  # else nothing could be created anyway
+            await self._waits.until_first_broker()
         async with self._catalogue.lock:
             new = {name: change for name, change in changes.items() if not (exist_ok and self._in_use(name))}
             there = [name for name in new if self._catalogue.deployed(name)]
@@ -98,11 +88,11 @@ class TopicLife:
             if not new:
                 return []
             # Brokers that are away now get it as well, when they come back.
-            in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in IN_USE]
             on = [broker_id for broker_id in in_use if self._brokers.topics.can_take_topics(broker_id)]
-            online = [broker_id for broker_id in on if self._online(broker_id)]
+            online = [broker_id for broker_id in on if self._waits.is_online(broker_id)]
             if not online:  # unproven Brokers are better than no Brokers
-                online = [broker_id for broker_id in in_use if self._online(broker_id)]
+                online = [broker_id for broker_id in in_use if self._waits.is_online(broker_id)]
                 on = [*on, *online]
             if not online:
                 raise self._nowhere(new)
@@ -118,13 +108,13 @@ class TopicLife:
         def left() -> list[int]:
             waiting: set[int] = set()
             for name in [*late]:
-                behind = self._late(name, online)
+                behind = self._waits.late(name, online)
                 waiting.update(behind)
                 if not behind:
                     late.discard(name)
             return sorted(waiting)
 
-        await self._until_ready(_topics(new), "created", online, left, some=True)
+        await self._waits.until_ready(_topics(new), "created", online, left, some=True)
         return list(new)
 
     def _new_records(self, new: Mapping[str, TopicChange], on: Collection[int]) -> list[Record]:
@@ -150,7 +140,7 @@ class TopicLife:
         settled = [broker_id for broker_id in online if broker_id not in unknown]
         if unsettled := holding or ([] if settled else online):
             raise UnavailableError(
-                f"{_topics(new)} not created: broker {_names(unsettled)} holds topics that this Master does not know",
+                f"{_topics(new)} not created: broker {listed(unsettled)} holds topics that this Master does not know",
                 hint="take them over with `pytubemq cluster adopt`; `pytubemq cluster health` names them",
                 code=Code.SERVICE_UNAVAILABLE,
             )
@@ -160,32 +150,16 @@ class TopicLife:
         """True if the topic exists as `create` would leave it."""
         return any(place.topic_status is TopicStatus.NORMAL for place in self._catalogue.deployed(name).values())
 
-    async def _first_broker(self, names: Iterable[str]) -> None:
-        """Wait until a Broker in use is online, if this Master has just started.
-
-        The Brokers of a cluster that starts as a whole register a moment after their Master, or find it again after
-        its restart. It does not wait where no topic could be created anyway.
-        """
-        if self._any_online() or all(self._catalogue.deployed(name) for name in names):
-            return
-        left_s = self._started_s + self._settings.first_broker_wait_s - self._clock.now_s()
-        if left_s > 0:
-            await self._wait_while(lambda: not self._any_online(), left_s)
-
-    def _any_online(self) -> bool:
-        brokers = self._catalogue.brokers.items()
-        return any(record.manage_status in _IN_USE and self._online(broker_id) for broker_id, record in brokers)
-
     def _nowhere(self, names: Collection[str]) -> UnavailableError:
         """Return the error of a creation while no Broker can take a topic; it names the Brokers and their states."""
         idle = {
             broker_id: record.manage_status.text
             for broker_id, record in sorted(self._catalogue.brokers.items())
-            if record.manage_status not in _IN_USE
+            if record.manage_status not in IN_USE
         }
         away = [broker_id for broker_id in self._catalogue.brokers if broker_id not in idle]
         if away:
-            text, hint = f"; broker {_names(away)} is away", "start it; `pytubemq cluster health` says where it was"
+            text, hint = f"; broker {listed(away)} is away", "start it; `pytubemq cluster health` says where it was"
         elif idle:
             states = ", ".join(f"broker {broker_id} is {status}" for broker_id, status in idle.items())
             text, hint = f"; {states}", "put one online with admin_online_broker_configure of /webapi.htm"
@@ -194,19 +168,6 @@ class TopicLife:
         return UnavailableError(
             f"{_topics(names)} not created: no Broker is online{text}", hint=hint, code=Code.SERVICE_UNAVAILABLE
         )
-
-    async def await_served(self, broker_id: int, *, timeout_s: float) -> bool:
-        """Wait until a Broker is online and has reported all its topics; return False if it has not in time."""
-
-        def left() -> bool:
-            return not self._online(broker_id) or any(
-                broker_id in self._late(place.topic, [broker_id])
-                for place in self._catalogue.deployed_on(broker_id)
-                if not place.topic_status.removed
-            )
-
-        await self._wait_while(left, timeout_s)
-        return not left()
 
     def _check_layout(self, place: DeployRecord) -> None:
         below = place.props.over(self._catalogue.broker_props(place.broker_id))
@@ -251,10 +212,10 @@ class TopicLife:
             # A record is not written if only its stamp would change.
             changed = [new for new, old in zip(puts, before, strict=True) if replace(new, stamp=old.stamp) != old]
             await self._catalogue.apply(changed)
-            on = [place.broker_id for place in places if self._online(place.broker_id)]
+            on = [place.broker_id for place in places if self._waits.is_online(place.broker_id)]
         logger.info("topic %s altered on brokers %s: %s", name, sorted(on), change)
-        await self._until_ready(
-            f"topic {name} is", "altered", on, lambda: sorted({*self._late(name, on), *self._behind(on)})
+        await self._waits.until_ready(
+            f"topic {name} is", "altered", on, lambda: sorted({*self._waits.late(name, on), *self._waits.behind(on)})
         )
 
     def _altered(self, place: DeployRecord, change: TopicChange) -> DeployRecord:
@@ -294,12 +255,12 @@ class TopicLife:
             )
         if len(leaving) + len(deleted) == len(places):
             text, hint = (
-                f"topic {name} is deleted softly on broker {_names(deleted)}: its data is still there",
+                f"topic {name} is deleted softly on broker {listed(deleted)}: its data is still there",
                 f"bring it back with admin_redo_deleted_topic_deploy_info, or remove it: pytubemq topic delete {name}",
             )
-        elif away := [broker_id for broker_id in places if not self._online(broker_id)]:
+        elif away := [broker_id for broker_id in places if not self._waits.is_online(broker_id)]:
             text, hint = (
-                f"topic {name} exists already, and its broker {_names(away)} is away",
+                f"topic {name} exists already, and its broker {listed(away)} is away",
                 "start that Broker (`pytubemq cluster health` says more), or choose another name",
             )
         else:
@@ -310,75 +271,6 @@ class TopicLife:
         if among > 1:
             text += f"; none of the {among} topics was created"
         return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
-
-    def _late(self, topic: str, online: Iterable[int]) -> list[int]:
-        """Return those of these Brokers that have not reported the topic with all its partitions."""
-        places = self._catalogue.deployed(topic)
-        configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
-        return [broker for broker, config in configs.items() if not self._brokers.topics.carries(broker, config)]
-
-    def _behind(self, online: Iterable[int]) -> list[int]:
-        """Return those of these Brokers that have not reported the configuration that they were given last."""
-        runs = {broker: self._brokers.runs.get(broker) for broker in online}
-        return [broker for broker, run in runs.items() if run is None or not run.in_sync]
-
-    async def _until_ready(
-        self, what: str, done: str, online: Collection[int], left: Callable[[], list[int]], *, some: bool = False
-    ) -> None:
-        """Wait for the Brokers that `left` returns, each for its own time; with `some`, one that is ready is enough.
-
-        Nobody waits for a Broker that leaves meanwhile, is silent or was late before, as long as there is another.
-
-        Raises:
-            UnavailableError: Brokers did not report it in time.
-        """
-        begun_s = self._clock.now_s()
-        late = {broker_id for broker_id in online if self._passed_over(broker_id)}
-        if late.issuperset(online):
-            late.clear()
-
-        def awaited() -> list[int]:
-            behind = [one for one in left() if one not in late]
-            return [one for one in behind if self._online(one)] if self._is_any(online) else behind
-
-        while behind := awaited():
-            until_s = {one: self._patience_s(one, begun_s) for one in behind}
-            now_s = self._clock.now_s()
-            if over := [one for one in behind if until_s[one] <= now_s]:
-                late.update(over)
-                for one in over:
-                    self._brokers.note_overdue(one)
-                continue
-            await self._wait_while(awaited, min(until_s.values()) - now_s)
-        waiting = [one for one in left() if one in late or self._online(one)] or (
-            [] if self._is_any(online) else left()
-        )
-        if not waiting:
-            return
-        if some and not set(waiting).issuperset(one for one in online if self._online(one)):
-            logger.warning("%s %s, but broker %s has not reported it yet", what, done, _names(waiting))
-            return
-        passed_s = self._clock.now_s() - begun_s
-        raise UnavailableError(
-            f"{what} {done}, but broker {_names(waiting)} did not report it within {passed_s:.2g} s",
-            hint="it is in force there once the Broker reports it: see `pytubemq topic show`",
-            code=Code.SERVICE_UNAVAILABLE,
-        )
-
-    def _is_any(self, broker_ids: Iterable[int]) -> bool:
-        """True if one of these Brokers is online."""
-        return any(map(self._online, broker_ids))
-
-    def _passed_over(self, broker_id: int) -> bool:
-        """True if a Broker is silent, or did not take the last change in time and has taken none since."""
-        run = self._brokers.runs.get(broker_id)
-        return run is not None and (run.overdue or not is_heard(run, self._clock.now_s()))
-
-    def _patience_s(self, broker_id: int, begun_s: float) -> float:
-        """Return the time until which a Broker is waited for; an earlier one if it falls silent."""
-        run = self._brokers.runs.get(broker_id)
-        until_s = begun_s + self._timeout_s([broker_id])
-        return until_s if run is None else min(until_s, max(begun_s, run.heard_s) + FOREIGN_CONNECTION_GRACE_S)
 
     # --- removal ------------------------------------------------------------------------------------------------
 
@@ -405,7 +297,7 @@ class TopicLife:
                 [] if record is None else [record],
             )
         logger.info("topic %s is to be removed from brokers %s", name, sorted(self._catalogue.deployed(name)))
-        await self._wait_while(lambda: self._waited_for(name), self._timeout_s(self._waited_for(name)))
+        await self._waits.until_removed(name)
         left = self._catalogue.deployed(name)
         return TopicRemoval(
             name=name,
@@ -414,41 +306,18 @@ class TopicLife:
             record_kept=name in self._catalogue.topics and not left,
         )
 
-    def _waited_for(self, name: str) -> list[int]:
-        """Return the Brokers that will soon have removed a topic."""
-        return [broker_id for broker_id in self._catalogue.deployed(name) if self._online(broker_id)]
-
     def _pending(self, name: str) -> list[PendingRemoval]:
         return [
             PendingRemoval(
                 broker=broker_id,
-                why="has not reported its removal yet" if self._online(broker_id) else "away: removes it on return",
+                why="has not reported its removal yet"
+                if self._waits.is_online(broker_id)
+                else "away: removes it on return",
             )
             for broker_id in sorted(self._catalogue.deployed(name))
         ]
 
     # --- inside -------------------------------------------------------------------------------------------------
-
-    async def _wait_while(self, left: Callable[[], T], timeout_s: float) -> T:
-        """Wait until `left` returns nothing; return its last value when the time is over."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while left():
-                    self._change.clear()
-                    await self._change.wait()
-        return left()
-
-    def _timeout_s(self, broker_ids: Collection[int]) -> float:
-        """Return the time that Brokers get; longer if one does not wait with heartbeats and learns of changes late."""
-        settings = self._settings
-        runs = [self._brokers.runs.get(broker_id) for broker_id in broker_ids]
-        if all(run.holds_heartbeats for run in runs if run is not None):
-            return settings.topic_ready_timeout_s
-        return max(settings.topic_ready_timeout_s, settings.foreign_topic_timeout_s)
-
-    def _online(self, broker_id: int) -> bool:
-        run = self._brokers.runs.get(broker_id)
-        return run is not None and run.online
 
     def _stamp(self) -> Stamp:
         now_ms = self._clock.wall_ms()
@@ -458,7 +327,3 @@ class TopicLife:
 def _topics(names: Collection[str]) -> str:
     """Return the topics as the subject of a sentence, with its verb."""
     return f"topic {next(iter(names))} is" if len(names) == 1 else f"{len(names)} topics are"
-
-
-def _names(broker_ids: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(broker_ids)))
