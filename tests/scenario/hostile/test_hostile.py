@@ -19,7 +19,8 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.testing.hostile.clients import HostileClient
-from pytubemq.testing.hostile.http import HostileHttpClient, broker_calls, master_calls
+from pytubemq.testing.hostile.http_cases import broker_calls, master_calls
+from pytubemq.testing.hostile.http_client import HostileHttpClient
 from pytubemq.testing.hostile.servers import HostileCluster, HostileMaster
 from pytubemq.testing.hostile.values import Scene
 from pytubemq.testing.mock_broker import MockBroker
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pytubemq.testing.hostile.http import Call
+    from pytubemq.testing.hostile.http_cases import Call
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 

@@ -11,7 +11,7 @@ from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.testing.hostile.clients import make_case
 from pytubemq.testing.hostile.corruption import corrupt
 from pytubemq.testing.hostile.forms import FORM_OF
-from pytubemq.testing.hostile.http import Call, broker_calls, make_http_case, master_calls
+from pytubemq.testing.hostile.http_cases import Call, broker_calls, make_http_case, master_calls
 from pytubemq.testing.hostile.packs import bad_columns, bad_stored, sound_columns
 from pytubemq.testing.hostile.requests import NUMBER_OF, bulk, sound
 from pytubemq.testing.hostile.values import FORMS, Scene, Values

@@ -1,4 +1,4 @@
-"""Bad HTTP requests for the ports of a Master and a Broker, and a client that sends them and judges the answers.
+"""Bad HTTP requests for the ports of a Master and a Broker.
 
 The invariants: a seed and a number give the same bytes; every call of the JSON API and of both tables of methods is
 made with every one of its parameters bad, because they are read from the description and the tables themselves.
@@ -6,13 +6,9 @@ made with every one of its parameters bad, because they are read from the descri
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import re
-from collections import deque
 from dataclasses import dataclass
-from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -28,23 +24,9 @@ if TYPE_CHECKING:
 
     from pytubemq.admin.webapi.method import Table
     from pytubemq.admin.webapi.params import Param
-    from pytubemq.model.ids import Address
 
-KEPT: Final = 100
-"""Cases that are kept for the report of a failure."""
-TOGETHER: Final = 12
-"""Connections at the same time."""
-ANSWER_WAIT_S: Final = 60.0
-"""A server that has not answered or closed by then does neither; its own limit is far shorter."""
 MOST_ITEMS: Final = 30
 """Objects of a list whose values are all drawn: a list of thousands would keep the client from reading meanwhile."""
-MOST_ANSWER_BYTES: Final = 8 << 20
-UNAVAILABLE: Final = frozenset(
-    {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.INSUFFICIENT_STORAGE}
-)
-"""What a server may answer beyond 4xx: a Broker, or the room, that a sound request needs is not there."""
-_STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
-_LENGTH: Final = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)")
 _JSON: Final = "application/json"
 
 
@@ -393,83 +375,3 @@ def _noise(random: Random) -> bytes:
             b"A" * 100_000,
         )
     )
-
-
-# --- the client --------------------------------------------------------------------------------------------------
-
-
-class HostileHttpClient:
-    """Sends cases over connections of their own; `problems` has the answers that no server should give."""
-
-    def __init__(self, address: Address, seed: int, calls: Sequence[Call], scene: Scene) -> None:
-        self.address = address
-        self.seed = seed
-        self.scene = scene
-        self.calls = calls
-        self.cases = 0
-        self.answers: dict[int, int] = {}
-        """How often each status was answered."""
-        self.problems: list[str] = []
-        self.last: deque[HttpCase] = deque(maxlen=KEPT)
-        self._gate = asyncio.Semaphore(TOGETHER)
-
-    async def run(self, cases: int) -> None:
-        """Send this many cases, some at the same time; returns when each is answered or closed."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(cases):
-                await self._gate.acquire()
-                case = make_http_case(self.cases, self.seed, self.calls, self.scene)
-                self.cases += 1
-                self.last.append(case)
-                group.create_task(self._one(case))
-
-    async def _one(self, case: HttpCase) -> None:
-        try:
-            answer = await self._answer(case)
-        except TimeoutError:
-            self._problem(case, f"neither an answer nor an end within {ANSWER_WAIT_S:g} s")
-        else:
-            self._judge(case, answer)
-        finally:
-            self._gate.release()
-
-    async def _answer(self, case: HttpCase) -> bytes:
-        """Send a case, and return all that comes until the server ends the connection."""
-        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
-        answer = bytearray()
-        try:
-            with contextlib.suppress(ConnectionError):
-                for piece in case.pieces:
-                    if writer.transport.is_closing():
-                        break
-                    writer.write(piece)
-                    await asyncio.sleep(0)
-            if not case.leaves:
-                async with asyncio.timeout(ANSWER_WAIT_S):
-                    with contextlib.suppress(ConnectionError):
-                        while data := await reader.read(1 << 16):
-                            answer += data[: MOST_ANSWER_BYTES - len(answer)]
-        finally:
-            writer.transport.abort()
-        return bytes(answer)
-
-    def _judge(self, case: HttpCase, answer: bytes) -> None:
-        found = _STATUS.match(answer)
-        if found is None:
-            if answer:
-                self._problem(case, f"no HTTP: {answer[:200]!r}")
-            return
-        status = int(found[1])
-        self.answers[status] = self.answers.get(status, 0) + 1
-        head, _, body = answer.partition(b"\r\n\r\n")
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in UNAVAILABLE:
-            self._problem(case, f"{head[:200]!r} {body[:600]!r}")
-        elif status >= HTTPStatus.BAD_REQUEST and b" " not in body and b"HEAD" not in case.pieces[0][:40]:
-            declared = _LENGTH.search(head)
-            if declared is not None and len(body) < int(declared[1]):
-                return  # the server closed while it was still being sent to, and the reset took the body
-            self._problem(case, f"{status} without a sentence: {body[:200]!r}")
-
-    def _problem(self, case: HttpCase, what: str) -> None:
-        if len(self.problems) < KEPT:
-            self.problems.append(f"case {case.number} ({case.how}): {what}; sent {case.pieces[0][:600]!r}")
