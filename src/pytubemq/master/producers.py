@@ -27,7 +27,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2P,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.strings import TopicInfo, format_topic_info
+from pytubemq.wire.text.topic_strings import TopicInfo, format_topic_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytubemq.master.settings import MasterSettings
     from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
-    from pytubemq.wire.text.strings import TopicBroker
+    from pytubemq.wire.text.topic_strings import TopicBroker
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.model.ids import UNDEFINED, BrokerInfo
 from pytubemq.wire.protocol.messages.master import ApprovedClientConfig, ClusterConfig
-from pytubemq.wire.text.strings import format_broker_infos
+from pytubemq.wire.text.broker_strings import format_broker_infos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.errors import Code
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.wire.protocol.messages import master
-from pytubemq.wire.text.strings import TopicMetaBroker, TopicMetaInfo, format_broker_info, format_topic_meta_info
+from pytubemq.wire.text.broker_strings import format_broker_info
+from pytubemq.wire.text.topic_strings import TopicMetaBroker, TopicMetaInfo, format_topic_meta_info
 
 if TYPE_CHECKING:
     from pytubemq.testing.mock_state import MockCluster

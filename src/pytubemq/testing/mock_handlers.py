@@ -15,7 +15,8 @@ from pytubemq.wire.batch.stored import encode_get_message_response, encode_read_
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages import broker, extension, master
 from pytubemq.wire.rpc.methods import METHODS, Method
-from pytubemq.wire.text.strings import TopicBroker, TopicInfo, format_broker_info, format_topic_info
+from pytubemq.wire.text.broker_strings import format_broker_info
+from pytubemq.wire.text.topic_strings import TopicBroker, TopicInfo, format_topic_info
 
 if TYPE_CHECKING:
     from pytubemq.net.server.call import Call

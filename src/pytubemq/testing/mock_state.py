@@ -15,7 +15,7 @@ from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pa
 from pytubemq.wire.batch.stored import stored_entry
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import EventProto
-from pytubemq.wire.text.strings import SubscribeInfo, format_subscribe_info
+from pytubemq.wire.text.partition_strings import SubscribeInfo, format_subscribe_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

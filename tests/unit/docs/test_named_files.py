@@ -68,23 +68,25 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_a_path_that_does_not_exist_is_found() -> None:
-    there = "`wire/text`, `model/limits.py`, `src/pytubemq/core/balance/`, `wire/text/strings`, `and/or`"
+    there = "`wire/text`, `model/limits.py`, `src/pytubemq/core/balance/`, `wire/text/client_id`, `and/or`"
     assert missing(there) == []
     assert missing("`wire/no_such_thing` `model/limits/more.py`") == ["wire/no_such_thing", "model/limits/more.py"]
 
 
 def test_a_file_that_does_not_exist_is_found() -> None:
     there = (
-        "`strings.py`, `text/strings.py`, `scripts/docs/write`, `tests/unit/`, `test_no_file_yet.py`, `docs/tutorial`"
+        "`client_id.py`, `text/client_id.py`, `scripts/docs/write`, `tests/unit/`, `test_no_file_yet.py`, "
+        "`docs/tutorial`"
     )
     assert missing_files(there) == []
-    gone = "`other/strings.py` `no_such_module.py` `scripts/no_such_script` `docs/no-such-page.md`"
+    gone = "`other/client_id.py` `no_such_module.py` `scripts/no_such_script` `docs/no-such-page.md`"
     assert missing_files(gone) == gone.replace("`", "").split()
 
 
 def test_a_dotted_name_that_does_not_exist_is_found() -> None:
     there = (
-        "pytubemq.connect, pytubemq.wire.text.strings, pytubemq.model.limits.MIB, pytubemq.story.message pytubemq.sync"
+        "pytubemq.connect, pytubemq.wire.text.client_id, pytubemq.model.limits.MIB, pytubemq.story.message "
+        "pytubemq.sync"
     )
     assert missing_names(there) == []
     gone = "pytubemq.no_such_room pytubemq.wire.pack pytubemq.model.limits.NO_SUCH_LIMIT"

@@ -28,7 +28,7 @@ from pytubemq.wire.protocol.messages.broker import (
     RegisterResponseB2C,
 )
 from pytubemq.wire.serialization.message_bytes import decode, encode
-from pytubemq.wire.text.strings import FailureInfo, format_failure_info, parse_partition_info
+from pytubemq.wire.text.partition_strings import FailureInfo, format_failure_info, parse_partition_info
 
 if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState

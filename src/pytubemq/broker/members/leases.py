@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.ids import Partition
 from pytubemq.model.limits import MAX_REPORTED_LEASES
-from pytubemq.wire.text.strings import SubscribeInfo, format_subscribe_info
+from pytubemq.wire.text.partition_strings import SubscribeInfo, format_subscribe_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_PARTITIONS
 from pytubemq.wire.protocol.messages.broker import HeartBeatResponseB2C
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.text.strings import PartitionInfo, format_partition_info, parse_failure_info
+from pytubemq.wire.text.partition_strings import PartitionInfo, format_partition_info, parse_failure_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.client.options import ConsumerOptions
     from pytubemq.client.session.cluster import Cluster
     from pytubemq.client.session.metadata import MetadataClient
-    from pytubemq.wire.text.strings import SubscribeInfo
+    from pytubemq.wire.text.partition_strings import SubscribeInfo
 
 FIRST_TRY_WAIT_S = 3.0
 """Seconds that an event waits for the first registration of its partitions; then they retry on their own."""

@@ -30,14 +30,13 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2C,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.text.strings import (
+from pytubemq.wire.text.partition_strings import (
     SubscribeInfo,
-    TopicCondition,
     format_required_partition,
     format_subscribe_info,
-    format_topic_condition,
     parse_subscribe_info,
 )
+from pytubemq.wire.text.topic_strings import TopicCondition, format_topic_condition
 
 if TYPE_CHECKING:
     from pytubemq.client.session.requests import Requester

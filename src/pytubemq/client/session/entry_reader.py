@@ -17,7 +17,7 @@ from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, WARNING_PERIOD_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytubemq.wire.text.strings import TopicBroker, TopicMetaBroker
+    from pytubemq.wire.text.topic_strings import TopicBroker, TopicMetaBroker
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import time
 
 from pytubemq._version import __version__
 from pytubemq.errors import ForkedError
-from pytubemq.wire.text.strings import ClientId, format_client_id
+from pytubemq.wire.text.client_id import ClientId, format_client_id
 
 
 class ForkCount:

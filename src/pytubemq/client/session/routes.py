@@ -29,7 +29,8 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2P,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.text.strings import parse_broker_info, parse_topic_info
+from pytubemq.wire.text.broker_strings import parse_broker_info
+from pytubemq.wire.text.topic_strings import parse_topic_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from pytubemq.master.brokers.broker_run import Serving
 from pytubemq.master.brokers.reported_topics import reported_surplus, within_record
 from pytubemq.model.ids import Partition
 from pytubemq.model.records import ManageStatus, TopicStatus
-from pytubemq.wire.text.strings import TopicBroker
+from pytubemq.wire.text.topic_strings import TopicBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

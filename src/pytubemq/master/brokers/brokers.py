@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
-    from pytubemq.wire.text.strings import SubscribeInfo
+    from pytubemq.wire.text.partition_strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
 

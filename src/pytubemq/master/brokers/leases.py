@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import FormatError
 from pytubemq.master.slices import slices
 from pytubemq.model.limits import MAX_REPORTED_LEASES
-from pytubemq.wire.text.strings import parse_subscribe_info
+from pytubemq.wire.text.partition_strings import parse_subscribe_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.model.ids import Partition
-    from pytubemq.wire.text.strings import SubscribeInfo
+    from pytubemq.wire.text.partition_strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
 

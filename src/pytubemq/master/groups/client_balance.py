@@ -35,7 +35,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2CV2,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.strings import parse_part_sub_info
+from pytubemq.wire.text.partition_strings import parse_part_sub_info
 
 if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue

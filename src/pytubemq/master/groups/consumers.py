@@ -31,7 +31,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2C,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.strings import (
+from pytubemq.wire.text.partition_strings import (
     SubscribeInfo,
     format_subscribe_info,
     parse_required_partition,

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
     from pytubemq.net.clock import Clock
-    from pytubemq.wire.text.strings import SubscribeInfo
+    from pytubemq.wire.text.partition_strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
 

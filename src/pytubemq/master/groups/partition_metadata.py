@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.wire.text.strings import TopicMetaBroker, TopicMetaInfo, format_topic_meta_info
+from pytubemq.wire.text.topic_strings import TopicMetaBroker, TopicMetaInfo, format_topic_meta_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from pytubemq.errors import Code
 from pytubemq.master.registration_checks import check_topics
 from pytubemq.model.limits import MAX_STRAY_PARTITIONS, MAX_TOPIC_CHARS
 from pytubemq.model.missing_topic import missing_text
-from pytubemq.wire.text.strings import parse_topic_condition
+from pytubemq.wire.text.topic_strings import parse_topic_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

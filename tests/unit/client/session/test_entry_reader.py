@@ -14,7 +14,7 @@ from pytubemq.client.session.entry_reader import EntryReader
 from pytubemq.client.session.routes import RouteDiscovery
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_KNOWN_PARTITIONS, WARNING_PERIOD_S
-from pytubemq.wire.text.strings import parse_broker_info
+from pytubemq.wire.text.broker_strings import parse_broker_info
 
 POISONED = (
     "0:h:1",

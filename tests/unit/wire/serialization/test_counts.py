@@ -18,7 +18,7 @@ from pytubemq.wire.protocol.messages.extension import (
 from pytubemq.wire.serialization.counts import Counts, counts_of
 from pytubemq.wire.serialization.descriptors import all_classes
 from pytubemq.wire.serialization.message_bytes import decode, encode
-from pytubemq.wire.text.strings import parse_topic_condition
+from pytubemq.wire.text.topic_strings import parse_topic_condition
 from tests.unit.wire.strategies import messages
 
 HEAD = encode(ResetOffsetsRequest(client_id="c", group_name="g", user="u"))

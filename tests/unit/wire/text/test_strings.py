@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_WIRE_SUBSCRIPTIONS
-from pytubemq.wire.text import strings
+from pytubemq.wire.text.broker_strings import (
+    format_broker_info,
+    format_broker_infos,
+    parse_broker_info,
+    parse_broker_infos,
+)
+from pytubemq.wire.text.client_id import ClientId, check_client_id, format_client_id
 from pytubemq.wire.text.configuration import (
     BrokerDefaultConf,
     BrokerTopicConf,
@@ -20,78 +26,105 @@ from pytubemq.wire.text.configuration import (
     parse_broker_default_conf,
     parse_broker_topic_conf,
 )
+from pytubemq.wire.text.partition_strings import (
+    FailureInfo,
+    PartitionInfo,
+    SubscribeInfo,
+    format_failure_info,
+    format_part_sub_info,
+    format_partition_info,
+    format_required_partition,
+    format_subscribe_info,
+    parse_failure_info,
+    parse_part_sub_info,
+    parse_partition_info,
+    parse_required_partition,
+    parse_subscribe_info,
+    parse_subscribed,
+)
+from pytubemq.wire.text.topic_strings import (
+    TopicBroker,
+    TopicCondition,
+    TopicInfo,
+    TopicMetaBroker,
+    TopicMetaInfo,
+    format_topic_condition,
+    format_topic_info,
+    format_topic_meta_info,
+    parse_topic_condition,
+    parse_topic_info,
+    parse_topic_meta_info,
+)
 from tests.unit.wire.strategies import fault
 
 BROKER = BrokerInfo(100, Address("10.1.2.3", 8123))
 PARTITION = Partition(100, "demo", 1)
 
 EXAMPLES: list[tuple[Any, Any, str, Any]] = [
-    (strings.parse_broker_info, strings.format_broker_info, "100:10.1.2.3: ", BROKER),
+    (parse_broker_info, format_broker_info, "100:10.1.2.3: ", BROKER),
     (
-        strings.parse_broker_info,
-        strings.format_broker_info,
+        parse_broker_info,
+        format_broker_info,
         "101:10.1.2.4:9123",
         BrokerInfo(101, Address("10.1.2.4", 9123)),
     ),
     (
-        strings.parse_broker_info,
-        strings.format_broker_info,
+        parse_broker_info,
+        format_broker_info,
         "101:[::1]:9123",
         BrokerInfo(101, Address("::1", 9123)),
     ),
     (
-        strings.parse_topic_info,
-        strings.format_topic_info,
+        parse_topic_info,
+        format_topic_info,
         "demo#100:3:2,101:3:1#",
-        strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 2), strings.TopicBroker(101, 3, 1))),
+        TopicInfo("demo", (TopicBroker(100, 3, 2), TopicBroker(101, 3, 1))),
     ),
     (
-        strings.parse_topic_info,
-        strings.format_topic_info,
+        parse_topic_info,
+        format_topic_info,
         "big#100:1:1#4194304",
-        strings.TopicInfo("big", (strings.TopicBroker(100, 1, 1),), 4194304),
+        TopicInfo("big", (TopicBroker(100, 1, 1),), 4194304),
     ),
     (
-        strings.parse_topic_meta_info,
-        strings.format_topic_meta_info,
+        parse_topic_meta_info,
+        format_topic_meta_info,
         "demo#100:2:3:1,101:1:3:0",
-        strings.TopicMetaInfo(
-            "demo", (strings.TopicMetaBroker(100, 2, 3, True), strings.TopicMetaBroker(101, 1, 3, False))
-        ),
+        TopicMetaInfo("demo", (TopicMetaBroker(100, 2, 3, True), TopicMetaBroker(101, 1, 3, False))),
     ),
     (
-        strings.parse_subscribe_info,
-        strings.format_subscribe_info,
+        parse_subscribe_info,
+        format_subscribe_info,
         "g_10.1.2.9-1-2-3-Pull-2.5.0@g#100:10.1.2.3:8123#demo:1",
-        strings.SubscribeInfo("g_10.1.2.9-1-2-3-Pull-2.5.0", "g", BROKER, PARTITION),
+        SubscribeInfo("g_10.1.2.9-1-2-3-Pull-2.5.0", "g", BROKER, PARTITION),
     ),
     (
-        strings.parse_partition_info,
-        strings.format_partition_info,
+        parse_partition_info,
+        format_partition_info,
         "100:10.1.2.3:8123#demo:1",
-        strings.PartitionInfo(BROKER, PARTITION),
+        PartitionInfo(BROKER, PARTITION),
     ),
     (
-        strings.parse_failure_info,
-        strings.format_failure_info,
+        parse_failure_info,
+        format_failure_info,
         "411:100:10.1.2.3:8123#demo:1",
-        strings.FailureInfo(411, BROKER, PARTITION),
+        FailureInfo(411, BROKER, PARTITION),
     ),
     (
-        strings.parse_topic_condition,
-        strings.format_topic_condition,
+        parse_topic_condition,
+        format_topic_condition,
         "demo#aa,bb",
-        strings.TopicCondition("demo", ("aa", "bb")),
+        TopicCondition("demo", ("aa", "bb")),
     ),
     (
-        strings.parse_required_partition,
-        strings.format_required_partition,
+        parse_required_partition,
+        format_required_partition,
         "100:demo:0=2800,100:demo:1=0",
         {Partition(100, "demo", 0): 2800, PARTITION: 0},
     ),
     (
-        strings.parse_part_sub_info,
-        lambda value: strings.format_part_sub_info(*value),
+        parse_part_sub_info,
+        lambda value: format_part_sub_info(*value),
         "demo#100:0,100:10001",
         ("demo", [(100, 0), (100, 10001)]),
     ),
@@ -133,16 +166,16 @@ def test_examples(parse: Any, write: Any, text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "value"),
     [
-        (strings.parse_broker_info, "100:10.1.2.3", BROKER),
-        (strings.parse_broker_info, " 100:10.1.2.3:8123 ", BROKER),
-        (strings.parse_topic_condition, "demo#", strings.TopicCondition("demo", ())),
-        (strings.parse_topic_condition, "demo# bb,,aa, bb", strings.TopicCondition("demo", ("bb", "aa"))),
-        (strings.parse_topic_info, "demo#100:3:1", strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 1),))),
-        (strings.parse_topic_info, "demo##", strings.TopicInfo("demo", ())),
-        (strings.parse_topic_info, "demo#100:3:1,#-2", strings.TopicInfo("demo", (strings.TopicBroker(100, 3, 1),))),
-        (strings.parse_part_sub_info, "demo#", ("demo", [])),
-        (strings.parse_required_partition, "", {}),
-        (strings.parse_required_partition, "100:demo:1=-1", {PARTITION: -1}),
+        (parse_broker_info, "100:10.1.2.3", BROKER),
+        (parse_broker_info, " 100:10.1.2.3:8123 ", BROKER),
+        (parse_topic_condition, "demo#", TopicCondition("demo", ())),
+        (parse_topic_condition, "demo# bb,,aa, bb", TopicCondition("demo", ("bb", "aa"))),
+        (parse_topic_info, "demo#100:3:1", TopicInfo("demo", (TopicBroker(100, 3, 1),))),
+        (parse_topic_info, "demo##", TopicInfo("demo", ())),
+        (parse_topic_info, "demo#100:3:1,#-2", TopicInfo("demo", (TopicBroker(100, 3, 1),))),
+        (parse_part_sub_info, "demo#", ("demo", [])),
+        (parse_required_partition, "", {}),
+        (parse_required_partition, "100:demo:1=-1", {PARTITION: -1}),
         (parse_broker_topic_conf, "demo: : : : : : : : : : : : : ", BrokerTopicConf(topic="demo")),
     ],
 )
@@ -151,73 +184,73 @@ def test_sloppy_peers(parse: Any, text: str, value: Any) -> None:
 
 
 def test_the_tls_port_is_another_default() -> None:
-    assert strings.parse_broker_info("1:h: ", default_port=8124) == BrokerInfo(1, Address("h", 8124))
-    assert strings.format_broker_info(BrokerInfo(1, Address("h", 8123)), default_port=8124) == "1:h:8123"
+    assert parse_broker_info("1:h: ", default_port=8124) == BrokerInfo(1, Address("h", 8124))
+    assert format_broker_info(BrokerInfo(1, Address("h", 8123)), default_port=8124) == "1:h:8123"
 
 
 def test_lists_of_brokers() -> None:
-    found = strings.parse_broker_infos(["101:b:1", "100:10.1.2.3: "])
+    found = parse_broker_infos(["101:b:1", "100:10.1.2.3: "])
     assert found == {101: BrokerInfo(101, Address("b", 1)), 100: BROKER}
-    assert strings.format_broker_infos(found.values()) == ("100:10.1.2.3: ", "101:b:1")
+    assert format_broker_infos(found.values()) == ("100:10.1.2.3: ", "101:b:1")
 
 
 @pytest.mark.parametrize(
     ("parse", "text"),
     [
-        (strings.parse_broker_info, ""),
-        (strings.parse_broker_info, "100"),
-        (strings.parse_broker_info, "x:h:1"),
-        (strings.parse_broker_info, "100::1"),
-        (strings.parse_broker_info, "100:h:70000"),
-        (strings.parse_broker_info, "100:h:port"),
-        (strings.parse_broker_info, "100:h:0"),
-        (strings.parse_broker_info, "0:h:1"),
-        (strings.parse_broker_info, "9999999999:h:1"),
-        (strings.parse_broker_info, "100:a b:1"),
-        (strings.parse_broker_info, "100:a..b:1"),
-        (strings.parse_broker_info, "100:a\x1b[2J:1"),
-        (strings.parse_broker_info, "100:a#b:1"),
-        (strings.parse_broker_info, "100:-a:1"),
-        (strings.parse_broker_info, "100:10.1.2:1"),
-        (strings.parse_broker_info, "100:10.1.2.256:1"),
-        (strings.parse_broker_info, "100:[::g]:1"),
-        (strings.parse_broker_info, "100:" + "a" * 300 + ":1"),
-        (strings.parse_topic_info, "demo#1:1000000:1#"),
-        (strings.parse_topic_info, "demo#1:10000:2#"),
-        (strings.parse_topic_info, "demo#1:1:10001#"),
-        (strings.parse_topic_info, "demo#1:0:1#"),
-        (strings.parse_topic_info, "demo#0:1:1#"),
-        (strings.parse_topic_info, "demo#9999999999:1:1#"),
-        (strings.parse_topic_info, "demo#1:1:1,1:1:1#"),
-        (strings.parse_topic_info, "../x#1:1:1#"),
-        (strings.parse_topic_meta_info, "demo#1:1:1000000:1"),
-        (strings.parse_topic_meta_info, "demo#1:100:101:1"),
-        (strings.parse_topic_meta_info, "de\nmo#1:1:1:1"),
-        (strings.parse_part_sub_info, "demo#1:9999999999"),
-        (strings.parse_subscribe_info, "c\n@g#100:h:1#demo:1"),
-        (strings.parse_subscribe_info, "c@g\u202e#100:h:1#demo:1"),
-        (strings.parse_partition_info, "100:h:1#../demo:1"),
-        (strings.parse_required_partition, "1:../demo:0=1"),
-        (strings.parse_topic_info, "demo"),
-        (strings.parse_topic_info, "#1:1:1#"),
-        (strings.parse_topic_info, "demo#1:1#"),
-        (strings.parse_topic_info, "demo#1:1:1#big"),
-        (strings.parse_topic_meta_info, "demo#1:1:1"),
-        (strings.parse_topic_condition, "demo"),
-        (strings.parse_required_partition, "²:demo:1=1"),
-        (strings.parse_required_partition, "1:demo:" + "9" * 5000 + "=1"),
-        (strings.parse_subscribe_info, "c#100:h:1#demo:1"),
-        (strings.parse_subscribe_info, "c@g#100:h:1"),
-        (strings.parse_subscribe_info, "c@g@h#100:h:1#demo:1"),
-        (strings.parse_partition_info, "100:h:1#demo"),
-        (strings.parse_partition_info, "100:h:1#demo:x"),
-        (strings.parse_partition_info, "100:h:1#:1"),
-        (strings.parse_failure_info, "100"),
-        (strings.parse_failure_info, "x:100:h:1#demo:1"),
-        (strings.parse_topic_condition, "#a"),
-        (strings.parse_part_sub_info, "demo#1"),
-        (strings.parse_required_partition, "1:demo:0"),
-        (strings.parse_required_partition, "1:demo=3"),
+        (parse_broker_info, ""),
+        (parse_broker_info, "100"),
+        (parse_broker_info, "x:h:1"),
+        (parse_broker_info, "100::1"),
+        (parse_broker_info, "100:h:70000"),
+        (parse_broker_info, "100:h:port"),
+        (parse_broker_info, "100:h:0"),
+        (parse_broker_info, "0:h:1"),
+        (parse_broker_info, "9999999999:h:1"),
+        (parse_broker_info, "100:a b:1"),
+        (parse_broker_info, "100:a..b:1"),
+        (parse_broker_info, "100:a\x1b[2J:1"),
+        (parse_broker_info, "100:a#b:1"),
+        (parse_broker_info, "100:-a:1"),
+        (parse_broker_info, "100:10.1.2:1"),
+        (parse_broker_info, "100:10.1.2.256:1"),
+        (parse_broker_info, "100:[::g]:1"),
+        (parse_broker_info, "100:" + "a" * 300 + ":1"),
+        (parse_topic_info, "demo#1:1000000:1#"),
+        (parse_topic_info, "demo#1:10000:2#"),
+        (parse_topic_info, "demo#1:1:10001#"),
+        (parse_topic_info, "demo#1:0:1#"),
+        (parse_topic_info, "demo#0:1:1#"),
+        (parse_topic_info, "demo#9999999999:1:1#"),
+        (parse_topic_info, "demo#1:1:1,1:1:1#"),
+        (parse_topic_info, "../x#1:1:1#"),
+        (parse_topic_meta_info, "demo#1:1:1000000:1"),
+        (parse_topic_meta_info, "demo#1:100:101:1"),
+        (parse_topic_meta_info, "de\nmo#1:1:1:1"),
+        (parse_part_sub_info, "demo#1:9999999999"),
+        (parse_subscribe_info, "c\n@g#100:h:1#demo:1"),
+        (parse_subscribe_info, "c@g\u202e#100:h:1#demo:1"),
+        (parse_partition_info, "100:h:1#../demo:1"),
+        (parse_required_partition, "1:../demo:0=1"),
+        (parse_topic_info, "demo"),
+        (parse_topic_info, "#1:1:1#"),
+        (parse_topic_info, "demo#1:1#"),
+        (parse_topic_info, "demo#1:1:1#big"),
+        (parse_topic_meta_info, "demo#1:1:1"),
+        (parse_topic_condition, "demo"),
+        (parse_required_partition, "²:demo:1=1"),
+        (parse_required_partition, "1:demo:" + "9" * 5000 + "=1"),
+        (parse_subscribe_info, "c#100:h:1#demo:1"),
+        (parse_subscribe_info, "c@g#100:h:1"),
+        (parse_subscribe_info, "c@g@h#100:h:1#demo:1"),
+        (parse_partition_info, "100:h:1#demo"),
+        (parse_partition_info, "100:h:1#demo:x"),
+        (parse_partition_info, "100:h:1#:1"),
+        (parse_failure_info, "100"),
+        (parse_failure_info, "x:100:h:1#demo:1"),
+        (parse_topic_condition, "#a"),
+        (parse_part_sub_info, "demo#1"),
+        (parse_required_partition, "1:demo:0"),
+        (parse_required_partition, "1:demo=3"),
         (parse_broker_default_conf, ""),
         (parse_broker_default_conf, "3:yes:true:1000:10000: :delete,168h:1:0:3:10:20000"),
         (parse_broker_topic_conf, "demo:1"),
@@ -237,9 +270,9 @@ def test_broken_strings(parse: Any, text: str) -> None:
 
 def test_a_brokers_item_that_cannot_be_read_leaves_the_others_of_the_topic() -> None:
     skipped: list[FormatError] = []
-    found = strings.parse_topic_info("demo#1:3:1,9999999999:3:1,2:1000000:1,3:1:1#", skip=skipped.append)
+    found = parse_topic_info("demo#1:3:1,9999999999:3:1,2:1000000:1,3:1:1#", skip=skipped.append)
     assert [broker.broker_id for broker in found.brokers] == [1, 3]
-    meta = strings.parse_topic_meta_info("demo#1:1:3:1,0:1:1:1,3:1:1:0", skip=skipped.append)
+    meta = parse_topic_meta_info("demo#1:1:3:1,0:1:1:1,3:1:1:0", skip=skipped.append)
     assert [broker.broker_id for broker in meta.brokers] == [1, 3]
     assert len(skipped) == 3
 
@@ -264,39 +297,37 @@ def test_noise_gives_a_value_or_format_error(parse: Any, noise: str) -> None:
 )
 def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: str, number: int) -> None:
     broker = BrokerInfo(broker_id, Address(host, port))
-    assert strings.parse_broker_info(strings.format_broker_info(broker)) == broker
-    held = strings.PartitionInfo(broker, Partition(broker_id, topic, number))
-    assert strings.parse_partition_info(strings.format_partition_info(held)) == held
-    mine = strings.SubscribeInfo("g_c-1", "g", broker, held.partition)
-    assert strings.parse_subscribe_info(strings.format_subscribe_info(mine)) == mine
+    assert parse_broker_info(format_broker_info(broker)) == broker
+    held = PartitionInfo(broker, Partition(broker_id, topic, number))
+    assert parse_partition_info(format_partition_info(held)) == held
+    mine = SubscribeInfo("g_c-1", "g", broker, held.partition)
+    assert parse_subscribe_info(format_subscribe_info(mine)) == mine
 
 
 def test_client_ids() -> None:
-    consumer = strings.ClientId(
-        ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0", group="my_group", kind="Pull"
-    )
-    assert strings.format_client_id(consumer) == "my_group_10.1.2.9-1-2-3-Pull-0.1.0"
-    producer = strings.ClientId(ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0")
-    assert strings.format_client_id(producer) == "10.1.2.9-1-2-3-0.1.0"
+    consumer = ClientId(ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0", group="my_group", kind="Pull")
+    assert format_client_id(consumer) == "my_group_10.1.2.9-1-2-3-Pull-0.1.0"
+    producer = ClientId(ip="10.1.2.9", pid=1, started_ms=2, counter=3, version="0.1.0")
+    assert format_client_id(producer) == "10.1.2.9-1-2-3-0.1.0"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a@b", "a#b", "a\nb", "a\x1b[2Jb", "a\u202eb", "x" * 1025])
 def test_client_ids_that_break_a_server(text: str) -> None:
     with pytest.raises(FormatError, match="not a client id"):
-        strings.check_client_id(text)
-    assert strings.check_client_id(" a ") == "a"
+        check_client_id(text)
+    assert check_client_id(" a ") == "a"
 
 
 @pytest.mark.parametrize("item", ["", " ", "a,b", "a#b"])
 def test_filter_items_that_cannot_be_written(item: str) -> None:
     with pytest.raises(FormatError, match="not a filter item"):
-        strings.format_topic_condition(strings.TopicCondition("demo", (item,)))
+        format_topic_condition(TopicCondition("demo", (item,)))
 
 
 def test_many_subscriptions_are_read_as_each_alone() -> None:
     texts = [f"c@g#1:h:8123#{topic}:{n}" for topic in ("demo", "other") for n in (0, 7, 10_000, 2**31 - 1)]
     texts += ["d@g#2:h: #demo:3", "c@g#1:h:8123#demo: 5"]
-    assert strings.parse_subscribed(texts) == {strings.parse_subscribe_info(text).partition for text in texts}
+    assert parse_subscribed(texts) == {parse_subscribe_info(text).partition for text in texts}
     for bad in (
         "c@g#1:h:8123#demo:x",
         "c@g#1:h:8123#demo:",
@@ -305,9 +336,9 @@ def test_many_subscriptions_are_read_as_each_alone() -> None:
         "",
     ):
         with pytest.raises(FormatError):
-            strings.parse_subscribed(["c@g#1:h:8123#demo:0", f"c@g#1:h:8123#demo:{bad}"])
+            parse_subscribed(["c@g#1:h:8123#demo:0", f"c@g#1:h:8123#demo:{bad}"])
 
 
 def test_a_subscription_of_very_many_partitions_is_refused_before_they_are_read() -> None:
     with pytest.raises(FormatError, match="has 100001 partitions"):
-        strings.parse_part_sub_info("demo#" + "x," * MAX_WIRE_SUBSCRIPTIONS + "x")
+        parse_part_sub_info("demo#" + "x," * MAX_WIRE_SUBSCRIPTIONS + "x")

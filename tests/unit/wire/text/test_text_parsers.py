@@ -23,9 +23,18 @@ from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.net.client.masters import parse_masters
 from pytubemq.testing.hostile.values import FORMS, NAMES, Scene, Values
 from pytubemq.wire.batch.payload import decode_payload
-from pytubemq.wire.text import strings
 from pytubemq.wire.text.attributes import check_msg_time, parse_attributes
+from pytubemq.wire.text.broker_strings import parse_broker_info, parse_broker_infos
+from pytubemq.wire.text.client_id import check_client_id
 from pytubemq.wire.text.configuration import parse_broker_default_conf, parse_broker_topic_conf, parse_topic_values
+from pytubemq.wire.text.partition_strings import (
+    parse_failure_info,
+    parse_part_sub_info,
+    parse_partition_info,
+    parse_required_partition,
+    parse_subscribe_info,
+)
+from pytubemq.wire.text.topic_strings import parse_topic_condition, parse_topic_info, parse_topic_meta_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +42,17 @@ if TYPE_CHECKING:
 Parser = tuple["Callable[[str], Any]", tuple[type[Exception], ...]]
 
 PARSERS: dict[str, Parser] = {
-    "broker": (strings.parse_broker_info, (FormatError,)),
-    "brokers": (lambda text: strings.parse_broker_infos(text.split("\n")), (FormatError,)),
-    "topic layout": (strings.parse_topic_info, (FormatError,)),
-    "topic meta": (strings.parse_topic_meta_info, (FormatError,)),
-    "condition": (strings.parse_topic_condition, (FormatError,)),
-    "partition": (strings.parse_partition_info, (FormatError,)),
-    "subscription": (strings.parse_subscribe_info, (FormatError,)),
-    "failure": (strings.parse_failure_info, (FormatError,)),
-    "part subscription": (strings.parse_part_sub_info, (FormatError,)),
-    "offsets": (strings.parse_required_partition, (FormatError,)),
-    "client": (strings.check_client_id, (FormatError,)),
+    "broker": (parse_broker_info, (FormatError,)),
+    "brokers": (lambda text: parse_broker_infos(text.split("\n")), (FormatError,)),
+    "topic layout": (parse_topic_info, (FormatError,)),
+    "topic meta": (parse_topic_meta_info, (FormatError,)),
+    "condition": (parse_topic_condition, (FormatError,)),
+    "partition": (parse_partition_info, (FormatError,)),
+    "subscription": (parse_subscribe_info, (FormatError,)),
+    "failure": (parse_failure_info, (FormatError,)),
+    "part subscription": (parse_part_sub_info, (FormatError,)),
+    "offsets": (parse_required_partition, (FormatError,)),
+    "client": (check_client_id, (FormatError,)),
     "broker client": (lambda text: BrokerIdentity.parse(text, 8124), (Refused,)),
     "leases": (lambda text: asyncio.run(read_leases([text])), ()),
     "default conf": (parse_broker_default_conf, (FormatError,)),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.session.entry_reader import ENTRIES, PartitionBudget
 from pytubemq.model.ids import UNDEFINED, BrokerInfo, Partition
-from pytubemq.wire.text.strings import parse_broker_info, parse_topic_meta_info
+from pytubemq.wire.text.broker_strings import parse_broker_info
+from pytubemq.wire.text.topic_strings import parse_topic_meta_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -43,7 +43,8 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2CV2,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.text.strings import TopicCondition, format_part_sub_info, format_topic_condition
+from pytubemq.wire.text.partition_strings import format_part_sub_info
+from pytubemq.wire.text.topic_strings import TopicCondition, format_topic_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine

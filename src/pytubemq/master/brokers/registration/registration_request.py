@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.topic import TopicConfig
     from pytubemq.wire.protocol.messages.master import RegisterRequestB2M
-    from pytubemq.wire.text.strings import SubscribeInfo
+    from pytubemq.wire.text.partition_strings import SubscribeInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,199 @@
+"""The strings of partitions: where one is, who subscribes to it, why it is refused, where its group is to begin.
+
+The invariant: `parse_x(format_x(value)) == value`, and a string of a peer gives its value or FormatError with the
+string in it, never another error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import BrokerInfo, Partition
+from pytubemq.model.limits import MAX_WIRE_SUBSCRIPTIONS
+from pytubemq.model.names import is_plain
+from pytubemq.wire.text.broker_strings import parse_broker_info
+from pytubemq.wire.text.string_parts import (
+    MAX_PARTITION_ID,
+    broker_id_of,
+    host_text,
+    items_of,
+    malformed,
+    number_of,
+    signed_number_of,
+    topic_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_LEAST_LONG_DIGITS: Final = len(str(MAX_PARTITION_ID))
+"""Numbers with fewer digits are ids of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeInfo:
+    """A consumer of a group holds, or is to hold, a partition."""
+
+    consumer_id: str
+    group: str
+    broker: BrokerInfo
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition and where its Broker is."""
+
+    broker: BrokerInfo
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class FailureInfo:
+    """A partition that the Broker no longer grants to this consumer, and the code that says why."""
+
+    code: int
+    broker: BrokerInfo
+    partition: Partition
+
+
+def parse_partition_info(text: str) -> PartitionInfo:
+    """`brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "brokerId:host:port#topic:partitionId"
+    segments = text.split("#")
+    if len(segments) != 2:
+        raise malformed("a partition", text, shape)
+    # A blank port is taken here as well, although the original always writes a number.
+    broker = parse_broker_info(segments[0])
+    topic, divider, number = segments[1].strip().partition(":")
+    if not divider:
+        raise malformed("a partition", text, shape)
+    partition_id = number_of(number, text, "a partition", shape, most=MAX_PARTITION_ID)
+    return PartitionInfo(broker, Partition(broker.broker_id, topic_of(topic, "a partition", text, shape), partition_id))
+
+
+def format_partition_info(info: PartitionInfo) -> str:
+    """`brokerId:host:port#topic:partitionId`; the port is always a number here."""
+    address, partition = info.broker.address, info.partition
+    return f"{info.broker.broker_id}:{host_text(address)}:{address.port}#{partition.topic}:{partition.partition_id}"
+
+
+def parse_subscribe_info(text: str) -> SubscribeInfo:
+    """`consumerId@group#brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "consumerId@group#brokerId:host:port#topic:partitionId"
+    who, divider, where = text.partition("#")
+    # The first `@` divides, and another one would make group or consumer ambiguous: refused, not guessed.
+    consumer_id, at, group = who.partition("@")
+    if not divider or not at or not consumer_id.strip() or not group.strip() or "@" in group or not is_plain(who):
+        raise malformed("a subscription", text, shape)
+    held = parse_partition_info(where)
+    return SubscribeInfo(consumer_id.strip(), group.strip(), held.broker, held.partition)
+
+
+def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
+    """The partitions of many subscriptions; what stands before the partition's number is read once if it is the same.
+
+    Raises:
+        FormatError: one is none.
+    """
+    read: dict[str, Partition] = {}
+    found = set()
+    for text in texts:
+        head, _, number = text.rpartition(":")
+        # A member may name thousands of partitions, most of few Brokers and topics, so only their numbers differ.
+        before = read.get(head)
+        # A number that may be none goes the plain way, which has the words for it.
+        if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
+            partition = read[head] = parse_subscribe_info(text).partition
+        else:
+            partition = Partition(before.broker_id, before.topic, int(number))
+        found.add(partition)
+    return frozenset(found)
+
+
+def format_subscribe_info(info: SubscribeInfo) -> str:
+    """`consumerId@group#brokerId:host:port#topic:partitionId`."""
+    held = format_partition_info(PartitionInfo(info.broker, info.partition))
+    return f"{info.consumer_id}@{info.group}#{held}"
+
+
+def parse_failure_info(text: str) -> FailureInfo:
+    """`errCode:brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    # At the first colon only: the Broker that follows has more.
+    code, divider, rest = text.partition(":")
+    if not divider:
+        raise malformed("a partition's failure", text, "errCode:brokerId:host:port#topic:partitionId")
+    number = number_of(code, text, "a partition's failure", "errCode:brokerId:host:port#topic:partitionId")
+    held = parse_partition_info(rest)
+    return FailureInfo(number, held.broker, held.partition)
+
+
+def format_failure_info(info: FailureInfo) -> str:
+    """`errCode:brokerId:host:port#topic:partitionId`."""
+    return f"{info.code}:{format_partition_info(PartitionInfo(info.broker, info.partition))}"
+
+
+def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """`topic#brokerId:partitionId[,...]`: the topic, and (Broker id, partition id) each.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "topic#brokerId:partitionId[,...]"
+    what = "a topic's subscription"
+    topic, divider, rest = text.partition("#")
+    if not divider:
+        raise malformed(what, text, shape)
+    if rest.count(",") >= MAX_WIRE_SUBSCRIPTIONS:
+        raise FormatError(
+            f"a topic's subscription has {rest.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
+        )
+    held = []
+    for item in items_of(rest):
+        broker_id, _, number = item.partition(":")
+        held.append(
+            (broker_id_of(broker_id, text, what, shape), number_of(number, text, what, shape, most=MAX_PARTITION_ID))
+        )
+    return topic_of(topic, what, text, shape), held
+
+
+def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
+    """`topic#brokerId:partitionId[,...]`."""
+    return f"{topic}#{','.join([f'{broker_id}:{number}' for broker_id, number in held])}"
+
+
+def parse_required_partition(text: str) -> dict[Partition, int]:
+    """`partitionKey=offset[,...]`: where a bound group wants to begin; below 0 where its position says.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "brokerId:topic:partitionId=offset"
+    wanted = {}
+    if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
+        raise FormatError(
+            f"a list of offsets has {text.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
+        )
+    for item in items_of(text):
+        key, _, offset = item.partition("=")
+        wanted[Partition.parse(key)] = signed_number_of(offset, text, "a list of offsets", shape)
+    return wanted
+
+
+def format_required_partition(wanted: dict[Partition, int]) -> str:
+    """`partitionKey=offset[,...]`."""
+    return ",".join([f"{partition}={offset}" for partition, offset in wanted.items()])
