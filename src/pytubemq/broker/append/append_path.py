@@ -208,6 +208,7 @@ class AppendPath:
 
     def _turn_at(self, handle: asyncio.Handle) -> None:
         if self._next_turn is not None:
+            # One turn at a time, or the end of a pause would start another write beside it.
             self._next_turn.cancel()
         self._next_turn = handle
 

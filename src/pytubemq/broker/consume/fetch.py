@@ -77,6 +77,7 @@ class FetchHandlers:
             served = request_checks.topic(request.topic_name, state.topics)
             key = RegistrationKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
+            # A position that somebody fetches from is not one of those that may make room for others.
             if not hold.is_used:
                 state.positions.spare.record_use(key)
             # A fetch keeps the registration alive whatever comes of it, as in the original.

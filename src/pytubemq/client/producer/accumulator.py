@@ -167,6 +167,7 @@ class Accumulator:
         # Looked at where it matters, when a partition is chosen, so that it needs no timer.
         self._delivery.check_overdue(now_s)
         chosen = self._choice.any(now_s, size_bytes)
+        # From here on messages gather there, until a batch is full or all have left.
         if chosen is not self._choice.filling and self._delivery.sender_of(chosen.broker_id).link.takes_batches:
             self._choice.fill(chosen, size_bytes)
         return chosen
@@ -176,6 +177,7 @@ class Accumulator:
         number = _number_of(partition)
         batch = self._open.get(number)
         if batch is not None:
+            # A batch moves to another partition as a whole or not at all, so routes are not mixed.
             if batch.route is route and batch.room_bytes >= size_bytes:
                 return batch
             self._complete(batch)

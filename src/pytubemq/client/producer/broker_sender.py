@@ -90,6 +90,7 @@ class BrokerSender:
         if self._awaited_s is not None and not self._owes:
             self._awaited_s = None  # the Broker never responded to messages that have ended since
         self._queue.append(batch)
+        # Batches gain by waiting for the end of the turn, single messages by leaving.
         if self.link.sends_singly and self._queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
 
@@ -220,6 +221,7 @@ class BrokerSender:
         if self._numbers.given_up:
             if self._has_in_flight:
                 return  # each of these is answered for on its own, before the others get other numbers
+            # Nothing is in flight, so no response can be about the old numbers any more.
             self._numbers.renew(self._queue)
         connection = self.link.connection
         if connection is None or connection.closed:
@@ -272,6 +274,7 @@ class BrokerSender:
                 self._send(Method.SEND_PACKS_P2B, body, request)
 
     def _send_singles(self, connection: RpcConnection) -> None:
+        # Unknown counts as yes, as the numbers mean nothing to other Brokers.
         numbered = self._numbers.producer_id is not None and self.link.drops_duplicates is not False
         while self._queue and self._singles.room > 0:
             for batch in self._without_unwanted(self._queue.take_messages(self._singles.room)):
@@ -287,6 +290,7 @@ class BrokerSender:
         nothing. Such a response does not report a duplicate, so a message that was never sent before is sent under a
         new producer id.
         """
+        # One message goes, and its response is waited for; cancelled ones are passed over.
         while self._queue and not self._has_in_flight:
             for one in self._without_unwanted(self._queue.take_messages(1)):
                 if one.sequence is None and all(batch.sequence is None for batch in self._queue):

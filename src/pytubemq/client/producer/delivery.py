@@ -104,6 +104,7 @@ class Delivery:
         for sender in self._senders.values():
             for batch in sender.abandon():
                 self._fail(batch, error)
+        # Who waits for room learns that there will be none.
         self._context.buffer.wake()
 
     def close(self) -> None:
@@ -147,6 +148,7 @@ class Delivery:
         if again:
             self._report_lost(sender, again[0][1])
             sender.retry(batch for batch, _ in again)
+        # None as long as anything is in flight: others of the partition may still fail, and all go back in order.
         cause = sender.requeue_failed()
         if cause is not None:
             self._record_failure(sender, cause)
@@ -179,6 +181,7 @@ class Delivery:
             self._reroute(sender.take_movable())
 
     def _report_lost(self, sender: BrokerSender, error: TubeError) -> None:
+        # One event for each loss, whatever the number of messages.
         if sender.broker_id not in self._lost:
             self._lost.add(sender.broker_id)
             self._context.cluster.emit(Lost(self._context.client_id, error, sender.link.address))

@@ -111,6 +111,7 @@ class SequenceNumbers:
         reason = _reason(error)
         if reason is None or self.producer_id is None:
             return error
+        # A given id may rightly be another client's; that is for the user to decide.
         if not self._ids.is_own:
             return _fenced_error(self.producer_id, self.epoch, error) if reason is FENCED_EPOCH else error
         if reason is FORGOTTEN_SEQUENCE and not first:

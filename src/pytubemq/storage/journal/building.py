@@ -85,6 +85,7 @@ def build(
     for key, staged in staging.staged.items():
         builder = _PartitionBuilder(key, ahead.get(key) or partitions[key], noted, message_id, now_ms)
         builder.build(staged, appended)
+        # Ids go on from partition to partition: they are unique in the store.
         message_id = builder.message_id
         repeats += builder.repeats
         # Runs that may be read at once come first in the block, so that `early_runs` is a count and no list.
@@ -207,7 +208,7 @@ class _PartitionBuilder:
         code, offset, text = self._answer(stretch, mark)
         repeated = stretch.verdict is Verdict.REPEATED
         for behind, item in enumerate(items):
-            # Its window still knows the sequence and no longer the place.
+            # It is refused, or its window still knows the sequence and no longer the place.
             if offset == NOWHERE:
                 appended[item[0]] = Appended(NOWHERE, NOWHERE, self._time_ms, code, repeated, text)
             else:

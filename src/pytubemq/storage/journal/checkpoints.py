@@ -200,6 +200,7 @@ class Checkpoints:
         return {
             key: self.end_of(key, log, dropped.get(key, 0))
             for key, log in list(self._state.partitions.items())
+            # Of a partition without a message on disk there is nothing to write down.
             if log.applied_ordinal and log.topic != without
         }
 

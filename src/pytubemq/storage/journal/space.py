@@ -29,6 +29,7 @@ class SpaceGuard:
         self._disk = disk
         self._root = root
         self._reserve_bytes = reserve_bytes
+        # Bytes that may still be claimed without a question to the system.
         self._budget = 0
         self._is_stale = False
         """True after `check` found less than the budget; set by its thread and cleared by the writer's."""

@@ -150,6 +150,7 @@ class SqliteMetaStore:
                 hint=REPAIR_HINT.format(self._path.parent),
             )
         totals = reading.totals
+        # A seal is written after the change that it counts, so the file had these changes once.
         if sealed is not None and sealed.generation > totals.generation:
             raise lost(self._path, totals, sealed)
         if sealed is not None and sealed.generation == totals.generation and sealed != totals:

@@ -105,6 +105,7 @@ def repair(
         found = _plan(root, progress, beside or {})
         if not found.done:
             return found
+        # Before the first copy; to run out of space half-way would have to be undone.
         _check_room(root, found.changed)
         disk = OsDisk()
         with copied_and_undone(root, copies, found.changed):

@@ -106,6 +106,7 @@ class GatheredBatch(RecordBatch):
         types = [msg_type for _, msg_type, _ in self.headers]
         return encode_columns(
             self.payloads,
+            # One value for all where they agree; a column only where they differ.
             flags[0] if len(set(flags)) == 1 else flags,
             _code(types[0]) if len(set(types)) == 1 else [_code(one) for one in types],
         )

@@ -62,6 +62,7 @@ class OverlayFile:
             content.behind[:0] = below
             content.kept = position
         start = position - content.kept
+        # A gap reads as zeros, as it would on a disk.
         if start > len(content.behind):
             content.behind += bytes(start - len(content.behind))
         content.behind[start : start + len(data)] = data

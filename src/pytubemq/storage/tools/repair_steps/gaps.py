@@ -53,6 +53,7 @@ def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:
         stop = kept[at + 1][1] if at + 1 < len(kept) else last
         here = _reach(disk, found.directory, files, begin, stop)
     if here.ordinal < last.ordinal:
+        # Only this gap ends with the partition's newest message, whose time the checkpoint has.
         yield Gap(here, last, end.last_time_ms)
 
 

@@ -117,6 +117,7 @@ def make_files(
             targets.setdefault(piece.place, []).append((piece, last.segment, last.segment.records))
             last.segment.records += piece.records
             last.end, last.last_ms = piece.end, piece.last_ms
+    # A second pass over the journal, as which pieces fit is known only when all are found.
     for number, block in _blocks(disk, journals) if targets else ():
         for run in block.records.runs:
             place = _RunPlace(number, block.position, (run.topic, run.partition_id), run.base_ordinal)

@@ -120,6 +120,7 @@ class _Repair:
         finally:
             log.close()
         index = bytes(repaired.index)
+        # An index that is right stays as it is.
         if index != old or files.index is None or files.index.header is None:
             header = FileHeader(FileKind.INDEX, begin.ordinal, begin.position).encode()
             # Written beside the old one and renamed over it, so that a crash leaves one of both whole.

@@ -49,6 +49,7 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
     except (OSError, DiskFullError) as error:
         for path in changed if whole else ():
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Moved and not copied, since there may be no room for another copy.
             os.replace(copies / path.relative_to(root), path)
         # In reverse, so that files go before the directories that they are in.
         for path in sorted(set(_paths(root)) - before, reverse=True):
