@@ -1,4 +1,4 @@
-"""What a run tells while it runs, and what it comes to: values for progress displays, logs and reports.
+"""Events of a run and its result: values for progress displays, logs and reports.
 
 The invariant: events hold plain values only (numbers, text, mappings of them), so that each is one line of JSON; a
 `BatchDone` comes after the batch is in every sink and in the ledger, and once per batch of a run.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunStatus(StrEnum):
-    """How a run stands, as `run.json` says it."""
+    """The status of a run, as `run.json` has it."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -27,7 +27,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A session is being made, which takes its time; not told where there is one."""
+    """A session is being made, which takes its time; not sent where there is one."""
 
     pipeline: str
     at_s: float
@@ -68,7 +68,7 @@ class BatchDone:
     rejected: int
     """Records that could not be decoded, whether kept as dead letters or dropped."""
     lag_rows: int | None
-    """Messages that wait behind this batch; None if the source does not tell."""
+    """Messages that wait behind this batch; None if the source does not say."""
     lag_s: float | None
     """How old the newest message of the batch was when the batch ended, while messages wait; 0 if none waits."""
     seconds: float
@@ -83,7 +83,7 @@ class BatchDone:
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Rejected records by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
-    """What was wrong with the first record of a reason, told with the first batch of a run that has it."""
+    """The error of the first record of a reason, in the first batch of a run that has it."""
     at_s: float = 0.0
 
 
@@ -129,7 +129,7 @@ Event = Starting | Started | BatchDone | Finished | Failed
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to, for the caller of `run`."""
+    """The result of a run, for the caller of `run`."""
 
     status: RunStatus
     totals: Totals
@@ -139,5 +139,5 @@ class RunResult:
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """The event as plain values: its fields and `event`, the name of its kind."""
+    """Return the event as plain values: its fields and `event`, the name of its kind."""
     return {"event": type(event).__name__, **asdict(event)}

@@ -27,7 +27,7 @@ POINTS: Final = ("batch-begun", "sink-staged", "sink-written", "ledger-written")
 
 
 def reach(point: str, batch_id: int) -> None:
-    """Say that the run is at `point` of a batch; holds it if this is one to be held at."""
+    """Announce that the run is at `point` of a batch; wait there if it is one to pause at."""
     wanted = os.environ.get("PYTUBEMQ_PAUSE_AT")
     if wanted is None:
         return

@@ -1,6 +1,6 @@
 """Spark's exceptions in our terms: what was wrong with which part of the pipeline, in few lines.
 
-The invariant: an error that a user can mend names the part that he wrote (source, step, sink), not Spark's classes.
+The invariant: an error that a user can fix names the part that he wrote (source, step, sink), not Spark's classes.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class TooManyRejectedError(PipelineError):
 
 
 def of_spark(error: BaseException, what: str, *, hint: str | None = None) -> ConfigError:
-    """A fault found before anything ran."""
+    """Create the error of a fault found before anything ran."""
     return ConfigError(f"{what}: {refused(error)}", hint=hint)
 
 
 def refused(error: BaseException) -> str:
-    """What Spark says of a query that it does not take, without the query and its plan."""
+    """Return Spark's reason for refusing a query, without the query and its plan."""
     return _TAIL.sub("", said(error)).strip()
 
 
 def failed(error: BaseException, what: str) -> TubeError:
-    """A fault of a running batch. Errors of ours are given as they are."""
+    """Create the error of a running batch. Errors of ours are returned as they are."""
     if isinstance(error, TubeError):
         return error
     return PipelineError(
@@ -59,8 +59,8 @@ def failed(error: BaseException, what: str) -> TubeError:
 
 
 def said(error: BaseException) -> str:
-    """What an exception of Spark says, without stack traces; an error of ours inside of it comes first, then what a
-    traceback of Python ends with. What references became is not in it: Spark tells the query and the plan as they ran.
+    """Return the text of Spark's exception without stack traces; an error of ours inside of it comes first, then what a
+    traceback of Python ends with. What references became is not in it: Spark shows the query and the plan as they ran.
     """
     text = _CALLED.sub("", without_secrets(str(error)))
     ours = _OURS.findall(text)
@@ -73,7 +73,7 @@ def said(error: BaseException) -> str:
 
 
 def _cause(text: str) -> list[str]:
-    """The lines in which the last traceback says what was raised; none if there is no traceback."""
+    """Return the lines in which the last traceback says what was raised; none if there is no traceback."""
     _, found, last = text.rpartition(_TRACEBACK)
     if not found:
         return []

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 def quoted(name: str, mark: str = "`") -> str:
-    """One name as SQL takes it, whatever is in it."""
+    """Quote one name as SQL takes it, whatever is in it."""
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 
 def column_list(names: Iterable[str], mark: str = "`") -> str:
-    """Names, separated by commas."""
+    """Quote names, separated by commas."""
     return ", ".join(quoted(name, mark) for name in names)
 
 
 def columns_ddl(fields: Iterable[StructField]) -> str:
-    """Columns with their types, as Spark's CREATE TABLE and ADD COLUMNS take them."""
+    """Format columns with their types, as Spark's CREATE TABLE and ADD COLUMNS take them."""
     return ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in fields)
 
 
 def type_sql(kind: DataType) -> str:
-    """A type as Spark's SQL takes it: as `simpleString`, but with the names of a struct's fields quoted."""
+    """Format a type as Spark's SQL takes it: as `simpleString`, but with the names of a struct's fields quoted."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):
@@ -39,7 +39,7 @@ def type_sql(kind: DataType) -> str:
 
 
 def merge(target: str, source: str, keys: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:
-    """MERGE of a source's rows into a table: by key the row there is replaced, or one is added."""
+    """Build the MERGE of a source's rows into a table: by key the row there is replaced, or one is added."""
     on = " AND ".join(f"t.{quoted(key, mark)} = s.{quoted(key, mark)}" for key in keys)
     taken = {key.lower() for key in keys}
     rest = [name for name in columns if name.lower() not in taken]

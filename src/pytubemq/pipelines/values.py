@@ -9,14 +9,14 @@ from typing import Any
 
 
 def python_rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a `pyarrow.Table`, or of a record batch."""
+    """Convert the rows of a `pyarrow.Table`, or of a record batch, to Python values."""
     names = table.schema.names
     columns = [_values(table.column(at)) for at in range(len(names))]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of an array; a time that lies beyond the years that Python knows is Arrow's text of it."""
+    """Convert the values of an array; a time beyond the years that Python knows becomes Arrow's text of it."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):

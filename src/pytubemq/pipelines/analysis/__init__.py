@@ -1,1 +1,1 @@
-"""What can be said of a pipeline from its file alone: guarantees, targets, loops, names."""
+"""Analysis of a pipeline from its file alone: guarantees, targets, loops, names."""

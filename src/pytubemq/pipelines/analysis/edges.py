@@ -16,12 +16,12 @@ TAKES: Final = "write earliest, latest, group:NAME, a time as 2026-01-31T12:00:0
 
 
 def is_time(place: str) -> bool:
-    """Whether a place is written as a time, be it one or not."""
+    """True if a place is written as a time, be it one or not."""
     return place not in EDGES and not place.startswith("group:")
 
 
 def read_edge(text: str) -> Place:
-    """The place that a text names; times without a zone are UTC's.
+    """Parse the place that a text names; times without a zone are in UTC.
 
     Raises:
         ConfigError: it names none; the message goes behind the name of what holds it.
@@ -34,7 +34,7 @@ def read_edge(text: str) -> Place:
 
 
 def is_past(text: str, now_ms: int) -> bool:
-    """Whether a place is a time that is not still to come."""
+    """True if a place is a time that is not still to come."""
     try:
         place = read_edge(text)
     except ConfigError:
@@ -43,7 +43,7 @@ def is_past(text: str, now_ms: int) -> bool:
 
 
 def lies_before(one: str, other: str, now_ms: int) -> bool:
-    """Whether a place surely lies before another: only edges and times tell that without a look at the cluster."""
+    """True if a place is surely before another: only edges and times can be compared without asking the cluster."""
     first, second = (_rank(read_edge(text), now_ms) for text in (one, other))
     return first is not None and second is not None and first < second
 

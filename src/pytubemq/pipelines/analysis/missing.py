@@ -1,4 +1,4 @@
-"""What a pipeline names and its cluster has not: the faults of a file that only the cluster tells."""
+"""Names in a pipeline that its cluster does not have: faults of a file that only the cluster can show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MissingError(TubeError):
     path: str
 
     def put(self, places: Places) -> None:
-        """Tell its line and column, too, as those of the other faults of a file."""
+        """Add its line and column to the message, as in the other faults of a file."""
         one = self.path == "source.topics[0]" and self.path not in places.by_path
         mark = places.of("source.topic" if one else self.path).value
         self.message = f"{places.file}:{mark.line}:{mark.column} {self.message}"
@@ -29,7 +29,7 @@ class MissingTopicError(MissingError, NotFoundError):
     """A topic that is not there."""
 
     def __init__(self, path: str, key: str, topic: str, *, known: Collection[str] | None) -> None:
-        """`key` is the path as it is shown; `known` are the topics that there are, None if the Master does not say."""
+        """Create the error; `key` is the path as it is shown, `known` the existing topics, or None."""
         error = topic_missing(topic, known=known, key=key)
         super().__init__(error.message, hint=error.hint, code=error.code)
         self.path = path
@@ -41,5 +41,5 @@ class MissingStartError(MissingError, ConfigError):
     path = "source.start"
 
     def __init__(self, why: ConfigError) -> None:
-        """`why` is what the source says of it."""
+        """Create the error from what the source says of the place."""
         super().__init__(f"{self.path}: {why.message}", hint=why.hint)

@@ -39,8 +39,8 @@ def _of_kind(sink: Sink, kind: SinkKind, needs: tuple[tuple[str, ...], ...]) -> 
         if not any(sink.value(key) for key in group):
             text = f"of format {kind.name} needs the key {' or '.join(group)}"
             yield Wrong("", text, code=FaultCode.SINK_LACKS_KEY)
-    told = {one.key for one in wrong}
-    sound = {name: value for name, value in sink.options.items() if f"options.{name}" not in told}
+    wrong_keys = {one.key for one in wrong}
+    sound = {name: value for name, value in sink.options.items() if f"options.{name}" not in wrong_keys}
     yield from kind.wrong(replace(sink, options=sound))
 
 

@@ -40,7 +40,7 @@ class _Word(NamedTuple):
 
 
 def names_read(sql: str) -> list[Read]:
-    """The names of one part that `sql` reads, each where it is first met; `db.table` and files are left out."""
+    """Return the names of one part that `sql` reads, each where it first occurs; `db.table` and files are left out."""
     return _Scan(sql).names()
 
 
@@ -132,7 +132,7 @@ def _is_dotted(words: list[_Word], index: int) -> bool:
 
 
 def _is_common_table(words: list[_Word], index: int) -> bool:
-    """`name AS (` or `name (a, b) AS (` after WITH or a comma."""
+    """True at `name AS (` or `name (a, b) AS (` after WITH or a comma."""
     word = words[index]
     if not word.is_name or index == 0 or words[index - 1].lower not in {"with", "recursive", ","}:
         return False
@@ -152,7 +152,7 @@ def _is_keyword(word: _Word) -> bool:
 
 
 def _of_function(words: list[_Word], index: int, functions: list[bool]) -> bool:
-    """Whether this FROM belongs to EXTRACT, TRIM, SUBSTRING, OVERLAY, or to IS DISTINCT FROM."""
+    """True if this FROM belongs to EXTRACT, TRIM, SUBSTRING, OVERLAY, or to IS DISTINCT FROM."""
     if index and words[index - 1].lower == "distinct" and index > 1 and words[index - 2].lower in {"is", "not"}:
         return True
     if not (functions and functions[-1]):
@@ -175,5 +175,5 @@ def _selects_since_parenthesis(words: list[_Word], index: int) -> bool:
 
 
 def words_of(sql: str) -> list[str]:
-    """The words and signs of a query in lower case, without comments; texts are one quote each."""
+    """Return the words and signs of a query in lower case, without comments; texts are one quote each."""
     return [word.lower for word in _words(sql)]

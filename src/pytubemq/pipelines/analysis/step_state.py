@@ -1,4 +1,4 @@
-"""Steps that keep state, told from their words; a run asks Spark."""
+"""Steps that keep state, judged by their words; a run asks Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 
 
 def keeps_state(step: Step) -> bool:
-    """Whether a step looks at more than one row at a time, told from its words; a run asks Spark."""
+    """True if a step's words look at more than one row at a time; a run asks Spark instead."""
     if step.watermark is not None:
         return True
     return any(
@@ -24,7 +24,7 @@ def keeps_state(step: Step) -> bool:
 
 
 def surely_keep_state(pipeline: Pipeline) -> list[str]:
-    """The names of the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
+    """Return the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
     streams = {"input"}
     found: list[str] = []
     before = "input"

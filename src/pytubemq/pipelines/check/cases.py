@@ -39,7 +39,7 @@ _SEEN: Final = Need.FILE | Need.VALUES | Need.SESSION
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How one test came out."""
+    """The result of one test."""
 
     name: str
     line: int
@@ -51,7 +51,7 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether everything was as expected."""
+        """True if everything was as expected."""
         return not self.mismatches and self.error is None
 
 
@@ -90,7 +90,7 @@ def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Place
 def decoded(
     spark: SparkSession, pipeline: Pipeline, given: Sequence[Mapping[str, Any]]
 ) -> tuple[DataFrame, pa.Table]:  # fmt: skip
-    """`input` of the first step, and the dead letters, of messages; of rows where the source is no topic.
+    """Return `input` of the first step and the dead letters, decoded from messages, or made of rows for other sources.
 
     Raises:
         ConfigError: a message is not one, or is rejected where on_error is fail.
@@ -122,7 +122,7 @@ def decoded(
 
 
 def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
-    """All rows as values, and the columns' names.
+    """Collect all rows as values, and the columns' names.
 
     Raises:
         ConfigError: Spark fails at them.
@@ -143,7 +143,7 @@ def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def _of_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str | None) -> DataFrame:
-    """Rows by column; typed by a schema if there is one, else by what their values look like."""
+    """Return rows by column; typed by a schema if there is one, else by what their values look like."""
     import json
 
     texts = [json.dumps(row, ensure_ascii=False) for row in rows]

@@ -35,7 +35,7 @@ class Mismatch:
 
 
 def compare(expected: Sequence[Row], actual: Sequence[Row], columns: Sequence[str]) -> list[Mismatch]:
-    """What does not fit; empty if all does. `columns` are those that every actual row has."""
+    """Return what does not fit; empty if all does. `columns` are those that every actual row has."""
     unknown = {name: suggest(name, columns) for row in expected for name in row if name not in columns}
     if unknown:
         return [Mismatch(None, None, unknown=unknown)]
@@ -55,7 +55,7 @@ def compare(expected: Sequence[Row], actual: Sequence[Row], columns: Sequence[st
 
 
 def equal(expected: Any, actual: Any) -> bool:
-    """Whether a value of a file is the value that came."""
+    """True if a value of a file equals the actual value."""
     if expected is None or actual is None:
         return expected is None and actual is None
     if isinstance(actual, bool) or isinstance(expected, bool):
@@ -84,7 +84,7 @@ def _differing(expected: Row, actual: Row) -> tuple[str, ...]:
 
 
 def _partners(fits: list[list[bool]], count: int) -> dict[int, int]:
-    """The most pairs that there can be: actual row to expected row (augmenting paths)."""
+    """Find the most pairs of actual and expected rows (augmenting paths)."""
     partner: dict[int, int] = {}
 
     def find(want: int, seen: set[int]) -> bool:
@@ -128,7 +128,7 @@ def _utc(value: datetime) -> datetime:
 
 
 def _is_map(expected: Any, actual: Any) -> bool:
-    """Whether the value that came is a map: Arrow hands it over as pairs."""
+    """True if the actual value is a map: Arrow gives it as pairs."""
     return (
         isinstance(expected, dict)
         and isinstance(actual, list)

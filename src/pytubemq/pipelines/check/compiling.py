@@ -1,4 +1,4 @@
-"""Steps compiled by Spark, and what it refuses told with its place in the file."""
+"""Steps compiled by Spark; what it refuses is reported with its place in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE: Final = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 
 
 def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, DataFrame]:
-    """The rows after each step, by its name, `input` too.
+    """Compile the steps and return the rows after each, by its name, `input` too.
 
     Raises:
         PipelineFileError: a step does not compile; with its line and column in the file.
@@ -37,7 +37,7 @@ def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, D
 
 
 def at_its_place(error: StepError, pipeline: Pipeline, places: Places) -> PipelineFileError:
-    """A step that a run could not make, with its line and column in the file."""
+    """Return the error of a step that a run could not make, with its line and column in the file."""
     at, step = next((at, step) for at, step in enumerate(pipeline.steps) if step.name == error.step)
     return _refused(error, f"steps[{at}]", step.sql is not None, places)
 
@@ -59,10 +59,10 @@ def _refused(error: ConfigError, path: str, is_sql: bool, places: Places) -> Pip
 
 
 def _from_context(cause: Any, places: Places, path: str) -> tuple[int, int] | None:
-    """The place that Spark tells apart from its message: where the part that it names begins in the query."""
+    """Return the place that Spark gives beside its message: where the part that it names begins in the query."""
     try:
         start = int(cause.getQueryContext()[0].startIndex())
-    except Exception:  # what an exception tells of itself differs among its kinds; the step's own place is left then
+    except Exception:  # kinds of exceptions differ in what they offer; the step's own place remains
         return None
     return _line_column(places, path, start) if start >= 0 else None
 

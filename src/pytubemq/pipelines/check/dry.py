@@ -58,7 +58,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """True if nothing is wrong with it."""
         return self.error is None
 
 
@@ -89,7 +89,7 @@ class _DryRun:
         """Errors that rules have found and that are not reported yet."""
 
     def source(self) -> Iterator[Check]:
-        """The cluster, some messages, and what they decode to."""
+        """Check the cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
         self._ask(_BEFORE_SPARK)
         if pipeline.source.format == "tubemq":
@@ -113,7 +113,7 @@ class _DryRun:
         return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
 
     def _ask(self, sees: Need, *, already: Need = Need.FILE, compiled: Compiled | None = None) -> None:
-        """Ask the rules; what they find is told by the part that it belongs to."""
+        """Run the rules; the part that a fault belongs to reports it."""
         context = Context(self._pipeline, self._places, sees, compiled=compiled)
         found = faults_of(context, already=already)
         self._faults += [fault for fault in found if fault.severity is Severity.ERROR]
@@ -129,7 +129,7 @@ class _DryRun:
             raise error
 
     def rest(self) -> Iterator[Check]:
-        """What rules have found of other parts of the file."""
+        """Yield what rules have found in other parts of the file."""
         for part in dict.fromkeys(map(_part_of, self._faults)):
             yield _tried(part, partial(self._refused, part))
 
@@ -145,10 +145,10 @@ class _DryRun:
         self._input = opened.accepted(rows)
         if not opened.decoded:
             return _count(len(table), "message" if whole else "row")
-        return told_of_decoded(pipeline, [row["_error"] for row in table])
+        return decoding_summary(pipeline, [row["_error"] for row in table])
 
     def steps(self) -> Iterator[Check]:
-        """Each step on those messages; on none where there are none."""
+        """Check each step on those messages; on none where there are none."""
         yield from (_tried(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables)
         try:
             rows = self._input if self._input is not None else decoded(self._spark, self._pipeline, ())[0]
@@ -173,7 +173,7 @@ class _DryRun:
         return lambda: _count(len(collected(self._made[name])[0]), "row")
 
     def _as_stream(self) -> str:
-        """Whether Spark takes the steps on a stream, too, and which of them need state there."""
+        """Compile the steps on a stream, too, and report which of them need state there."""
         opened = open_source(self._spark, self._pipeline)
         made = apply_steps(opened.accepted(), self._pipeline)
         kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
@@ -181,7 +181,7 @@ class _DryRun:
         return f"{', '.join(kept)} keeps state" if kept else "each row separately"
 
     def sinks(self) -> Iterator[Check]:
-        """Whether each can be reached and written, and takes the rows."""
+        """Check that each sink can be reached and written, and takes the rows."""
         schemas = {step: rows.schema for step, rows in self._made.items()}
         compiled = Compiled(self._spark, schemas, self._stream, self._streams, self._stateful)
         self._ask(_BEFORE_SPARK | Need.SESSION, already=_BEFORE_SPARK, compiled=compiled)
@@ -215,13 +215,13 @@ class _DryRun:
 
 
 def _part_of(fault: Fault) -> str:
-    """The part of a dry run that a fault belongs to: `source`, `sink lake`."""
+    """Return the part of a dry run that a fault belongs to: `source`, `sink lake`."""
     head, _, rest = fault.key.partition(".")
     return f"{head.removesuffix('s')} {rest.partition('.')[0]}" if head in {"tables", "steps", "sinks"} else head
 
 
-def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
-    """What came of the messages that were read: for each row None, or why it was rejected.
+def decoding_summary(pipeline: Pipeline, errors: Sequence[Any]) -> str:
+    """Summarize the decoding of some messages: `errors` has for each row None, or why it was rejected.
 
     Raises:
         TooManyRejectedError: not one was decoded, or the file lets none be rejected.
@@ -231,7 +231,7 @@ def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
     if not bad:
         return fine
     reasons = Counter(error["reason"] for error in bad)
-    told = f"{fine}, {len(bad)} rejected: {', '.join(f'{why} {number}' for why, number in sorted(reasons.items()))}"
+    summary = f"{fine}, {len(bad)} rejected: {', '.join(f'{why} {number}' for why, number in sorted(reasons.items()))}"
     more = [f"as: {bad[0]['detail']}"]
     decode, letters = pipeline.decode, pipeline.dead_letter
     none_allowed = decode is not None and decode.on_error is OnError.FAIL
@@ -239,7 +239,7 @@ def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
         more.append("with on_error: fail the first one ends the run")
     elif letters is not None and letters.max_ratio is not None and len(bad) > letters.max_ratio * len(errors):
         more.append(f"more than {percent(letters.max_ratio)} of a batch end the run")
-    text = "; ".join([told, *more])
+    text = "; ".join([summary, *more])
     if len(bad) == len(errors) or none_allowed:
         raise TooManyRejectedError(
             text, hint="make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
@@ -260,7 +260,7 @@ def _tried(name: str, look_at: Callable[[], str]) -> Check:
 
 
 def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:
-    """The source, from so many messages before its end, in all, to its end as it is now."""
+    """Return the source from so many messages before its end, in all, to its end as it is now."""
     there = {one.partition: messages_between(one.first, one.end) for one in looked.partitions}
     taken = shares(there, messages)
     start = {one.partition: one.end - taken[one.partition] * OFFSET_UNIT for one in looked.partitions}
@@ -268,7 +268,7 @@ def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:
 
 
 def shares(there: Mapping[str, int], wanted: int) -> dict[str, int]:
-    """So many of what each has that they are `wanted` together, or all that there are, and as even as can be."""
+    """Divide `wanted` among all as evenly as what each has allows; all that they have if that is less."""
     taken = {}
     for left, name in zip(range(len(there), 0, -1), sorted(there, key=lambda name: there[name]), strict=True):
         taken[name] = min(there[name], -(-wanted // left))

@@ -21,7 +21,7 @@ BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def messages(given: Sequence[Mapping[str, Any]], *, topic: str) -> pa.RecordBatch:
-    """The rows of `format("tubemq")` that messages come to; what one does not say is counted up from 0.
+    """Convert messages to rows of `format("tubemq")`; what a message does not say is counted up from 0.
 
     Raises:
         ConfigError: a value is not one that its column takes.
@@ -39,7 +39,7 @@ def messages(given: Sequence[Mapping[str, Any]], *, topic: str) -> pa.RecordBatc
 
 
 def body(value: Any) -> bytes:
-    """The bytes of a body: a text, `{base64: ...}` or `{hex: ...}`; other values as their JSON.
+    """Encode a body: a text, `{base64: ...}` or `{hex: ...}`; other values as their JSON.
 
     Raises:
         ConfigError: it is none of these.
@@ -85,7 +85,7 @@ def _text(value: Any) -> str | None:
 
 
 def _time(name: str, value: Any) -> datetime | None:
-    """ISO 8601, milliseconds since 1970, or the protocol's own twelve digits; UTC where no zone is said."""
+    """Parse ISO 8601, milliseconds since 1970, or the protocol's own twelve digits; UTC where no zone is given."""
     if value is None or isinstance(value, datetime):
         return value
     text = str(value)

@@ -19,11 +19,11 @@ _SMALL: Final = {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false
 
 @contextlib.contextmanager
 def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkSession]:
-    """A session with the file's settings on this machine; stopped at the end if it was made here.
+    """Provide a session with the file's settings on this machine; stop it at the end if it was made here.
 
     Args:
         pipeline: whose settings count.
-        with_packages: whether jars and packages are fetched, as tables at rest may need them.
+        with_packages: True if jars and packages are fetched, as tables at rest may need them.
 
     Raises:
         ConfigError: a setting is refused.
@@ -46,7 +46,7 @@ def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkS
 
 @contextlib.contextmanager
 def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
-    """The session that a run would have; stopped at the end if it was made here.
+    """Provide the session that a run would have; stop it at the end if it was made here.
 
     Raises:
         ConfigError: a setting is refused.

@@ -1,1 +1,1 @@
-"""What a pipeline file says: read, and made into frozen values. Needs neither Spark nor a cluster."""
+"""Pipeline files, read and made into frozen values. Needs neither Spark nor a cluster."""

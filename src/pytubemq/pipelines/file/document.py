@@ -33,7 +33,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing stands there."""
+        """True if it has no value."""
         return not self.quoted and self.text in {"", "~", "null", "Null", "NULL"}
 
 
@@ -69,7 +69,7 @@ _FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*)?\.?[0-9]*(?:[eE][-+]?[0-9]+)?
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """All single values of a tree."""
+    """Yield all single values of a tree."""
     if isinstance(node, Scalar):
         yield node
     elif isinstance(node, Items):
@@ -81,7 +81,7 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 
 def plain(node: Node) -> Any:
-    """A tree as Python's own values: what stands in a test's rows. Dates and times stay text."""
+    """Convert a tree, such as a test's rows, to Python's own values. Dates and times stay text."""
     if isinstance(node, Items):
         return [plain(item) for item in node.items]
     if isinstance(node, Table):
@@ -102,7 +102,7 @@ def plain(node: Node) -> Any:
 
 
 def kind_of(node: Node) -> str:
-    """A node in words, for messages."""
+    """Describe a node in words, for messages."""
     if isinstance(node, Items):
         return "a list"
     if isinstance(node, Table):

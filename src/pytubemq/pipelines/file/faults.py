@@ -1,7 +1,7 @@
-"""What can be wrong with a pipeline file: a code for each, its meaning and its remedy.
+"""Faults of a pipeline file: a code for each, its meaning and its remedy.
 
-The invariant: every fault that is told has a code of this table; P0xx are errors, P2xx warnings, and a code keeps its
-meaning for ever.
+The invariant: every fault that is reported has a code of this table; P0xx are errors, P2xx warnings, and a code keeps
+its meaning for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Whether a file with the fault runs."""
+    """Error or warning: a file with an error does not run."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -64,7 +64,7 @@ class FaultCode(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a code stands for."""
+    """The meaning of a code and its remedy."""
 
     name: str
     meaning: str
@@ -222,7 +222,7 @@ class Fault:
 
 
 def severity_of(code: FaultCode) -> Severity:
-    """P2xx are warnings."""
+    """Return the severity of a code: P2xx are warnings."""
     return Severity.WARNING if code.value.startswith("P2") else Severity.ERROR
 
 
@@ -241,20 +241,20 @@ class PipelineFileError(ConfigError):
         super().__init__("", hint=hint)
         self.faults = faults
         self._said = hint
-        self._tell()
+        self._set_message()
 
     def put(self, places: FaultLocator) -> None:
-        """Tell line and column, too, of faults that were found without the file at hand."""
+        """Add line and column to faults that were found without the file at hand."""
         self.faults = tuple(fault if fault.file else places.placed(fault) for fault in self.faults)
-        self._tell()
+        self._set_message()
 
-    def _tell(self) -> None:
+    def _set_message(self) -> None:
         first, *others = (fault for fault in self.faults if fault.severity is Severity.ERROR)
         more = f" (and {len(others)} more)" if others else ""
-        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
+        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can say no more
             self.message, self.hint = f"{first.file}: {first.message} [{first.code}]", self._said or first.hint
         else:
             self.message = f"{first.place} {first.text} [{first.code}]{more}".lstrip()
-            told = [f"also {f'{fault.place} ' if fault.place else ''}{fault.text}" for fault in others]
-            self.hint = self._said or "; ".join(told) or None
+            rest = [f"also {f'{fault.place} ' if fault.place else ''}{fault.text}" for fault in others]
+            self.hint = self._said or "; ".join(rest) or None
         self.args = (self.message,)

@@ -21,7 +21,7 @@ DEAD_LETTER: Final = "dead_letter"
 
 
 class OnError(StrEnum):
-    """What becomes of a record that cannot be decoded."""
+    """The handling of a record that cannot be decoded."""
 
     DEAD_LETTER = "dead_letter"
     DROP = "drop"
@@ -30,7 +30,7 @@ class OnError(StrEnum):
 
 
 class OnSchemaChange(StrEnum):
-    """What a sink does when its rows have other columns than its table."""
+    """A sink's reaction to rows with other columns than its table."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -41,14 +41,14 @@ class OnSchemaChange(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """What a sink promises about each row of its input, through kills of any process."""
+    """A sink's promise about each row of its input, through kills of any process."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
 
 
 class TriggerKind(StrEnum):
-    """When a batch is begun."""
+    """The condition that begins a batch."""
 
     DEFAULT = "default"
     """As soon as the last one is done and there is news."""
@@ -74,7 +74,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from: a topic, or any format that Spark reads."""
+    """The source of the rows: a topic, or any format that Spark reads."""
 
     format: str = "tubemq"
     master: str | None = None
@@ -100,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """How a message becomes rows."""
+    """The decoding of messages to rows."""
 
     format: str = "raw"
     schema: str | None = None
@@ -126,7 +126,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late rows may be for windows and state."""
+    """The limit on how late rows may be for windows and state."""
 
     column: str
     delay: str
@@ -180,7 +180,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Where rejected records go, and how many are too many."""
+    """The place of rejected records, and how many are too many."""
 
     format: str = "parquet"
     """A word of the table of sinks."""
@@ -197,7 +197,7 @@ class DeadLetter:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def as_sink(self) -> Sink:
-        """The dead letters as a sink like another."""
+        """Return the dead letters as a sink like any other."""
         return Sink(
             DEAD_LETTER, self.format, path=self.path, table=self.table, url=self.url, topic=self.topic,
             master=self.master, options=self.options,
@@ -206,7 +206,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a batch is begun."""
+    """The condition that begins a batch."""
 
     kind: TriggerKind = TriggerKind.DEFAULT
     interval: str | None = None
@@ -222,7 +222,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How Spark is started when the runner starts it."""
+    """The settings with which the runner starts Spark."""
 
     master: str = "local[2,4]"
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where each key and value of a file stands, kept apart from the values."""
+"""Line and column of each key and value of a file, kept apart from the values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Places:
             self.texts[path] = node.text
 
     def of(self, path: str) -> Place:
-        """Of a path, or of the nearest that stands in the file above it."""
+        """Return the place of a path, or of the nearest one above it that is in the file."""
         if path == "source.topics[0]" and path not in self.by_path:
             path = "source.topic"
         while path and path not in self.by_path:
@@ -55,7 +55,7 @@ class Places:
         return self.by_path.get(path, Place(Mark(1, 1), Mark(1, 1)))
 
     def shown(self, path: str) -> str:
-        """A path with names for numbers: `sinks.lake.path`."""
+        """Format a path with names for numbers: `sinks.lake.path`."""
         found = _INDEX.match(path)
         if found is None:
             return path
@@ -63,7 +63,7 @@ class Places:
         return f"{found[1]}.{name}{path[found.end() :]}" if name else path
 
     def inside(self, path: str, line: int, column: int) -> Mark:
-        """A place inside a text of the file, such as a query: `line` and `column` begin at 1 and count in the text."""
+        """Locate a place inside a text of the file, such as a query: `line` and `column` begin at 1 in that text."""
         place = self.of(path)
         if place.block:
             number = place.value.line + line
@@ -78,7 +78,7 @@ class Places:
         self, code: FaultCode, path: str, message: str, hint: str | None = None, *, at: Mark | None = None,
         at_key: bool = False, cause: TubeError | None = None,
     ) -> Fault:  # fmt: skip
-        """A fault of what stands at a path; at the value's place unless said otherwise."""
+        """Create a fault of a path, placed at its value unless said otherwise."""
         place = self.of(path)
         mark = at or (place.key if at_key else place.value)
         return Fault(
@@ -87,7 +87,7 @@ class Places:
         )  # fmt: skip
 
     def placed(self, fault: Fault) -> Fault:
-        """A fault that was found without the file, with its line and column."""
+        """Add line and column to a fault that was found without the file."""
         return self.fault(
             fault.code, fault.path, fault.message, fault.hint, at_key=fault.at_key, cause=fault.cause
         )  # fmt: skip
@@ -98,7 +98,7 @@ class Places:
 
 
 def unplaced(pipeline: Pipeline) -> Places:
-    """Places of a pipeline whose file is not at hand: no lines, but the names by which faults are shown."""
+    """Return places for a pipeline whose file is not at hand: no lines, but the names by which faults are shown."""
     names: dict[str, list[str]] = {
         "tables": [table.name for table in pipeline.tables],
         "steps": [step.name for step in pipeline.steps],

@@ -70,7 +70,7 @@ class Reference(NamedTuple):
 
 
 def references(text: str) -> Iterator[Reference]:
-    """Those of a text, in order; one that is malformed has an empty kind. `$${` is none."""
+    """Yield the references in a text, in order; a malformed one has an empty kind. `$${` is none."""
     for found in _ANY.finditer(text):
         if found[0] == "$${":
             continue
@@ -83,7 +83,7 @@ def references(text: str) -> Iterator[Reference]:
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """The text with each `${var:name}` that is given or has a default replaced; all else as it is."""
+    """Replace each `${var:name}` in a text that is given or has a default; all else stays."""
     made, at = [], 0
     for reference in references(text):
         value = variables.get(reference.name, reference.default) if reference.kind == "var" else None
@@ -94,11 +94,11 @@ def with_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def resolve(text: str, *, secret: bool = True) -> str:
-    """The text with its references replaced by what they stand for; a file's last line end is left out.
+    """Replace a text's references by what they stand for; a file's last line end is left out.
 
     Args:
         text: with references.
-        secret: whether `without_secrets` hides what they stand for from now on.
+        secret: True if `without_secrets` hides what they stand for from now on.
 
     Raises:
         ConfigError: a variable is not set, a file cannot be read, or a reference is malformed.
@@ -114,24 +114,24 @@ def resolve(text: str, *, secret: bool = True) -> str:
 
 
 def resolve_all(options: Mapping[str, str]) -> dict[str, str]:
-    """A mapping of options with each value resolved."""
+    """Resolve each value of a mapping of options."""
     for name, value in options.items():
         hide_defaults(name, value)
     return {name: resolve(value) for name, value in options.items()}
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether an option of this name holds a secret by what it is called."""
+    """True if an option's name says that it holds a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def holds_plain_secret(name: str, text: str) -> bool:
-    """Whether a secret stands in a value itself, not by reference; what a reference has as its default does."""
+    """True if a secret is in a value itself, not by reference; the default of a reference counts."""
     return bool(_secret_spans(name, _plain(text)))
 
 
 def redacted(name: str, text: str) -> str:
-    """A value as it may be shown: references stay, as they say nothing; what is a secret itself goes."""
+    """Return a value as it may be shown: references stay, as they reveal nothing; secrets themselves go."""
     plain = _plain(text)
     spans = _secret_spans(name, plain)
     if not spans:
@@ -161,14 +161,14 @@ def hide_defaults(name: str, text: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """What Spark or a driver said, with all that `resolve` has put in for references shown as `***`."""
+    """Replace in a message of Spark or a driver all that `resolve` has put in for references by `***`."""
     for value in sorted(tuple(_given_out), key=len, reverse=True):
         text = text.replace(value, REDACTED)
     return text
 
 
 def is_there(reference: Reference) -> bool:
-    """Whether `resolve` would find what a reference to the environment or a file stands for."""
+    """True if `resolve` would find what a reference to the environment or a file stands for."""
     if reference.default is not None:
         return True
     return reference.name in os.environ if reference.kind == "env" else Path(reference.name).is_file()
@@ -193,7 +193,7 @@ def _plain(text: str) -> str:
 
 
 def _secret_spans(name: str, plain: str) -> list[tuple[int, int]]:
-    """Where secrets stand in what a file says itself, in order."""
+    """Find the secrets in what a file says itself, in order."""
     if is_secret_name(name):
         return [(0, len(plain))] if plain.strip() else []
     spans = [
@@ -208,7 +208,7 @@ def _secret_spans(name: str, plain: str) -> list[tuple[int, int]]:
 
 
 def _masked(plain: str, start: int, end: int, spans: list[tuple[int, int]]) -> str:
-    """A part of a text with what of the spans is in it shown as `***`."""
+    """Mask the spans in a part of a text as `***`."""
     made, at = [], start
     for first, last in spans:
         if last > at:
@@ -222,7 +222,7 @@ def _unescaped(text: str) -> str:
 
 
 def _keep_hidden(value: str) -> None:
-    """Remember a value that was given out, and its lines, as errors are told line by line. The oldest are forgotten if
+    """Remember a value that was given out, and its lines, as errors are shown line by line. The oldest are forgotten if
     there are too many. A path that is there is no secret.
     """
     if os.path.isabs(value) and os.path.exists(value):
@@ -236,7 +236,7 @@ def _keep_hidden(value: str) -> None:
 
 
 def _value(reference: Reference) -> tuple[str, bool]:
-    """What a reference stands for, and whether that is not its default."""
+    """Return the value of a reference, and True if it is not its default."""
     if reference.kind == "env":
         if reference.name in os.environ:
             return os.environ[reference.name], True

@@ -1,4 +1,4 @@
-"""A kind of sink as a value: all that can be told of it without Spark.
+"""A kind of sink as a value: all that can be known of it without Spark.
 
 The invariant: neither this module nor a kind loads Spark, so that `lint`, `init` and the docs can ask a kind.
 """
@@ -84,7 +84,7 @@ class SinkKind:
     promises: Mapping[str, Promise]
     """Promises by case, in the order of the docs; the case of a kind that has only one is empty."""
     case: Callable[[Sink, Intake], str] = _only_case
-    """Tells the case of a sink."""
+    """Decides the case of a sink."""
     keys: tuple[Key, ...] = ()
     """Beside name, format, input, guarantee and options. Their texts go on after "Of NAME: ..."."""
     needs: tuple[tuple[str, ...], ...] = ()
@@ -105,13 +105,13 @@ class SinkKind:
     dead_letters: DeadLetterKind | None = None
     """Its use for dead letters; None if they cannot go there."""
     by_number: Callable[[Sink], bool] = _never
-    """True if a sink tells rows by their number in the batch, and so needs a batch done again to have the same rows."""
+    """True if a sink knows rows by their number in the batch, and so needs the same rows when a batch is repeated."""
     is_shared: bool = False
     """Several sinks may write to one place."""
     has_upsert: bool = False
     """With `keys` a row replaces the one that has the same keys."""
     again: str = "rows are added; existing ones stay, so there may be duplicates"
-    """The effect of writing rows again, as a backfill tells it."""
+    """The effect of writing rows again, as a backfill reports it."""
 
     def key(self, name: str) -> Key | None:
         """Return one of its own keys."""

@@ -19,7 +19,7 @@ def hide_secrets(pipeline: Pipeline) -> None:
 
 
 def texts_of(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
-    """Path, name and text of every value that may hold a secret or a reference."""
+    """Yield path, name and text of every value that may hold a secret or a reference."""
     for part in ("source", "dead_letter"):
         section = getattr(pipeline, part)
         if section is not None:

@@ -34,7 +34,7 @@ _CASTS: Final = _TIMES | {"date", "tinyint", "smallint", "int", "bigint", "float
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a batch holds."""
+    """The content of a batch in numbers."""
 
     rows: int
     rejected: int = 0
@@ -84,12 +84,12 @@ def count(
 
 
 def count_out(rows: DataFrame, time: str, *, made: Collection[str] = frozenset()) -> list[dict[str, Any]] | None:
-    """A sink's rows by minute of their data time, and by the message's `topic` if they have it; None if they carry no
-    such time. `made` as in `count`."""
+    """Count a sink's rows by minute of their data time, and by the message's `topic` if they have it; None if they have
+    no such time. `made` as in `count`."""
     from pyspark.sql import functions as f
 
     types = {field.name: field.dataType.simpleString() for field in rows.schema}
-    if not tells_time(types.get(time)):
+    if not is_castable_to_time(types.get(time)):
         return None
     minute = f.floor(f.unix_seconds(f.col(quoted(time)).try_cast("timestamp")) / 60)
     by_topic = types.get("topic") == "string" and "topic" not in made
@@ -103,13 +103,13 @@ def count_out(rows: DataFrame, time: str, *, made: Collection[str] = frozenset()
     return _bounded(_out_lines(largest), {"rows": left})
 
 
-def tells_time(kind: str | None) -> bool:
-    """Whether a column of a type, as Spark writes it, can be cast to a time; None: there is no such column."""
+def is_castable_to_time(kind: str | None) -> bool:
+    """True if a column of a type, as Spark writes it, can be cast to a time; None: there is no such column."""
     return kind is not None and (kind in _CASTS or kind.startswith(("decimal", "string", "varchar", "char")))
 
 
 def minute_text(minute: int | None) -> str | None:
-    """A minute since 1970 as text, in UTC; None if there is none or it is beyond what a date can say."""
+    """Format a minute since 1970 in UTC; None if there is none or it is beyond the range of dates."""
     if minute is None:
         return None
     try:
@@ -119,7 +119,7 @@ def minute_text(minute: int | None) -> str | None:
 
 
 def _largest(grouped: DataFrame) -> list[dict[str, Any]]:
-    """The largest groups, up to one more than `MAX_GROUPS`."""
+    """Return the largest groups, up to one more than `MAX_GROUPS`."""
     from pyspark.sql import functions as f
 
     return [row.asDict() for row in grouped.orderBy(f.desc("rows")).limit(MAX_GROUPS + 1).collect()]
@@ -136,7 +136,7 @@ def _out_lines(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _summed(groups: list[dict[str, Any]], sums: list[dict[str, Any]] | None = None) -> Counts:
-    """Counts from groups; `sums`: by reason over all groups, where there are more than these."""
+    """Compute counts from groups; `sums`: by reason over all groups, where there are more than these."""
     every = groups if sums is None else sums
     reasons: dict[str, int] = {}
     for group in every:
@@ -164,7 +164,7 @@ def _summed(groups: list[dict[str, Any]], sums: list[dict[str, Any]] | None = No
 
 
 def _bounded(lines: list[dict[str, Any]], left: dict[str, int]) -> list[dict[str, Any]]:
-    """At most `MAX_LINES`, in order; `left`: what was counted and stands in no line, by name, the largest first."""
+    """Return at most `MAX_LINES`, in order; `left`: what was counted and is in no line, by name, the largest first."""
     lines.sort(key=lambda line: (line.get("stream") or "", line["minute"] or ""))
     if len(lines) <= MAX_LINES and not any(left.values()):
         return lines
@@ -175,17 +175,17 @@ def _bounded(lines: list[dict[str, Any]], left: dict[str, int]) -> list[dict[str
 
 
 def _data_time(types: Mapping[str, str | None], *, decoded: bool) -> Column:
-    """The first of some columns that tells a time; `types`: by column, None if it is not there."""
+    """Return the first of some columns that holds a time; `types`: by column, None if it is not there."""
     from pyspark.sql import functions as f
 
-    found = [f.col(quoted(name)).try_cast("timestamp") for name, kind in types.items() if tells_time(kind)]
+    found = [f.col(quoted(name)).try_cast("timestamp") for name, kind in types.items() if is_castable_to_time(kind)]
     if decoded:
         found.append(f.col(f"{ERROR}.timestamp"))
     return f.coalesce(*found) if found else f.lit(None).cast("timestamp")
 
 
 def _either(name: str, *, decoded: bool, known: bool) -> Column:
-    """A column of the message, from the row if it is `known` there, or from what is known of a rejected record."""
+    """Return a column of the message, from the row if `known` there, or from what is known of a rejected record."""
     from pyspark.sql import functions as f
 
     found = [f.col(quoted(name))] if known else []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reads_java(pipeline: Pipeline) -> bool | None:
-    """Whether a Java Broker has a partition of the pipeline's topics; None if the cluster did not say."""
+    """True if a Java Broker has a partition of the pipeline's topics; None if the cluster did not say."""
     from pytubemq.spark.source.options import parse_options
     from pytubemq.spark.source.planning.survey import Survey
 
@@ -28,7 +28,7 @@ def reads_java(pipeline: Pipeline) -> bool | None:
 
 
 def finds_java(pipeline: Pipeline) -> bool:
-    """Whether a Java Broker has a partition of the pipeline's topics; Brokers that are away are waited for.
+    """True if a Java Broker has a partition of the pipeline's topics; Brokers that are away are waited for.
 
     Raises:
         TubeError: the cluster cannot be reached, or a topic does not exist.

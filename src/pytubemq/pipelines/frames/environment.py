@@ -24,7 +24,7 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 
 
 def environment_of(spark: SparkSession, source: str) -> Any:
-    """The map (`java.util.Map`) of a Python source, by the name of its format."""
+    """Return the map (`java.util.Map`) of a Python source, by the name of its format."""
     session: Any = spark._jsparkSession
     return session.sessionState().dataSourceManager().lookupDataSource(source).dataSourceCls().envVars()
 

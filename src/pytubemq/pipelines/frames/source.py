@@ -35,7 +35,7 @@ _NO_SUCH_TIME: Final = "startingTimestampStrategy"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What the source gives: the rows with all their columns, and which of those the steps see."""
+    """The opened source: the rows with all their columns, and which of those the steps see."""
 
     rows: DataFrame
     visible: tuple[str, ...]
@@ -44,7 +44,7 @@ class Opened:
     """Whether there is a column `_error`."""
 
     def accepted(self, rows: DataFrame | None = None) -> DataFrame:
-        """`input` of the first step: what could be decoded, with the visible columns."""
+        """Return `input` of the first step: what could be decoded, with the visible columns."""
         from pyspark.sql import functions as f
 
         rows = self.rows if rows is None else rows
@@ -53,14 +53,14 @@ class Opened:
         return rows.select(*map(quoted, self.visible))
 
     def rejected(self, rows: DataFrame) -> DataFrame:
-        """The rejected records: reason, detail, stage, where they were, and their bytes."""
+        """Return the rejected records: reason, detail, stage, where they were, and their bytes."""
         from pyspark.sql import functions as f
 
         return rows.where(f.col(ERROR).isNotNull()).select(f"{ERROR}.*")
 
 
 def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = True, beside: bool = False) -> Opened:
-    """The source's rows as a stream, or as a table.
+    """Open the source's rows as a stream, or as a table.
 
     Args:
         spark: the session.
@@ -83,13 +83,13 @@ def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = Tr
 
 
 def visible_of(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
-    """Of the columns that are read from a topic, those that the steps see."""
+    """Return those columns read from a topic that the steps see."""
     hidden = {ERROR, *_kept_for_audit(pipeline)} if ERROR in names else set()
     return tuple(name for name in names if name not in hidden)
 
 
 def reads_otherwise_beside(pipeline: Pipeline) -> bool:
-    """Whether a query that reads beside the first one has other options than that."""
+    """True if a query that reads beside the first one has other options than that."""
     published = pipeline.source.commit_group or any(map(_is_group, pipeline.source.options))
     return bool(published) or fails_on_reject(pipeline)
 
@@ -99,7 +99,7 @@ def _is_group(option: str) -> bool:
 
 
 def source_options(pipeline: Pipeline, *, streaming: bool = True, beside: bool = False) -> dict[str, str]:
-    """The options of `format("tubemq")` that say what the pipeline's source and decoding say, as `open_source`."""
+    """Translate the pipeline's source and decoding to options of `format("tubemq")`, as `open_source`."""
     source = pipeline.source
     options: dict[str, str | None] = {
         "master": resolve(source.master) if source.master else None,
@@ -137,7 +137,7 @@ def _edges(source: Source) -> dict[str, str | None]:
 
 
 def _times(start: str | Mapping[str, Any] | None) -> list[str]:
-    """The times among the places to begin at. A number by partition is an offset."""
+    """Return the times among the places to begin at. A number by partition is an offset."""
     places = start.values() if isinstance(start, Mapping) else [start]
     return [place for place in places if isinstance(place, str) and is_time(place)]
 
@@ -160,7 +160,7 @@ def _text(number: int | None) -> str | None:
 
 
 def _decoding(pipeline: Pipeline, *, strict: bool) -> dict[str, str | None]:
-    """`strict`: a record that cannot be decoded is an error, and nothing is kept for counts."""
+    """Return the options of decoding; if `strict`, an undecodable record is an error and nothing is kept for counts."""
     decode, source = pipeline.decode, pipeline.source
     if decode is None or decode.format == "raw":
         return {"columns": ",".join(source.columns) or None}
@@ -176,7 +176,7 @@ def _decoding(pipeline: Pipeline, *, strict: bool) -> dict[str, str | None]:
 
 
 def _kept_for_audit(pipeline: Pipeline) -> tuple[str, ...]:
-    """The message's columns read for the audit only: those that the steps do not see, and no decoded column hides."""
+    """Return the message's columns read for the audit only: the steps do not see them, no decoded column hides them."""
     decode = pipeline.decode
     if decode is None or decode.format == "raw":
         return ()
@@ -185,7 +185,7 @@ def _kept_for_audit(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def decoded_names(pipeline: Pipeline) -> frozenset[str]:
-    """The columns that decoding makes; none where messages stay as they are."""
+    """Return the columns that decoding makes; none where messages stay as they are."""
     from pytubemq.decode import make_decoder
 
     decode = pipeline.decode
@@ -229,5 +229,5 @@ def _load(reader: Any, source: Source) -> DataFrame:
 
 
 def fails_on_reject(pipeline: Pipeline) -> bool:
-    """Whether one record that cannot be decoded ends the run."""
+    """True if one record that cannot be decoded ends the run."""
     return pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL

@@ -1,4 +1,4 @@
-"""Whether a plan keeps state from batch to batch, told from the plan that Spark made of it.
+"""Test for plans that keep state from batch to batch, made on Spark's own plan.
 
 The invariant: a plan counts as one that can run batch by batch only if each of its parts is known to give, over the
 batches of a stream, what it gives over the stream; anything not known goes to Spark as a stream, which refuses what it
@@ -32,7 +32,7 @@ STREAM_RIGHT: Final = frozenset({"Inner", "Cross", "RightOuter"})
 
 
 def keeps_state(rows: DataFrame) -> bool:
-    """Whether the plan of a streaming DataFrame must run as a stream.
+    """True if the plan of a streaming DataFrame must run as a stream.
 
     Raises:
         ConfigError: it has a subquery over the stream, which Spark cannot run.

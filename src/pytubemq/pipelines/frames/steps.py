@@ -45,7 +45,7 @@ def make_tables(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def apply_steps(rows: DataFrame, pipeline: Pipeline, *, until: str | None = None) -> dict[str, DataFrame]:
-    """The rows after each step, by its name; `input` is the source's.
+    """Apply the steps and return the rows after each, by its name; `input` is the source's.
 
     Args:
         rows: what the first step reads.
@@ -67,7 +67,7 @@ def apply_steps(rows: DataFrame, pipeline: Pipeline, *, until: str | None = None
 
 
 def input_of(pipeline: Pipeline, wanted: str | None) -> str:
-    """The name of the step whose rows a sink takes; case does not tell two names apart, as in a file."""
+    """Return the name of the step whose rows a sink takes; names are compared without regard to case."""
     names = [INPUT, *(step.name for step in pipeline.steps)]
     if wanted is None:
         return names[-1]
@@ -75,7 +75,7 @@ def input_of(pipeline: Pipeline, wanted: str | None) -> str:
 
 
 def apply_step(rows: DataFrame, step: Step) -> DataFrame:
-    """The rows after one step."""
+    """Apply one step to the rows."""
     from pyspark.errors import PySparkException
 
     mark = step.watermark

@@ -43,7 +43,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """What is to be done."""
+    """A backfill: a pipeline and the range that it is to read."""
 
     id: str
     pipeline: Pipeline
@@ -53,7 +53,7 @@ class Backfill:
 
     @property
     def title(self) -> str:
-        """What its run is called."""
+        """The title of its run."""
         return backfill_title(self.pipeline.name, self.id)
 
     def keep(self) -> None:
@@ -69,7 +69,7 @@ class Backfill:
 def backfill_of(
     pipeline: Pipeline, start: str | Mapping[str, Any], end: str | Mapping[str, Any], *, id: str | None = None
 ) -> Backfill:
-    """The pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
+    """Plan the pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
 
     What is asked for again under its id is the range that it was when it was begun. What is rejected joins the
     pipeline's own dead letters.
@@ -114,7 +114,7 @@ def backfill_of(
 
 
 def ranges(backfill: Backfill) -> list[dict[str, Any]]:
-    """What would be read, by partition: offsets, and messages (at Java Brokers the most that it can be).
+    """Return what would be read, by partition: offsets, and messages (at Java Brokers an upper bound).
 
     Raises:
         TubeError: the cluster cannot be asked, or a place is not there.
@@ -138,7 +138,7 @@ def ranges(backfill: Backfill) -> list[dict[str, Any]]:
 
 
 def effects(pipeline: Pipeline) -> list[str]:
-    """What writing rows again does to each sink, and rejecting records again to the dead letters."""
+    """Describe what writing rows again does to each sink, and rejecting records again to the dead letters."""
     found = [f"{sink.name}: {_again(sink)}" for sink in pipeline.sinks]
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
@@ -148,7 +148,7 @@ def effects(pipeline: Pipeline) -> list[str]:
 
 
 def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
-    """First readable offset and end of each partition of the source's topics.
+    """Fetch the first readable offset and the end of each partition of the source's topics.
 
     Raises:
         TubeError: the cluster cannot be asked.
@@ -172,7 +172,7 @@ def _files(state: str) -> Files:
 
 
 def _fixed(place: Any) -> Any:
-    """A time ago as the time that it is now; all else as it is."""
+    """Convert a time ago to the time that it is now; all else stays."""
     if not isinstance(place, str) or not place.startswith("-"):
         return place
     ago_s = duration_s(place[1:])

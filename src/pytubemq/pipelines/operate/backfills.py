@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def backfill_title(pipeline: str, id: str) -> str:
-    """What a backfill is called wherever it is told of."""
+    """Return the title of a backfill, the same in all reports and logs."""
     return f"{pipeline}, backfill {id}"
 
 
 def backfills(files: Files) -> list[dict[str, Any]]:
-    """How each stands, the oldest first; none where the state is not on this machine, as its directories are not listed
-    elsewhere.
+    """List the status of each, the oldest first; none where the state is on another machine, whose directories are not
+    listed.
     """
     place = Path(files.location) / BACKFILLS
     if not isinstance(files, LocalFiles) or not place.is_dir():
         return []
-    found = [_told(one) for one in place.iterdir() if (one / RUN).is_file()]
-    return sorted(found, key=lambda told: str(told["started"]))
+    found = [_status(one) for one in place.iterdir() if (one / RUN).is_file()]
+    return sorted(found, key=lambda status: str(status["started"]))
 
 
-def _told(place: Path) -> dict[str, Any]:
+def _status(place: Path) -> dict[str, Any]:
     there = status(LocalFiles(place)).as_dict()
     return {"backfill": place.name, **{name: there[name] for name in ("status", "started", "rows_in", "rejected")}}

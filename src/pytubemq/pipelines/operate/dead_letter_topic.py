@@ -37,21 +37,21 @@ class DeadLetterTopic:
     """Dead letters in a topic."""
 
     def __init__(self, *, master: str, topic: str, state: str) -> None:
-        """`state`: the pipeline's state directory, of this machine."""
+        """Create the reader; `state` is the pipeline's state directory on this machine."""
         self.location = topic
         self._master = master
         self._place = Path(state) / SETTLED
 
     def by_reason(self) -> list[dict[str, Any]]:
-        """Reasons, the most frequent first."""
-        return by_reason(self.told())
+        """Count the reasons, the most frequent first."""
+        return by_reason(self.summaries())
 
-    def told(self) -> Iterator[dict[str, Any]]:
-        """What is listed of each."""
+    def summaries(self) -> Iterator[dict[str, Any]]:
+        """Yield what is listed of each."""
         return (row for _, _, row in self._letters())
 
     def take(self, choice: Choice) -> Taken:
-        """The dead letters that are meant: all of them, or the first ones of each partition in turn,
+        """Fetch the chosen dead letters: all of them, or the first ones of each partition in turn,
         up to the bounds of what is taken at once.
 
         Raises:
@@ -73,7 +73,7 @@ class DeadLetterTopic:
         """Refuse to settle what does not stand in a row.
 
         Raises:
-            ConfigError: only a reason is meant.
+            ConfigError: only a reason is chosen.
         """
         if choice.reason is not None:
             raise ConfigError(
@@ -124,11 +124,11 @@ class LettersOfTopic:
         self._files = files
 
     def by_reason(self) -> list[dict[str, Any]]:
-        """Reasons, the most frequent first."""
-        return by_reason(chain(self._files.told(), self._topic.told()))
+        """Count the reasons, the most frequent first."""
+        return by_reason(chain(self._files.summaries(), self._topic.summaries()))
 
     def take(self, choice: Choice) -> Taken:
-        """The dead letters that are meant; of the topic none while more lie in files than are taken at once.
+        """Fetch the chosen dead letters; none from the topic while files hold more than are taken at once.
 
         Raises:
             NotFoundError: the topic is not there.
@@ -144,10 +144,10 @@ class LettersOfTopic:
         return Taken(rows, {**long.keys, **short.keys}, short.more)
 
     def check_settling(self, choice: Choice) -> None:
-        """As for those in the topic.
+        """Check the choice as for those in the topic.
 
         Raises:
-            ConfigError: only a reason is meant.
+            ConfigError: only a reason is chosen.
         """
         self._topic.check_settling(choice)
 
@@ -159,7 +159,7 @@ class LettersOfTopic:
 
 
 def _letter_or_foreign(message: Message) -> dict[str, Any]:
-    """A dead letter, or what tells of a message that is none."""
+    """Parse a dead letter, or describe a message that is none."""
     try:
         return letter_of(message)
     except CorruptError as error:
@@ -172,7 +172,7 @@ def _letter_or_foreign(message: Message) -> dict[str, Any]:
 
 
 def letter_of(message: Message) -> dict[str, Any]:
-    """A dead letter out of the JSON object that the sink made of it.
+    """Parse a dead letter from the JSON object that the sink made of it.
 
     Raises:
         CorruptError: the message is none.
@@ -197,7 +197,7 @@ def letter_of(message: Message) -> dict[str, Any]:
 
 
 def topic_of(*, master: str | None, topic: str, state: str | None) -> DeadLetterTopic:
-    """The topic of a pipeline's dead letters.
+    """Return the topic of a pipeline's dead letters.
 
     Raises:
         ConfigError: no Master is named, or the state is not on this machine.

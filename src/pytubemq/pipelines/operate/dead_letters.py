@@ -1,7 +1,7 @@
 """The dead letters of a pipeline, where they are Parquet files: listed, shown, chosen, dropped; without Spark.
 
 The invariants: a file is replaced whole, and no file and no directory is ever taken away, since a batch that a sink has
-is known by its directory; a dead letter is told from others by all that it holds, and of those that are alike as many
+is known by its directory; a dead letter is identified by all that it holds, and of those that are alike as many
 leave the file as were taken, never more; memory is bounded, however many there are.
 """
 
@@ -34,7 +34,7 @@ BATCH_ROWS: Final = 10_000
 READ_ROWS: Final = 500
 """Read at once, bytes and all."""
 MOST_TAKEN: Final = 100_000
-"""Dead letters taken at once; the others are told of (`Taken.more`)."""
+"""Dead letters taken at once; `Taken.more` says if there are others."""
 MOST_TAKEN_BYTES: Final = 256 << 20
 """And so many bytes of records, though always one dead letter."""
 
@@ -43,14 +43,14 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which dead letters are meant; those that meet all that is set."""
+    """A choice of dead letters: those that meet all that is set."""
 
     reason: str | None = None
     """A reason, or the beginning of one up to a dot: `decode` means `decode.json` too."""
     most: int | None = None
 
     def has(self, reason: str | None) -> bool:
-        """Whether a reason is meant."""
+        """True if the choice includes a reason."""
         return self.reason is None or reason == self.reason or (reason or "").startswith(f"{self.reason}.")
 
 
@@ -67,7 +67,7 @@ class Taken:
 
 
 class Room:
-    """What may still be taken."""
+    """The room that is left in one take of dead letters."""
 
     def __init__(self, choice: Choice) -> None:
         self._most = choice.most
@@ -77,7 +77,7 @@ class Room:
         """Whether something was refused."""
 
     def take(self, raw: bytes | None) -> bool:
-        """Whether one more may be taken; after a first refusal none may."""
+        """Take one more and return True if there is room; after a first refusal there is none."""
         size = len(raw or b"")
         most = MOST_TAKEN if self._most is None else min(self._most, MOST_TAKEN)
         if self._rows >= most or (self._rows and self._bytes + size > MOST_TAKEN_BYTES):
@@ -90,7 +90,7 @@ class Room:
 
     @property
     def more(self) -> bool:
-        """Whether more are meant than were taken."""
+        """True if more are chosen than were taken."""
         return self.full and self._rows != self._most
 
 
@@ -98,7 +98,7 @@ class DeadLetterFiles:
     """The Parquet files of a pipeline's dead letters."""
 
     def __init__(self, location: str) -> None:
-        """`location`: a path or a URI.
+        """Open the directory at `location`, a path or a URI.
 
         Raises:
             ConfigError: the place cannot be reached.
@@ -113,25 +113,25 @@ class DeadLetterFiles:
             raise ConfigError(f"the dead letters in {location} cannot be reached: {error}") from error
 
     def files(self) -> list[str]:
-        """All data files, in the order of their names."""
+        """List all data files, in the order of their names."""
         found = self._fs.get_file_info(fs.FileSelector(self._root, recursive=True, allow_not_found=True))
         names = [info.path for info in found if info.is_file and info.path.endswith(SUFFIX)]
         return sorted(name for name in names if not _is_hidden(name.removeprefix(self._root)))
 
     def by_reason(self) -> list[dict[str, Any]]:
-        """Reasons, the most frequent first."""
-        return by_reason(self.told())
+        """Count the reasons, the most frequent first."""
+        return by_reason(self.summaries())
 
-    def told(self) -> Iterator[dict[str, Any]]:
-        """What is listed of each, which is not its bytes."""
+    def summaries(self) -> Iterator[dict[str, Any]]:
+        """Yield what is listed of each, without its bytes."""
         named = ["reason", "stage", "topic", "timestamp", "detail"]
         return (row for name in self.files() for batch in self._read(name, named) for row in batch.to_pylist())
 
     def check_settling(self, choice: Choice) -> None:
-        """Every choice can be taken out of files."""
+        """Accept every choice: all of them can be taken out of files."""
 
     def take(self, choice: Choice) -> Taken:
-        """The dead letters that are meant, up to the bounds of what is taken at once."""
+        """Read the chosen dead letters, up to the bounds of what is taken at once."""
         room, tables, keys = Room(choice), [], {}
         for name in self.files():
             taken: set[str] = set()
@@ -165,7 +165,7 @@ class DeadLetterFiles:
         return dropped
 
     def _rewrite(self, name: str, surplus: Counter[str]) -> None:
-        """The file without so many of these; it stays, even with no row."""
+        """Write the file anew without so many of these; it stays, even with no row."""
         folder, _, base = name.rpartition("/")
         beside = f"{folder}/_{base}.kept"
         writer = None
@@ -184,7 +184,7 @@ class DeadLetterFiles:
         self._forget_checksum(folder, base)
 
     def _forget_checksum(self, folder: str, base: str) -> None:
-        """Hadoop's local file system keeps one beside each file, and refuses a file that has changed."""
+        """Remove the checksum that Hadoop's local file system keeps of a file: it refuses a file that has changed."""
         beside = f"{folder}/.{base}.crc"
         if self._fs.get_file_info(beside).type != fs.FileType.NotFound:
             self._fs.delete_file(beside)
@@ -202,11 +202,11 @@ class DeadLetters(Protocol):
     location: str
 
     def by_reason(self) -> list[dict[str, Any]]:
-        """Reasons, the most frequent first."""
+        """Count the reasons, the most frequent first."""
         ...
 
     def take(self, choice: Choice) -> Taken:
-        """Those that are meant."""
+        """Read the chosen dead letters."""
         ...
 
     def check_settling(self, choice: Choice) -> None:
@@ -219,7 +219,7 @@ class DeadLetters(Protocol):
 
 
 def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Reasons, the most frequent first: how many, when the first and the last, of which topics, and an example."""
+    """Count the reasons, the most frequent first, with the first and last time, the topics, and an example."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         entry = found.setdefault(
@@ -237,12 +237,12 @@ def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rows_of(taken: Taken) -> list[dict[str, Any]]:
-    """Dead letters for people and for JSON, each with an id."""
+    """Format dead letters for people and for JSON, each with an id."""
     return [{"id": _id(row), **row} for row in plain_rows(taken.rows)]
 
 
 def _in_utc(rows: Any) -> Any:
-    """Spark's oldest form of times in Parquet says no zone; it is UTC."""
+    """Mark times as UTC: Spark's oldest form of times in Parquet has no zone."""
     at = rows.schema.get_field_index("timestamp")
     return rows if at < 0 else rows.set_column(at, "timestamp", rows.column(at).cast(pa.timestamp("us", tz="UTC")))
 
@@ -253,7 +253,7 @@ def _id(row: dict[str, Any]) -> str:
 
 
 def _digests(batch: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Rows, each with a hash of all that it holds: a place alone does not tell records apart that have no offset."""
+    """Yield rows, each with a hash of all that it holds: a place alone does not identify a record without an offset."""
     for row in batch.to_pylist():
         at = row.get("timestamp")
         held = row | {"timestamp": at.isoformat() if isinstance(at, datetime) else at}

@@ -50,11 +50,11 @@ class Redrive:
     rows: int
 
     def stages(self) -> list[str]:
-        """Whole messages and single records go one after the other, as they are decoded differently."""
+        """Return the stages to run in turn: whole messages and single records are decoded differently."""
         return [stage for stage in _STAGES if (self.place / stage / "rows").exists()]
 
     def pipeline(self, pipeline: Pipeline, stage: str) -> Pipeline:
-        """The pipeline over these dead letters.
+        """Return the pipeline over these dead letters.
 
         Raises:
             ConfigError: a sink would skip them, or a step keep them.
@@ -120,7 +120,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
 
 
 def unfinished(pipeline: Pipeline) -> Redrive | None:
-    """A redrive that was killed: it is finished before another begins."""
+    """Return a redrive that was killed, which is finished before another begins; None if there is none."""
     root = _root(pipeline)
     for place in sorted(root.iterdir()) if root.is_dir() else ():
         if place.name.startswith("."):
@@ -131,7 +131,7 @@ def unfinished(pipeline: Pipeline) -> Redrive | None:
 
 
 def _refuse_foreign(taken: Taken) -> None:
-    """What is no dead letter cannot be sent again, and settling past it would lose it unseen."""
+    """Refuse what is no dead letter: it cannot be sent again, and settling past it would lose it unseen."""
     stages = taken.rows["stage"].to_pylist()
     if FOREIGN not in stages:
         return

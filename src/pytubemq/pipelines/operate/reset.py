@@ -30,7 +30,7 @@ _LOG: Final = "checkpoint-log-"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What would be forgotten."""
+    """The progress that a reset would forget."""
 
     batches: int
     rows_in: int
@@ -48,12 +48,12 @@ class Progress:
 def progress(files: Files) -> Progress:
     """Look at what there is to forget: of all runs since the last reset."""
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
-    told = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
-    offsets = next((dict(event.offsets) for event in reversed(told) if event.query == "main"), {})
+    batches = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
+    offsets = next((dict(event.offsets) for event in reversed(batches) if event.query == "main"), {})
     sums: dict[str, Any] = next(
         (entry["totals"] for entry in reversed(ledger_entries(files)) if entry.get("totals")), {}
     )
-    return Progress(int(sums.get("batches", len(told))), int(sums.get("rows_in", 0)), offsets, tuple(names))
+    return Progress(int(sums.get("batches", len(batches))), int(sums.get("rows_in", 0)), offsets, tuple(names))
 
 
 def forget(files: Files) -> Path:

@@ -53,7 +53,7 @@ def {name}_by_type() -> DataFrame:
 
 
 def files(*, name: str, topic: str, directory: Path, master: str) -> dict[str, str]:
-    """The files of the directory, by their paths inside of it; texts stand in them as JSON, which both forms read."""
+    """Return the files of the directory, by their paths inside of it; texts in them are JSON, which both forms read."""
     storage = (Path(directory).absolute() / "storage").as_uri()
     return {
         "spark-pipeline.yml": _SPEC.format(name=name, directory=directory, storage=storage, master=json.dumps(master)),

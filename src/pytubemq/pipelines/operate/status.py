@@ -1,6 +1,6 @@
-"""How a pipeline stands, from its state directory alone.
+"""The status of a pipeline, from its state directory alone.
 
-The invariant: a run whose process is gone is never told as running. On this machine its process is looked for, on
+The invariant: a run whose process is gone is never reported as running. On this machine its process is looked for, on
 another its heartbeat counts.
 """
 
@@ -32,7 +32,7 @@ STALE_HERE_S: Final = 300.0
 
 
 class Standing(StrEnum):
-    """How it stands."""
+    """The state of a pipeline's last run."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -58,7 +58,7 @@ class Status:
 
     @property
     def doing(self) -> str | None:
-        """What a run is at that no batch tells yet; None where there is nothing to say."""
+        """Work of a run that no batch shows yet; None where there is nothing to say."""
         if not self.runs:
             return None
         if self.record.ready_s is None and not self.record.batch_count:
@@ -70,11 +70,11 @@ class Status:
 
     @property
     def runs(self) -> bool:
-        """Whether a process is at work."""
+        """True if a process is at work."""
         return self.standing in (Standing.RUNNING, Standing.STOPPING)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; what is not known is None."""
+        """Return the status for JSON; what is not known is None."""
         record = self.record
         last = record.batches[-1] if record.batches else None
         ended = not self.runs and self.standing is not Standing.DEAD
@@ -122,7 +122,7 @@ def status(files: Files, *, now_s: float | None = None) -> Status:
 
 
 def _under_way(files: Files, queries: Iterable[str]) -> set[int]:
-    """The batches that Spark has begun and not committed."""
+    """Return the batches that Spark has begun and not committed."""
     begun = {query: _newest(files, f"{checkpoint_of(query)}/offsets") for query in queries}
     return {at for query, at in begun.items() if at > _newest(files, f"{checkpoint_of(query)}/commits")}
 

@@ -32,13 +32,13 @@ MOST_MESSAGES: Final = 10_000
 
 
 def stages(pipeline: Pipeline) -> tuple[str, ...]:
-    """What can be looked at: the messages, decoded rows, each step, each sink's rows, and what was rejected."""
+    """List what can be shown: the messages, decoded rows, each step, each sink's rows, and what was rejected."""
     named = [step.name for step in pipeline.steps] + [sink.name for sink in pipeline.sinks]
     return (MESSAGES, INPUT, *dict.fromkeys(named), REJECTED)
 
 
 def check_stage(pipeline: Pipeline, stage: str) -> str:
-    """The stage, if there is one of that name.
+    """Return the stage, if there is one of that name.
 
     Raises:
         ConfigError: there is none; naming those that there are.
@@ -52,12 +52,12 @@ def check_stage(pipeline: Pipeline, stage: str) -> str:
 
 
 def needs_spark(pipeline: Pipeline, stage: str) -> bool:
-    """Whether the rows at a stage take a session: those of a step, and all of another source than a topic."""
+    """True if the rows at a stage need a session: those of a step, and all of another source than a topic."""
     return pipeline.source.format != "tubemq" or _rows_of(pipeline, stage) not in (MESSAGES, INPUT, REJECTED)
 
 
 def _rows_of(pipeline: Pipeline, stage: str) -> str:
-    """The stage whose rows they are: a sink has those of a step, or of the input."""
+    """Return the stage that a stage's rows come from: a sink has those of a step, or of the input."""
     if stage in (MESSAGES, INPUT, REJECTED) or any(step.name == stage for step in pipeline.steps):
         return stage
     return next(input_of(pipeline, sink.input) for sink in pipeline.sinks if sink.name == stage)
@@ -66,7 +66,7 @@ def _rows_of(pipeline: Pipeline, stage: str) -> str:
 def tap(
     spark: SparkSession | None, pipeline: Pipeline, stage: str, *, messages: int, newest: bool = False
 ) -> list[Any]:  # fmt: skip
-    """The rows at a stage that `messages` messages come to, as mappings for JSON.
+    """Return the rows at a stage for `messages` messages, as mappings for JSON.
 
     Args:
         spark: a session with the settings of a run; None where `needs_spark` says that it takes none.
@@ -106,7 +106,7 @@ def _by_spark(spark: SparkSession, pipeline: Pipeline, step: str, messages: int)
 
 
 def _read_here(pipeline: Pipeline, rows: int) -> Iterator[pa.RecordBatch]:
-    """The first rows of the source, as the tasks of Spark would read them one after the other."""
+    """Read the first rows of the source, as the tasks of Spark would read them one after the other."""
     from pytubemq.spark.source.batch import TubeMqReader
     from pytubemq.spark.source.option_table import Scope
     from pytubemq.spark.source.options import parse_options
@@ -125,7 +125,7 @@ def _read_here(pipeline: Pipeline, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _at(pipeline: Pipeline, step: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What of a batch of the source's rows is to be seen: those that were rejected, those that were not, or all."""
+    """Select rows of a batch: those that were rejected, those that were not, or all."""
     import pyarrow as pa
 
     names = batch.schema.names
@@ -138,12 +138,12 @@ def _at(pipeline: Pipeline, step: str, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def rows_of(rows: DataFrame) -> list[Any]:
-    """The rows as mappings for JSON."""
+    """Convert rows to mappings for JSON."""
     return list(plain_rows(rows.toArrow()))
 
 
 def _newest(pipeline: Pipeline, messages: int) -> Any:
-    """The source, from so many messages before its end."""
+    """Return the source from so many messages before its end."""
     from pytubemq.pipelines.operate.backfill import ends_of
 
     ends = ends_of(pipeline)

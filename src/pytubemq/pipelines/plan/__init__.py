@@ -1,1 +1,1 @@
-"""What a pipeline will do, said before it does it: parts, ranges, and each sink's promise with its reason."""
+"""The plan of a pipeline before it runs: parts, ranges, and each sink's promise with its reason."""

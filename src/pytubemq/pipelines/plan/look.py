@@ -1,4 +1,4 @@
-"""What a plan asks the cluster: partitions, where the next batch begins, how much waits. Nothing is changed by it."""
+"""State of the cluster for a plan: partitions, where the next batch begins, how much waits. It is only read."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
 
 
 def queries_beside(pipeline: Pipeline) -> list[str]:
-    """The names that queries of the pipeline may have that are not `main`."""
+    """Return the names that queries of the pipeline other than `main` may have."""
     steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]
     return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == "log"]
 
 
 def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
-    """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none.
+    """Return where the last finished batch ended, from Spark's checkpoint in the state directory; empty if none.
 
     Of a pipeline without the query `main` it is the place that all queries named `beside` have passed.
     """

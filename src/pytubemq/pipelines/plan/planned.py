@@ -80,7 +80,7 @@ class PlannedSink:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is not as in the last run."""
+    """A difference from the last run."""
 
     path: str
     before: Any
@@ -114,7 +114,7 @@ class Plan:
     changes: tuple[Change, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the plan as plain values."""
         return asdict(self)
 
 
@@ -128,7 +128,7 @@ def plan(
     repeating: Collection[str] = (),
     running: bool = False,
 ) -> Plan:
-    """What a run of the pipeline would do.
+    """Plan a run of the pipeline.
 
     Args:
         pipeline: its state named.
@@ -137,7 +137,7 @@ def plan(
         columns: of `input` and of each step, where they are known.
         fed: by sink, the query that fed it so far, where that has made progress.
         repeating: the sinks by number whose Brokers store repeats.
-        running: whether a run is at work.
+        running: True if a run is at work.
     """
     columns = columns or {}
     kind = source_kind(pipeline, java=looked is not None and looked.java)
@@ -244,11 +244,11 @@ def _batch(pipeline: Pipeline) -> str | None:
         _size(limit.size_bytes) if limit.size_bytes is not None else "",
         f"{limit.fetch_s:g} s of fetching in a task" if limit.fetch_s is not None else "",
     ]
-    told = [f"at most {', '.join(filter(None, most))}"] if any(most) else []
+    parts = [f"at most {', '.join(filter(None, most))}"] if any(most) else []
     if limit.min_rows is not None:
         after = "" if limit.max_delay_s is None else f", or fewer after {limit.max_delay_s:g} s"
-        told.append(f"at least {limit.min_rows:,} rows{after}")
-    return "; ".join(told) or None
+        parts.append(f"at least {limit.min_rows:,} rows{after}")
+    return "; ".join(parts) or None
 
 
 def _size(size_bytes: int) -> str:
@@ -259,7 +259,7 @@ def _size(size_bytes: int) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A ratio as people read it: `0.01` is `1%`."""
+    """Format a ratio for people: `0.01` is `1%`."""
     return f"{ratio:.6%}".rstrip("0%").rstrip(".") + "%"
 
 
@@ -287,7 +287,7 @@ def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change
 
 
 def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
-    """Sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
+    """Yield sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
     for sink in pipeline.sinks:
         before, now = fed.get(sink.name), _query_of(pipeline, sink)
         if before is not None and now is not None and now != before:
@@ -296,7 +296,7 @@ def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
 
 
 def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
-    """The query that feeds a sink; None where only Spark can tell."""
+    """Return the query that feeds a sink; None where only Spark knows."""
     if sink.layout == "log":
         return f"log-{sink.name}"
     name = sink.input or (pipeline.steps[-1].name if pipeline.steps else "input")

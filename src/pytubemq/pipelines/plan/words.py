@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def words(plan: Plan) -> list[str]:
-    """Lines of text."""
+    """Return the plan as lines of text."""
     head = _head(plan)
     ends = [(_way(plan, sink), sink) for sink in plan.sinks]
     if plan.dead_letter is not None:
@@ -30,19 +30,19 @@ def words(plan: Plan) -> list[str]:
 
 def _head(plan: Plan) -> str:
     source = plan.source
-    told = []
+    parts = []
     if source.partitions is not None:
-        told.append(_count(source.partitions, "partition"))
+        parts.append(_count(source.partitions, "partition"))
     if source.waiting is not None:
-        told.append(f"{source.waiting:,} waiting")
+        parts.append(f"{source.waiting:,} waiting")
     if source.batches is not None:
-        told.append(_count(source.batches, "batch", "batches"))
+        parts.append(_count(source.batches, "batch", "batches"))
     head = source.what if source.format == "tubemq" else f"{source.format} {source.what}"
-    return f"{head} ({', '.join(told)})" if told else head
+    return f"{head} ({', '.join(parts)})" if parts else head
 
 
 def _way(plan: Plan, sink: PlannedSink) -> list[str]:
-    """The names of what rows pass on their way to a sink."""
+    """Return the names of what rows pass on their way to a sink."""
     by_name = {step.name.lower(): step for step in plan.steps}
     way: list[str] = []
     name = sink.input.lower()

@@ -1,4 +1,4 @@
-"""What a run was asked for, as a report shows it: the configuration as YAML, what held by itself, the dead letters.
+"""A run's configuration, as a report shows it: as YAML, with the defaults in force and the dead letters.
 
 The invariant: all of it comes from the normal form of the pipeline, and nothing is shown that could be a secret.
 """
@@ -19,7 +19,7 @@ _READ_BACK: Final = ("parquet", "tubemq")
 
 
 def as_yaml(spec: Mapping[str, Any]) -> str:
-    """The normal form as a pipeline file would say it; SQL on lines of its own, no secret."""
+    """Format the normal form as a pipeline file has it; SQL on lines of its own, no secret."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -35,8 +35,8 @@ def as_yaml(spec: Mapping[str, Any]) -> str:
     return str(yaml.dump(written, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2))
 
 
-def by_itself(spec: Mapping[str, Any]) -> dict[str, str]:
-    """What held by default, of that which decides what becomes of rows: by key. The normal form leaves it out."""
+def defaults_in_force(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by key, the defaults in force that affect rows. The normal form leaves them out."""
     source, trigger, spark = _section(spec, "source"), _section(spec, "trigger"), _section(spec, "spark")
     found: dict[str, str] = {}
     if source.get("format", model.Source().format) == model.Source().format and "on_data_loss" not in source:
@@ -58,12 +58,12 @@ def by_itself(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 def on_error(spec: Mapping[str, Any]) -> str:
-    """What became of records that could not be decoded."""
+    """Return the handling of records that could not be decoded."""
     return str(_section(spec, "decode").get("on_error", model.Decode().on_error.value))
 
 
 def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
-    """Where the dead letters lie."""
+    """Return the place of the dead letters."""
     letters = _section(spec, "dead_letter")
     kind = str(letters.get("format", "parquet"))
     place = next((letters[name] for name in ("topic", "table", "path", "url") if letters.get(name)), None)
@@ -72,7 +72,7 @@ def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
 
 
 def audit_time(spec: Mapping[str, Any]) -> str:
-    """Of which time the audit's minutes are, as a part of a sentence; as HTML."""
+    """Describe, as HTML in a sentence, the time that the audit's minutes are of."""
     column = _section(spec, "audit").get("time")
     if column:
         return f"the time in their column {escape(str(column))}"
@@ -81,7 +81,7 @@ def audit_time(spec: Mapping[str, Any]) -> str:
 
 
 def is_read_back(spec: Mapping[str, Any]) -> bool:
-    """Whether `pytubemq pipeline dlq` shows the dead letters."""
+    """True if `pytubemq pipeline dlq` shows the dead letters."""
     return _section(spec, "dead_letter").get("format", _READ_BACK[0]) in _READ_BACK
 
 

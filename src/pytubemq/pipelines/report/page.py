@@ -14,8 +14,8 @@ from pytubemq.pipelines.file.model import OnError
 from pytubemq.pipelines.report.configuration import (
     as_yaml,
     audit_time,
-    by_itself,
     dead_letter_place,
+    defaults_in_force,
     is_read_back,
     on_error,
 )
@@ -51,7 +51,7 @@ _PARTS: Final = {
 
 
 def page(record: RunRecord) -> str:
-    """The whole page."""
+    """Render the whole page."""
     title = f"Pipeline {record.pipeline or '(no name)'}"
     status = escape(record.status.value)
     head = (
@@ -88,7 +88,7 @@ def _run_line(record: RunRecord) -> str:
 
 
 def _moment(time_s: float, since_s: float | None = None) -> str:
-    """UTC to the second; the time alone if it is of the same day as `since_s`."""
+    """Format a time in UTC to the second, without the date if it is of the same day as `since_s`."""
     at = datetime.fromtimestamp(time_s, UTC)
     if since_s is not None and datetime.fromtimestamp(since_s, UTC).date() == at.date():
         return f"{at:%H:%M:%S}"
@@ -152,8 +152,8 @@ def _plots(batches: Sequence[BatchDone]) -> str:
 
 
 def _lag(drawn: Sequence[BatchDone], places: Sequence[str]) -> str:
-    told = [batch for batch in drawn if batch.lag_rows is not None]
-    if len(told) == len(drawn) and not any(batch.lag_rows for batch in told):
+    with_lag = [batch for batch in drawn if batch.lag_rows is not None]
+    if len(with_lag) == len(drawn) and not any(batch.lag_rows for batch in with_lag):
         return nothing("Messages behind", "none; no batch left messages waiting")
     rows = Series("messages", [batch.lag_rows for batch in drawn])
     age = Series("seconds", [batch.lag_s for batch in drawn])
@@ -291,7 +291,7 @@ def _batches(batches: Sequence[BatchDone]) -> str:
 def _configuration(record: RunRecord) -> str:
     if not record.spec:
         return ""
-    unsaid = by_itself(record.spec)
+    unsaid = defaults_in_force(record.spec)
     rows = [[name, value] for name, value in unsaid.items()]
     said = "<p>Keys with default values, written in the file or not:</p>"
     rest = f"{said}{_table(['key', 'value'], rows, numbers=set())}" if rows else ""

@@ -1,4 +1,4 @@
-"""How the report of a run looks: light and dark as the reader's system has it, on a wide screen and on a narrow one.
+"""The style of a run's report: light and dark as the reader's system has it, on a wide screen and on a narrow one.
 
 The invariant: it names nothing that would have to be loaded.
 """
@@ -68,7 +68,7 @@ linear-gradient(to left,var(--more),transparent) 100% 0/.9rem 100% no-repeat scr
 
 
 def style() -> str:
-    """The page's style sheet."""
+    """Render the page's style sheet."""
     series = range(len(_LIGHT))
     shapes = "".join(
         f".s{n}{{fill:var(--c{n})}}.l{n}{{stroke:var(--c{n})}}.b{n}{{background:var(--c{n})}}" for n in series

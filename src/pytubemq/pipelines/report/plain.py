@@ -1,6 +1,6 @@
 """Rows for people and for JSON.
 
-The invariant: every value comes out as JSON has it, and bytes that are no text can be told from text.
+The invariant: every value comes out as JSON has it, and bytes that are no text differ from text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytubemq.pipelines.values import python_rows
 
 
 def plain_rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a `pyarrow.Table`, or of a record batch."""
+    """Convert the rows of a `pyarrow.Table`, or of a record batch."""
     import pyarrow as pa
 
     maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
@@ -28,7 +28,7 @@ def plain_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a row: times in UTC, decimals as text, bytes as text or `{"base64": ...}`."""
+    """Convert a value of a row: times in UTC, decimals as text, bytes as text or `{"base64": ...}`."""
     if isinstance(value, bytes):
         try:
             return value.decode("utf-8")

@@ -39,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values are written and what an axis may be divided into."""
+    """The format of values, and the divisions that an axis may have."""
 
     show: Callable[[float], str] = lambda value: f"{value:,.4g}"
     whole: bool = False
@@ -49,7 +49,7 @@ class Scale:
 
 
 def bars(title: str, places: Sequence[str], series: Sequence[Series], scale: Scale = Scale()) -> str:
-    """Stacked bars, one for each of `places`."""
+    """Draw stacked bars, one for each of `places`."""
     most = max((sum(values) for values in _stacks(series)), default=0.0)
     if not places or most <= 0:
         return nothing(title, scale.zero)
@@ -77,7 +77,7 @@ def bars(title: str, places: Sequence[str], series: Sequence[Series], scale: Sca
 
 
 def line(title: str, places: Sequence[str], series: Sequence[Series], scale: Scale = Scale()) -> str:
-    """A line for each series, broken where a value is missing; bars where there is one place only."""
+    """Draw a line for each series, broken where a value is missing; bars where there is one place only."""
     values = [value for one in series for value in one.values if value is not None]
     if not places or not values or max(values) <= 0:
         return nothing(title, scale.zero if values else "unknown")
@@ -105,12 +105,12 @@ def line(title: str, places: Sequence[str], series: Sequence[Series], scale: Sca
 
 
 def nothing(title: str, said: str) -> str:
-    """A sentence where a plot would show nothing."""
+    """Render a sentence where a plot would be empty."""
     return f'<figure><figcaption>{escape(title)}: <span class="none">{escape(said)}</span></figcaption></figure>'
 
 
 def together(count: int) -> list[range]:
-    """Which of `count` batches are drawn as one: at most `MOST_BARS` runs of equal length but for the last."""
+    """Divide `count` batches into at most `MOST_BARS` groups, all but the last of equal length, each drawn as one."""
     each = max(1, math.ceil(count / MOST_BARS))
     return [range(first, min(first + each, count)) for first in range(0, count, each)]
 
@@ -120,7 +120,7 @@ def _stacks(series: Sequence[Series]) -> list[list[float]]:
 
 
 def _step(most: float, *, whole: bool) -> float:
-    """1, 2 or 5 times a power of ten, so that about `_TICKS` lines fit."""
+    """Return 1, 2 or 5 times a power of ten, so that about `_TICKS` lines fit."""
     raw = max(most, _LEAST) / _TICKS
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
@@ -128,7 +128,7 @@ def _step(most: float, *, whole: bool) -> float:
 
 
 def _ticks(top: float, step: float, scale: Scale) -> list[tuple[float, str]]:
-    """The axis's lines: how high each stands, from 0 to 1, and its label."""
+    """Return the axis's lines: the height of each, from 0 to 1, and its label."""
     count = round(top / step)
     return [(number / count, scale.show(number * step)) for number in range(count + 1)]
 

@@ -1,4 +1,4 @@
-"""One run as it is told afterwards: its batches, its end, its audit; from events, or from a state directory.
+"""The record of one run: its batches, its end, its audit; from events, or from a state directory.
 
 The invariant: memory is bounded. More than `MOST_BATCHES` batches are added up in pairs, so that a long run's record is
 coarser and never wrong in its sums. Each query reads the source for itself, so only the first one's records count as
@@ -27,7 +27,7 @@ ALL_STREAMS: Final = "(all streams)"
 
 @dataclass(slots=True)
 class RunRecord:
-    """What a run has told so far."""
+    """A run as its events have shown it so far."""
 
     pipeline: str = ""
     called: str = ""
@@ -48,9 +48,9 @@ class RunRecord:
     spec: Mapping[str, Any] = field(default_factory=dict)
     audit: list[dict[str, Any]] = field(default_factory=list)
     java: bool | None = None
-    """Whether it read from Java Brokers, as far as it told."""
+    """True if it read from Java Brokers, as far as it said."""
     promised: Mapping[str, str] = field(default_factory=dict)
-    """By sink, what it promised by itself when the run began, as far as it told."""
+    """By sink, its default promise when the run began, as far as it said."""
     guarantees: list[tuple[str, str, str]] = field(default_factory=list)
     """Sink, guarantee, why."""
     look: str = ""
@@ -66,7 +66,7 @@ class RunRecord:
     """By reason, what was wrong with one of its records."""
 
     def take(self, event: Event) -> None:
-        """One more event."""
+        """Add an event."""
         if isinstance(event, Started):
             self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
             self.state, self.sinks, self.ready_s = event.state, tuple(event.sinks), event.at_s
@@ -83,7 +83,7 @@ class RunRecord:
 
     @property
     def title(self) -> str:
-        """What people are shown."""
+        """The name that people are shown."""
         return self.called or self.pipeline
 
     @property
@@ -105,7 +105,7 @@ class RunRecord:
         return Totals(self.batch_count, self.rows_in, dict(self.rows_out), self.rejected)
 
     def counts(self, event: BatchDone) -> bool:
-        """Whether what this batch read is in `rows_in`."""
+        """True if `rows_in` includes what this batch read."""
         return event.query == next(iter(self.queries), event.query)
 
     def _batch(self, event: BatchDone) -> None:
@@ -132,7 +132,7 @@ def add(sums: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def merged(batches: Iterable[BatchDone]) -> BatchDone:
-    """Several batches in a row as one: sums, and the last one's lag and place."""
+    """Merge consecutive batches into one: sums, and the last one's lag and place."""
     every = list(batches)
     last = every[-1]
     if len(every) == 1:
@@ -156,7 +156,7 @@ def merged(batches: Iterable[BatchDone]) -> BatchDone:
 
 
 def recorded(files: Files) -> RunRecord:
-    """The last run of a state directory, as far as its files still tell."""
+    """Read the last run of a state directory, as far as its files still have it."""
     run = read_object(files, RUN)
     record = RunRecord(
         pipeline=str(run.get("pipeline", "")),
@@ -172,11 +172,11 @@ def recorded(files: Files) -> RunRecord:
         java=java if isinstance(java := run.get("java"), bool) else None,
         promised=promised if isinstance(promised := run.get("promised"), dict) else {},
     )
-    told = [event_of(line) for line in progress_lines(files)]
-    batches = [one for one in told if isinstance(one, BatchDone) and one.at_s >= (record.began_s or 0.0)]
+    events = [event_of(line) for line in progress_lines(files)]
+    batches = [one for one in events if isinstance(one, BatchDone) and one.at_s >= (record.began_s or 0.0)]
     had = sorted({one.query for one in batches}, key=lambda name: (name != MAIN, name))
     record.queries = record.queries or tuple(had)
-    for event in told:
+    for event in events:
         if isinstance(event, Started) and event.run_id == record.run_id:
             record.sinks, record.queries = tuple(event.sinks), tuple(event.queries)
     for batch in batches:
@@ -201,7 +201,7 @@ def _names(run: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def event_of(line: Mapping[str, Any]) -> Event | None:
-    """The event that a line of `progress.jsonl` tells; None for what is none, as of a newer version."""
+    """Parse a line of `progress.jsonl` to an event; None if it is not known, as from a newer version."""
     kinds: dict[str, Any] = {"Started": Started, "BatchDone": BatchDone}
     kind = kinds.get(str(line.get("event", "BatchDone")))
     if kind is None:
@@ -215,7 +215,7 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
 
 
 def line_of(event: Event) -> dict[str, Any]:
-    """The inverse of `event_of`."""
+    """Convert an event to plain values, the inverse of `event_of`."""
     return as_json(event)
 
 
@@ -228,8 +228,8 @@ def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:
 def audit_rows(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Audit counts over the ledger's batches, by stream and minute: read, rejected, and written by sink.
 
-    A sink's rows stand beside what was read of their stream, where they tell it (by `topic`) or there is one only; else
-    beside the sum over all streams in their minute, in a row `ALL_STREAMS`.
+    A sink's rows are matched with what was read of their stream, where they have it (`topic`) or there is one; else
+    with the sum over all streams in their minute, in a row `ALL_STREAMS`.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     every = list(entries)
@@ -247,9 +247,9 @@ def audit_rows(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             there["rejected"] += int(count.get("rejected") or 0)
         for sink, done in (entry.get("sinks") or {}).items():
             counts = done.get("audit") or ()
-            told = {str(count.get("stream") or "") for count in counts} <= streams | {OTHERS}
+            is_by_stream = {str(count.get("stream") or "") for count in counts} <= streams | {OTHERS}
             for count in counts:
-                stream = str(count.get("stream") or "") if told else only
+                stream = str(count.get("stream") or "") if is_by_stream else only
                 add(row(stream, count)["written"], {sink: int(count.get("rows") or count.get("written") or 0)})
     _sum_streams(found)
     ordered = sorted(found, key=lambda key: (key[1], key[0]))[-MOST_AUDIT_ROWS:]

@@ -16,7 +16,7 @@ MOST_DEPTH: Final = 32
 
 
 def redacted(value: Any, *, key: str = "", depth: int = 0) -> Any:
-    """A copy of plain values (mappings, lists, text, numbers) in which no secret stands."""
+    """Copy plain values (mappings, lists, text, numbers) without any secret."""
     if depth > MOST_DEPTH:
         return REDACTED
     if isinstance(value, Mapping):

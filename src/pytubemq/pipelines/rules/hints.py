@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def one_of(name: str, known: Iterable[str]) -> str:
-    """Say which name was meant, or which there are."""
+    """Suggest the name that was meant, or list those that there are."""
     there = list(known)
     close = suggest(name, there)
     return f'did you mean "{close}"?' if close else f"there is {', '.join(there)}"

@@ -126,12 +126,12 @@ def refuse(context: Context, *, already: Need = Need.NOTHING) -> None:
 
 
 def error_of(first: Fault, *others: Fault) -> Exception:
-    """The exception to raise for errors of one rule."""
+    """Return the exception to raise for errors of one rule."""
     return first.cause or PipelineFileError((first, *others))
 
 
 def _by_rule(context: Context, already: Need) -> Iterator[list[Fault]]:
-    """The faults of each rule. A cluster that is away is waited for once: rules that need it are not asked then."""
+    """Yield the faults of each rule. A cluster that is away is waited for once: rules that need it do not run then."""
     for rule in RULES:
         if rule.has_news(context, already):
             found = list(rule(context))

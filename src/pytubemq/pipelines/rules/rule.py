@@ -1,7 +1,7 @@
 """One rule on pipelines: what it needs to see, and the function that yields its faults.
 
-The invariant: a rule changes nothing, and where it cannot tell it says nothing; so the same rule can be asked of a file
-alone and again before a run, which sees more.
+The invariant: a rule changes nothing, and where it cannot know it reports nothing; so the same rule can check a
+file alone and again before a run, which sees more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Faults: TypeAlias = Iterator[Fault]
 
 
 class Need(Flag):
-    """What a rule looks at, and what a command can show it."""
+    """The things that a rule looks at, and that a command can give it."""
 
     NOTHING = 0
     FILE = auto()
@@ -75,7 +75,7 @@ class Context:
     """The run as `a backfill`, if it is one over a part of the pipeline's rows."""
 
     def text(self, text: str) -> str | None:
-        """A text with its references resolved; None where what they stand for cannot be told."""
+        """Resolve a text's references; None where their values are not known."""
         if "${" not in text:
             return text
         if Need.VALUES not in self.sees:
@@ -86,15 +86,15 @@ class Context:
             return None
 
     def known(self, text: str) -> str:
-        """As `text`, but with the references themselves where what they stand for cannot be told."""
-        told = self.text(text)
-        return text if told is None else told
+        """Resolve a text's references as `text`, but keep them where their values are not known."""
+        resolved = self.text(text)
+        return text if resolved is None else resolved
 
     def fault(
         self, code: FaultCode, path: str, message: str, hint: str | None = None, *, at: Mark | None = None,
         at_key: bool = False, cause: TubeError | None = None,
     ) -> Fault:  # fmt: skip
-        """A fault of what stands at a path; `cause` is what a run raises for it, if that is no plain `ConfigError`."""
+        """Create a fault of a path; `cause` is what a run raises for it, if that is no plain `ConfigError`."""
         return self.places.fault(code, path, message, hint, at=at, at_key=at_key, cause=cause)
 
 
@@ -118,5 +118,5 @@ class Rule:
 
 
 def rule(needs: Need, *, sharper: Need = Need.NOTHING) -> Callable[[Callable[[Context], Faults]], Rule]:
-    """Decorator: the function is a rule, which needs to see this."""
+    """Make the decorated function a rule, which needs to see this."""
     return lambda check: Rule(check, needs, sharper)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.sinks.port import SinkWriter
 
 MOST_EXAMPLES: Final = 20
-"""Reasons of rejects of which a run tells an example each."""
+"""The most reasons of rejects of which a run reports an example each."""
 MOST_EXAMPLE_CHARACTERS: Final = 500
 
 
@@ -56,7 +56,7 @@ class Output:
 
 @dataclass(slots=True)
 class BatchResult:
-    """What came of a batch, until Spark has told its side of it."""
+    """The result of a batch, until Spark has reported its part."""
 
     query: str
     batch_id: int
@@ -84,7 +84,7 @@ class StopRequestedError(Exception):
 
 @dataclass(slots=True)
 class Shared:
-    """What the batches of all queries of a run share with the engine."""
+    """State that the batches of all queries of a run share with the engine."""
 
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the run is to end after the batch."""
@@ -112,7 +112,7 @@ class Shared:
 
 
 class BatchBody(ABC):
-    """What Spark calls for each batch of a query (`foreachBatch`)."""
+    """The function that Spark calls for each batch of a query (`foreachBatch`)."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class BatchBody(ABC):
 
     @abstractmethod
     def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
-        """The rows of each step that a sink takes, and what was read put into `entry`."""
+        """Return the rows of each step that a sink takes, and put what was read into `entry`."""
 
     def _deliver(
         self, frames: Mapping[str, DataFrame], entry: Entry, context: SinkContext, result: BatchResult
@@ -222,7 +222,7 @@ class BatchBody(ABC):
 
     @property
     def _counts_out(self) -> bool:
-        """Whether each sink's rows are counted by minute."""
+        """True if each sink's rows are counted by minute."""
         return self._pipeline.audit is not None and self._pipeline.audit.time is not None
 
     def _audit_out(self, frame: DataFrame) -> list[dict[str, object]] | None:
@@ -271,7 +271,7 @@ class MapOnlyBody(BatchBody):
         )
         self._opened = opened
         self._exampled: set[str] = set()
-        """Reasons of which this run has told an example."""
+        """Reasons of which this run has reported an example."""
 
     def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
         frames = _Frames()
@@ -309,7 +309,7 @@ class MapOnlyBody(BatchBody):
         result.examples = self._new_examples(rows, counts)
 
     def _new_examples(self, rows: DataFrame, counts: Counts) -> dict[str, str]:
-        """What was wrong with one record of each reason that this run has not had before; not more than it keeps."""
+        """Return the error of one record for each reason that is new to this run; not more than it keeps."""
         new = [reason for reason in counts.reasons if reason not in self._exampled]
         found = {}
         for reason in new[: MOST_EXAMPLES - len(self._exampled)]:
@@ -349,10 +349,10 @@ class MapOnlyBody(BatchBody):
     def _example(self, rows: DataFrame) -> str:
         rejected = self._opened.rejected(rows)
         first = rejected.select("reason", "detail", "topic", "brokerId", "partition", "offset").head()
-        return "they have been deleted since" if first is None else told_of_rejected(first)
+        return "they have been deleted since" if first is None else rejected_text(first)
 
 
-def told_of_rejected(record: Any) -> str:
+def rejected_text(record: Any) -> str:
     """Return an example of a rejected record: `for example 1:demo:0 at offset 28: decode.json (...)`."""
     partition = Partition(record.brokerId, record.topic, record.partition)
     return f"for example {partition} at offset {record.offset}: {record.reason} ({record.detail})"

@@ -67,7 +67,7 @@ def run(
         spark: the session; the one that is there, or a new one as the pipeline says, if None. Only a new one is stopped
             at the end; in one that is there the settings of the pipeline's `spark` do nothing, which is logged.
         once: take all that is there now, then end, whatever the pipeline's trigger is.
-        on_event: told of the start, each batch and the end, on the caller's thread.
+        on_event: called at the start, for each batch and at the end, on the caller's thread.
         apart: what this run is, as `a backfill`, if it is one over a part of the pipeline's rows; steps that keep state
             are refused then.
 
@@ -89,7 +89,7 @@ def run(
 
 
 def _with_masters(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with the source's Masters for topics of sinks that name none."""
+    """Return the pipeline with the source's Masters for topics of sinks that name none."""
     letters, master = pipeline.dead_letter, pipeline.source.master
     sinks = tuple(replace(sink, master=sink.master or master) for sink in pipeline.sinks)
     letters = None if letters is None else replace(letters, master=letters.master or master)
@@ -107,7 +107,7 @@ class _Run:
         apart: str | None = None,
         asked: Pipeline | None = None,
     ) -> None:
-        """`asked`: the pipeline as its file says it, which a plan compares with what the file says then."""
+        """Create the run; `asked` is the pipeline as in its file, with which a plan compares a later file."""
         self._pipeline = pipeline
         self._asked = asked or pipeline
         self._state = state
@@ -122,14 +122,14 @@ class _Run:
         """By query, the sink that is Spark's own."""
         self._counting = ""
         """The query whose records count: each query reads the source for itself."""
-        self._told: dict[str, int] = {}
-        """By query, the newest batch of Spark's own file sink that was told."""
+        self._reported: dict[str, int] = {}
+        """By query, the newest batch of Spark's own file sink that was reported."""
         self._names: dict[str, str] = {}
         """Of our queries, by the id of this start of them."""
         self._patience_ends: float | None = None
 
     def go(self, given: SparkSession | None) -> RunResult:
-        """The whole run."""
+        """Run the pipeline from start to end."""
         made = None
         restore = _on_sigterm(self._shared.ask_to_stop)
         try:
@@ -210,7 +210,7 @@ class _Run:
         self._names = {query.run_id: query.name for query in queries}
 
     def _may_stop(self) -> bool:
-        """Whether the end was asked for, and no batch is under way or waits for Spark's word, which may not come."""
+        """True if a stop was requested, and no batch is under way or waits for Spark's progress, which may not come."""
         if not self._shared.stop.is_set() or self._shared.busy:
             self._patience_ends = None
             return False
@@ -219,7 +219,7 @@ class _Run:
         return not self._waiting() or time.monotonic() > self._patience_ends
 
     def _gone(self, queries: list[Query]) -> TubeError | None:
-        """What ended a query that should live on, whether or not a batch of ours was in it."""
+        """Return the error of a query that ended and should not have, be it in a batch of ours or not."""
         ends = self._pipeline.trigger.kind in (TriggerKind.AVAILABLE_NOW, TriggerKind.ONCE)
         for query in queries:
             if query.is_active or query.name in self._shared.turned_away:
@@ -256,7 +256,7 @@ class _Run:
         )
 
     def _waiting(self) -> bool:
-        """Whether batches are done whose progress Spark has not told yet."""
+        """True if batches are done whose progress Spark has not reported yet."""
         return bool(self._shared.results)
 
     def _take_progress(self, wait_s: float) -> None:
@@ -267,14 +267,14 @@ class _Run:
             return
         name = self._names.get(str(progress.runId))
         if name is not None:  # else it is of another pipeline in this session
-            self._tell(name, progress)
+            self._report(name, progress)
 
-    def _tell(self, name: str, progress: Any) -> None:
+    def _report(self, name: str, progress: Any) -> None:
         result = self._shared.results.pop((name, progress.batchId), None)
-        if result is None and name in self._logs and progress.batchId > self._told.get(name, -1):
+        if result is None and name in self._logs and progress.batchId > self._reported.get(name, -1):
             result = log_result(name, self._logs[name], progress)
             if result is not None:
-                self._told[name] = progress.batchId
+                self._reported[name] = progress.batchId
         if result is None:
             return
         event = batch_done(result, progress)
@@ -288,7 +288,7 @@ class _Run:
             self._take_progress(LOOK_S)
         for query in queries:
             for progress in query.recent_progress():
-                self._tell(query.name, progress)
+                self._report(query.name, progress)
 
     def _add(self, event: BatchDone) -> None:
         rows_out = dict(self._totals.rows_out)
@@ -308,8 +308,8 @@ class _Run:
         return RunResult(status, self._totals, seconds, self._pipeline_id, self._state.location)
 
     def _cut_short(self, wrong: TubeError) -> RunResult:
-        """The end after something failed while the run was ending as it was asked to, as when the same signal ended
-        Spark, too: the next run does again what this one did not finish, and tells what is wrong if it still is.
+        """End the run after a failure during a requested stop, as when the same signal ended Spark, too: the next run
+        does again what this one did not finish, and reports what is wrong if it still is.
         """
         at_s, seconds = self._ended()
         message = f"interrupted: {wrong.message}"
@@ -323,7 +323,7 @@ class _Run:
         return RunResult(RunStatus.STOPPED, self._totals, seconds, self._pipeline_id, self._state.location)
 
     def _ended(self) -> tuple[float, float]:
-        """When the run ended, and how long it took: the same wherever either is told."""
+        """Return when the run ended and how long it took, for all reports alike."""
         at_s = time.time()
         return at_s, max(0.0, at_s - self._lock.started_s)
 
@@ -331,7 +331,7 @@ class _Run:
         at_s, seconds = self._ended()
         try:
             self._lock.release(RunStatus.FAILED, at_s=at_s, error=error.message, hint=error.hint)
-        except Exception as second:  # the first error is the one to tell
+        except Exception as second:  # the first error is the one to report
             _LOG.warning("pipeline %s: run.json could not be written: %s", self._pipeline.name, second)
         self._on_event(
             events.Failed(error.message, error.hint, error.code, self._totals, seconds, at_s),
@@ -341,7 +341,7 @@ class _Run:
 def _end_session(session: SparkSession) -> None:
     try:
         session.stop()
-    except Exception as error:  # Spark is gone already; what the run came to is told by then
+    except Exception as error:  # Spark is gone already; the result of the run is reported by then
         _LOG.warning("Spark's session did not stop cleanly: %s", said(error))
 
 

@@ -65,7 +65,7 @@ class RunLock:
 
     @property
     def started_s(self) -> float:
-        """When the run began, in seconds since 1970."""
+        """The time when the run began, in seconds since 1970."""
         return float(self._facts["started"])
 
     def take(
@@ -77,8 +77,8 @@ class RunLock:
         """Begin to hold it.
 
         Args:
-            first: done once it is held, before anyone is told.
-            on_lost: told, on a thread of its own, when another run has taken the directory over.
+            first: called once it is held, before anyone is notified.
+            on_lost: called, on a thread of its own, when another run has taken the directory over.
 
         Raises:
             ConfigError: another run holds it.
@@ -91,7 +91,7 @@ class RunLock:
             raise self._taken(before)
         self._on_lost = on_lost
         first()
-        self._tell()
+        self._write_facts()
         if not self._state.local:
             time.sleep(LOOK_AGAIN_S)
             if (other := self._another()) is not None:
@@ -113,11 +113,11 @@ class RunLock:
             raise self._lost
 
     def note(self, **facts: Any) -> None:
-        """Say more in `run.json`."""
+        """Add facts to `run.json`."""
         with self._writing:
             self._facts.update(facts)
         if self._lost is None:
-            self._tell()
+            self._write_facts()
 
     def release(self, status: RunStatus, *, at_s: float | None = None, **facts: Any) -> None:
         """Let go, and say how the run ended and when, unless the directory is another's by now."""
@@ -136,7 +136,7 @@ class RunLock:
                 if self._lost is not None:
                     self._on_lost(self._lost)
                     return
-                self._tell()
+                self._write_facts()
             except Exception as error:  # a full disk or a short outage; the next one may get through
                 logger.warning("the heartbeat in %s/%s cannot be written: %s", self._state.location, RUN, error)
 
@@ -151,11 +151,11 @@ class RunLock:
         self._looked_s = time.time()
 
     def _another(self) -> dict[str, Any] | None:
-        """The run that `run.json` names, if it is not this one."""
+        """Return the run that `run.json` names, if it is not this one."""
         there = self._state.read(RUN)
         return None if there is None or there.get("run_id") == self._facts["run_id"] else there
 
-    def _tell(self) -> None:
+    def _write_facts(self) -> None:
         with self._writing:
             self._facts["heartbeat"] = time.time()
             self._state.write(RUN, self._facts)

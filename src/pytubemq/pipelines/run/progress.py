@@ -1,4 +1,4 @@
-"""Spark's progress of a query put together with what the batch itself has told."""
+"""Spark's progress of a query put together with what the batch itself has reported."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ LOG_ROWS: Final = "tubemq_rows"
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands the progress of pipelines' queries to the thread that runs one; the run id tells whose it is."""
+    """Hands the progress of pipelines' queries to the thread that runs one; the run id says whose it is."""
 
     def __init__(self) -> None:
         self.progress: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to tell."""
+        """Ignore the event."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A trigger is over."""
+        """Queue the progress of a trigger."""
         if (event.progress.name or "").startswith(PREFIX):
             self.progress.put(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing to tell."""
+        """Ignore the event."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing to tell: the engine sees it at the query."""
+        """Ignore the event: the engine sees it at the query."""
 
 
 def log_result(name: str, sink: str, progress: Any) -> BatchResult | None:
-    """What came of a batch that Spark's own file sink wrote; None if there was none."""
+    """Return the result of a batch that Spark's own file sink wrote; None if there was none."""
     observed = progress.observedMetrics.get(LOG_ROWS)
     if not progress.numInputRows or observed is None:
         return None
@@ -60,7 +60,7 @@ def log_result(name: str, sink: str, progress: Any) -> BatchResult | None:
 
 
 def batch_done(result: BatchResult, progress: Any) -> BatchDone:
-    """The event of a batch."""
+    """Create the event of a batch."""
     millis: dict[str, int] = dict(progress.durationMs)
     total = millis.pop("triggerExecution", 0)
     lag_rows = lag(progress.sources)
@@ -83,7 +83,7 @@ def batch_done(result: BatchResult, progress: Any) -> BatchDone:
 
 
 def lag(sources: Any) -> int | None:
-    """Messages behind the ends of all sources; None if one does not tell, or tells it in another form."""
+    """Sum the messages behind the ends of all sources; None if one does not say, or in an unknown form."""
     behind = 0
     for source in sources:
         end, latest = _object(source.endOffset), _object(source.latestOffset)

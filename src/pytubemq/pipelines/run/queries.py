@@ -1,4 +1,4 @@
-"""What Spark runs for a pipeline: one query for all that goes batch by batch, one more for each step that keeps state.
+"""Spark's queries of a pipeline: one for all that goes batch by batch, one more for each step that keeps state.
 
 The invariant: each sink is fed by exactly one query, and each query has its own checkpoint and its own part of the
 ledger, so that (query, batch id) names what a sink gets. What one query alone can do, the first one does: it publishes
@@ -90,11 +90,11 @@ class Query:
         return writer.option("path", resolve(self.log.path or ""))
 
     def owner(self, log: Sink) -> LogOwner:
-        """Whose the files of Spark's own file sink are."""
+        """Return the owner of the files of Spark's own file sink."""
         return LogOwner(HadoopFiles(self.rows.sparkSession), self.state, self.checkpoint, log)
 
     def pipeline_id(self) -> str:
-        """The name of this query's progress: new when the checkpoint is."""
+        """Return the id of this query's progress: new when the checkpoint is."""
         return progress_id(self.state, self.checkpoint, self.pipeline)
 
     @property
@@ -104,18 +104,18 @@ class Query:
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs."""
+        """True if it runs."""
         return bool(self._running is not None and self._running.isActive)
 
     def error(self) -> TubeError | None:
-        """What ended it, if something did."""
+        """Return the error that ended it, if one did."""
         wrong = self._running.exception() if self._running is not None else None
         if wrong is None:
             return None
         return PipelineError(f"pipeline {self.pipeline}: {said(wrong)}")
 
     def recent_progress(self) -> list[Any]:
-        """Spark's progress of the last batches."""
+        """Return Spark's progress of the last batches."""
         return list(self._running.recentProgress) if self._running is not None else []
 
     def end(self) -> None:
@@ -125,14 +125,14 @@ class Query:
 
 
 def start_order(query: Query) -> int:
-    """Those with state first: Spark may refuse their plans. Spark's own file sink last: nothing holds its batches."""
+    """Return the rank: queries with state first, as Spark may refuse them; its file sink last: nothing delays it."""
     if query.log is not None:
         return 2
     return 1 if query.name == MAIN else 0
 
 
 def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
-    """Spark's id of a query, from its checkpoint: it stays over restarts, and changes when progress is reset."""
+    """Read Spark's id of a query from its checkpoint: it stays over restarts, and changes when progress is reset."""
     deadline = time.monotonic() + 10
     while (metadata := state.read(f"{checkpoint}/metadata")) is None or "id" not in metadata:
         if time.monotonic() > deadline:
@@ -144,7 +144,7 @@ def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
 def plan_queries(
     spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared, *, apart: str | None = None
 ) -> list[Query]:
-    """The queries of a pipeline, everything checked, nothing begun.
+    """Plan the queries of a pipeline, everything checked, nothing begun.
 
     Args:
         spark: the session.
@@ -196,7 +196,7 @@ def _is_log(output: Output) -> bool:
 
 
 def _own_query(output: Output) -> str:
-    """The name of the query of a sink that `main` does not feed."""
+    """Return the name of the query of a sink that `main` does not feed."""
     if _is_log(output):
         return log_query(output.writer.spec)
     return f"step-{output.step}" + ("-update" if output.writer.spec.keys else "")
@@ -205,7 +205,7 @@ def _own_query(output: Output) -> str:
 def _main_query(
     pipeline: Pipeline, state: StateDirectory, shared: Shared, opened: Opened, outputs: list[Output]
 ) -> Query:
-    """The query of all that goes batch by batch; it counts what is rejected even if it feeds no sink."""
+    """Plan the query of all that goes batch by batch; it counts what is rejected even if it feeds no sink."""
     body = MapOnlyBody(
         opened,
         pipeline,
@@ -226,7 +226,7 @@ def _own_queries(
     others: dict[str, DataFrame],
     outputs: list[Output],
 ) -> list[Query]:
-    """`first`, `others`: the rows of each step, for the first of these queries and for all others."""
+    """Plan the other queries; `first` and `others`: the rows of each step, for the first of them and for the rest."""
     groups: dict[tuple[str, str], list[Output]] = {}
     queries: list[Query] = []
     for output in outputs:

@@ -44,7 +44,7 @@ _JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"
 
 
 def present_session() -> SparkSession | None:
-    """The session that somebody has made in this process: this thread's, else the process's; None if there is none."""
+    """Return the session that already exists: this thread's, else the process's; None if there is none."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -61,8 +61,8 @@ def present_session() -> SparkSession | None:
 
 
 def unheeded(pipeline: Pipeline, session: SparkSession) -> list[str]:
-    """What the pipeline's `spark` says and a session that is there does otherwise, as `spark.x = y`; no values of conf,
-    which may be secret.
+    """List the pipeline's `spark` settings that an existing session does not follow, as `spark.x = y`; no values of
+    conf, which may be secret.
     """
     wanted = pipeline.spark
     conf: Any = session.sparkContext.getConf()
@@ -82,7 +82,7 @@ def _setting(session: SparkSession, key: str) -> str | None:
 
 
 def open_session(pipeline: Pipeline, *, formats: Iterable[str] | None = None) -> SparkSession:
-    """The session that is there, if there is one, else a new one as the pipeline's `spark` says.
+    """Return the existing session, if there is one, else open one as the pipeline's `spark` says.
 
     Raises:
         ConfigError: a setting is refused.
@@ -126,7 +126,7 @@ def _start_jvm(wanted: Mapping[str, str]) -> None:
 
 
 def _submitted_settings() -> dict[str, str]:
-    """What spark-submit was given: it holds against what the pipeline says."""
+    """Return the settings given to spark-submit, which take precedence over the pipeline's."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -137,7 +137,7 @@ def _submitted_settings() -> dict[str, str]:
 
 
 def settings(pipeline: Pipeline, formats: Iterable[str], *, submitted: bool = False) -> dict[str, str]:
-    """The settings of a session for this pipeline; under spark-submit its own master and packages stay.
+    """Return the settings of a session for this pipeline; under spark-submit its own master and packages stay.
 
     Raises:
         ConfigError: a setting of the pipeline is refused.
@@ -162,10 +162,10 @@ def settings(pipeline: Pipeline, formats: Iterable[str], *, submitted: bool = Fa
 
 
 def _names_collector(pipeline: Pipeline) -> bool:
-    """Whether somebody chose a garbage collector: a JVM that is told of two does not start."""
-    told = [value for key, value in pipeline.spark.conf.items() if key.endswith("JavaOptions")]
-    told += [os.environ.get(name, "") for name in _JAVA_OPTIONS]
-    return any(re.search(r"-XX:\+Use\w+GC\b", resolve(one)) for one in told)
+    """True if a garbage collector is chosen already: a JVM with two does not start."""
+    options = [value for key, value in pipeline.spark.conf.items() if key.endswith("JavaOptions")]
+    options += [os.environ.get(name, "") for name in _JAVA_OPTIONS]
+    return any(re.search(r"-XX:\+Use\w+GC\b", resolve(one)) for one in options)
 
 
 def check_session(session: SparkSession) -> None:

@@ -74,13 +74,13 @@ def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, si
 
 
 def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:
-    """Names as a table spells them: databases tell upper from lower case in names that are quoted, Spark does not."""
+    """Return names as a table spells them: databases distinguish the case of quoted names, Spark does not."""
     there = {column.lower(): column for column in columns}
     return [there.get(name.lower(), name) for name in names]
 
 
 def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> DataFrame:
-    """The rows with a table's columns: each in its place and of its type, null where the rows lack it.
+    """Fit the rows to a table's columns: each in its place and of its type, null where the rows lack it.
 
     By the policy `ignore` a value that does not fit is null, be it for what it is or for its type.
     """
@@ -115,12 +115,12 @@ def _decimal_holds(wide: DataType, narrow: DataType) -> bool:
 
 
 def _bare(kind: DataType) -> str:
-    """A type without whether its parts may be null."""
+    """Format a type without the nullability of its parts."""
     return kind.simpleString()
 
 
 def _as_far_as_it_fits(rows: DataFrame, field: StructField, kind: DataType) -> Column:
-    """A column of the rows in another type; null where Spark has no way from its type to that one."""
+    """Cast a column of the rows to another type; null where Spark has no way from its type to that one."""
     from pyspark.sql import functions as f
 
     spark: Any = rows.sparkSession

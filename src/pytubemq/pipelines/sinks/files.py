@@ -29,7 +29,7 @@ class HadoopFiles:
         self._of(path).mkdirs(path)
 
     def refusal(self, directory: str) -> str | None:
-        """Why nothing can be made in a directory, or the directory itself cannot; None if it can.
+        """Return why nothing can be made in a directory, or the directory itself cannot; None if it can.
 
         What is made to see it is taken away again.
         """
@@ -56,7 +56,7 @@ class HadoopFiles:
         self._of(path).delete(path, True)
 
     def names(self, directory: str) -> list[str]:
-        """Names of what is directly in a directory; none if it is not there."""
+        """List what is directly in a directory; nothing if it is not there."""
         path = self._path(directory)
         files = self._of(path)
         if not files.exists(path):
@@ -64,7 +64,7 @@ class HadoopFiles:
         return [str(status.getPath().getName()) for status in files.listStatus(path)]
 
     def read(self, name: str) -> str | None:
-        """The text of a small file; None if it is not there."""
+        """Read the text of a small file; None if it is not there."""
         if not self.exists(name):
             return None
         path = self._path(name)
@@ -86,7 +86,7 @@ class HadoopFiles:
         self._replace(path, self._path(name))
 
     def nearest(self, name: str) -> str:
-        """The directory itself, or the nearest one above it that is there.
+        """Return the directory itself, or the nearest one above it that exists.
 
         In an object store the directory itself: there are none to be made, and rights may begin with it.
         """

@@ -20,7 +20,7 @@ _OPTIONS: Final = {"ignoreNullFields": "false", "timestampFormat": f"{_LOCAL}XXX
 
 
 def json_of(names: Iterable[str]) -> Column:
-    """One JSON object of the columns with these names."""
+    """Return one JSON object of the columns with these names."""
     from pyspark.sql import functions as f
 
     return f.to_json(f.struct(*(f.col(quoted(name)) for name in names)), _OPTIONS)

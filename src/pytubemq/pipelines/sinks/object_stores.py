@@ -1,4 +1,4 @@
-"""Object stores, told by the scheme of a path: where the rename of a directory is a copy of its files, one by one."""
+"""Object stores, known by the scheme of a path, where the rename of a directory is a copy of its files, one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHY: Final = (
 
 
 def object_store(path: str | None) -> str | None:
-    """The scheme of a path in an object store; None for any other path, and for one that begins with a reference."""
+    """Return the scheme of a path in an object store; None for other paths and those that begin with a reference."""
     scheme, found, _ = (path or "").partition(":/")
     return scheme.lower() if found and scheme.lower() in SCHEMES else None
 

@@ -28,7 +28,7 @@ def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[st
         only: the types that the table's format takes; None: all that are not nested.
 
     Raises:
-        ConfigError: there is no such column, no other is left, or its values cannot be told from the name of a
+        ConfigError: there is no such column, no other is left, or its values cannot be read from the name of a
             directory.
     """
     kinds = {field.name.lower(): field.dataType.simpleString() for field in columns}

@@ -33,7 +33,7 @@ class SinkContext:
 
 
 def batch_label(pipeline_id: str) -> str:
-    """A short name of a pipeline's progress, one that no reader takes for a number or a date."""
+    """Return a short name of a pipeline's progress, one that no reader takes for a number or a date."""
     return f"q{pipeline_id.replace('-', '')[-12:]}"
 
 
@@ -69,5 +69,5 @@ class SinkWriter(Protocol):
         ...
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows of the batch if the target has it, whole, from an earlier try; None if not, or if it cannot tell."""
+        """Return the rows of the batch if the target has it, whole, from an earlier try; None if not, or not known."""
         ...

@@ -1,4 +1,4 @@
-"""Rows that are others when a batch is done again, where a sink tells rows by their number: what is said of them."""
+"""Rows that are others when a batch is done again, where a sink knows rows by their number: the error for them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ WAIT_MS: Final = 10_000
 class RowCount:
     """The number of rows that went through a DataFrame in its first action.
 
-    Spark tells it on its listener thread after the action, and not at all if its optimizer has left the rows out.
+    Spark reports it on its listener thread after the action, and not at all if its optimizer has left the rows out.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class RowCount:
         self._seen: Any = Observation()
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """The rows, to be counted on their way."""
+        """Return the rows, to be counted on their way."""
         from pyspark.sql import functions as f
 
         return rows.observe(self._seen, f.count(f.lit(1)).alias("rows"))
 
     def value(self) -> int | None:
-        """The number, once the action is over; None if it does not come."""
+        """Return the number, once the action is over; None if it does not come."""
         from py4j.protocol import Py4JError
 
         jvm = self._seen._jvm
@@ -44,7 +44,7 @@ class RowCount:
 
 
 def write_counted(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
-    """Call `write` with the rows and return how many it took; should Spark not tell, they are counted anew."""
+    """Call `write` with the rows and return how many it took; if Spark does not report it, they are counted anew."""
     seen = RowCount()
     write(seen.of(rows))
     count = seen.value()
@@ -52,7 +52,7 @@ def write_counted(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
 
 
 _CLOCKS: Final = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp"})
-"""Spark's expressions that tell the time; to it they are deterministic, since they stay the same within one query."""
+"""Spark's expressions that read the clock; to it they are deterministic, since they stay the same within one query."""
 
 
 def is_deterministic(rows: DataFrame, *, keeps_time: bool = True) -> bool:
@@ -67,11 +67,11 @@ def is_deterministic(rows: DataFrame, *, keeps_time: bool = True) -> bool:
         return False
     clock = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     kept = keeps_time and rows.isStreaming
-    return kept or not plan.containsPattern(clock) or not _tells_time(plan, clock)
+    return kept or not plan.containsPattern(clock) or not _reads_clock(plan, clock)
 
 
-def _tells_time(plan: Any, clock: Any) -> bool:
-    """True if one of the plan's expressions is a clock; those that tell user and database bear its mark, too."""
+def _reads_clock(plan: Any, clock: Any) -> bool:
+    """True if one of the plan's expressions is a clock; those for user and database have its mark, too."""
     parts = [plan, *_listed(plan.subqueriesAll())]
     while parts:
         part = parts.pop()

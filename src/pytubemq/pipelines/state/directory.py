@@ -30,7 +30,7 @@ class StateDirectory:
     """Files of a pipeline's state, by names relative to it."""
 
     def __init__(self, location: str) -> None:
-        """`location`: a local path, or a URI as in hdfs:// or s3://.
+        """Open the directory at `location`, a local path or a URI as in hdfs:// or s3://.
 
         Raises:
             ConfigError: the place cannot be reached or made.
@@ -57,11 +57,11 @@ class StateDirectory:
             ) from error
 
     def of_spark(self, name: str) -> str:
-        """The place of `name` as Spark takes it."""
+        """Return the place of `name` as Spark takes it."""
         return f"{self.location}/{name}"
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """The JSON object in a file; None if there is none, or if it is not one."""
+        """Read the JSON object in a file; None if there is none, or if it is not one."""
         text = self.read_bytes(name)
         try:
             value = json.loads(text) if text else None
@@ -70,7 +70,7 @@ class StateDirectory:
         return value if isinstance(value, dict) else None
 
     def read_bytes(self, name: str) -> bytes | None:
-        """What a file holds; None if it is not there."""
+        """Read a file's bytes; None if it is not there."""
         found = self._content(self._at(name))
         if found is None and not (self._whole_when_closed or self._moves_over):
             found = self._content(self._at(name) + _NEW)  # a kill came between the old one's end and the move
@@ -93,11 +93,11 @@ class StateDirectory:
             self._fs.delete_file(self._at(name))
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or directory of that name."""
+        """True if there is a file or directory of that name."""
         return self._is_there(self._at(name))
 
     def directories(self, beginning: str) -> list[str]:
-        """The directories whose names begin so, by their own names."""
+        """List the directories whose names begin so, by their own names."""
         from pyarrow import fs
 
         there = self._fs.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
@@ -105,7 +105,7 @@ class StateDirectory:
         return sorted(info.base_name for info in there if info.type == kind and info.base_name.startswith(beginning))
 
     def names(self, under: str) -> Iterator[str]:
-        """The files directly in a directory, by their own names; none if it is not there."""
+        """List the files directly in a directory, by their own names; none if it is not there."""
         from pyarrow import fs
 
         for info in self._fs.get_file_info(fs.FileSelector(self._at(under), allow_not_found=True)):
@@ -113,7 +113,7 @@ class StateDirectory:
                 yield info.base_name
 
     def add_line(self, name: str, value: dict[str, Any]) -> None:
-        """One line more in a file of JSON lines, which keeps to `MAX_PROGRESS_BYTES`."""
+        """Add a line to a file of JSON lines, which keeps to `MAX_PROGRESS_BYTES`."""
         line = json.dumps(value, sort_keys=True, default=str).encode() + b"\n"
         size = self._fs.get_file_info(self._at(name)).size or 0
         if self.local and size + len(line) <= MAX_PROGRESS_BYTES:

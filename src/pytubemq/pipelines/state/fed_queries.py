@@ -1,4 +1,4 @@
-"""Which query fed each sink, so that no sink is moved to a query that has not read what the sink has.
+"""The query that fed each sink, so that no sink is moved to a query that has not read what the sink has.
 
 Each query has progress of its own. A sink that a change of the file moves (its step begins or ends to keep state, its
 layout becomes log) would get again what it has, or never get what came meanwhile. The invariant: a sink's rows come
@@ -27,12 +27,12 @@ class _Files(Protocol):
 
 
 def checkpoint_of(query: str) -> str:
-    """The directory of a query's progress, below the state directory."""
+    """Return the directory of a query's progress, below the state directory."""
     return "checkpoint" if query == MAIN else f"checkpoint-{query}"
 
 
 def fed_before(files: _Files) -> dict[str, str]:
-    """By sink, the query that fed it, where that has made progress."""
+    """Return by sink the query that fed it, where that has made progress."""
     began: dict[str, bool] = {}
     found = {}
     for sink, query in _written(files).items():

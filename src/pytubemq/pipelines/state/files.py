@@ -33,11 +33,11 @@ class Files(Protocol):
     location: str
 
     def read_bytes(self, name: str) -> bytes | None:
-        """What a file holds; None if it is not there."""
+        """Read a file's bytes; None if it is not there."""
         ...
 
     def names(self, under: str) -> Iterator[str]:
-        """The files directly in a directory, by their own names."""
+        """List the files directly in a directory, by their own names."""
         ...
 
     def write(self, name: str, value: dict[str, Any]) -> None:
@@ -53,14 +53,14 @@ class LocalFiles:
         self._root = location
 
     def read_bytes(self, name: str) -> bytes | None:
-        """What a file holds; None if it is not there."""
+        """Read a file's bytes; None if it is not there."""
         try:
             return (self._root / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
     def names(self, under: str) -> Iterator[str]:
-        """The files directly in a directory, by their own names."""
+        """List the files directly in a directory, by their own names."""
         place = self._root / under
         if place.is_dir():
             yield from (entry.name for entry in place.iterdir() if entry.is_file())
@@ -73,7 +73,7 @@ class LocalFiles:
 
 
 def state_files(location: str) -> Files:
-    """The state directory at a path or a URI.
+    """Open the state directory at a path or a URI.
 
     Raises:
         NotFoundError: no pipeline has run with this state.
@@ -95,7 +95,7 @@ def state_files(location: str) -> Files:
 
 
 def read_object(files: Files, name: str) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is none."""
+    """Read the JSON object in a file; empty if there is none."""
     try:
         value = json.loads(files.read_bytes(name) or b"{}")
     except ValueError:
@@ -104,7 +104,7 @@ def read_object(files: Files, name: str) -> dict[str, Any]:
 
 
 def progress_lines(files: Files) -> list[dict[str, Any]]:
-    """The events of the last runs, oldest first; a line that was cut off is left out."""
+    """Read the events of the last runs, oldest first; a line that was cut off is left out."""
     found = []
     for line in (files.read_bytes(PROGRESS) or b"").splitlines():
         try:
@@ -117,7 +117,7 @@ def progress_lines(files: Files) -> list[dict[str, Any]]:
 
 
 def ledger_entries(files: Files, query: str = MAIN) -> list[dict[str, Any]]:
-    """What the ledger holds of a query, oldest first."""
+    """Read the ledger's entries of a query, oldest first."""
     under = LEDGER if query == MAIN else f"{LEDGER}/{query}"
     numbers = sorted(
         int(name.removesuffix(".json"))

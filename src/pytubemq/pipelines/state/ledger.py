@@ -19,7 +19,7 @@ KEPT: Final = 500
 
 @dataclass(slots=True)
 class Entry:
-    """What is known of one batch."""
+    """The ledger's entry of one batch."""
 
     pipeline_id: str
     query: str
@@ -35,7 +35,7 @@ class Entry:
     """Sums over all batches up to this one: `batches`, `rows_in`, `rejected`, `rows_out` by sink."""
 
     def put(self, sink: str, rows: int, *, replayed: bool, audit: list[dict[str, Any]] | None = None) -> None:
-        """A sink has the batch."""
+        """Record that a sink has the batch."""
         self.sinks[sink] = {"rows": rows, "at": time.time(), "replayed": replayed}
         if audit is not None:
             self.sinks[sink]["audit"] = audit
@@ -50,7 +50,7 @@ class Ledger:
         self._under = "ledger" if query == "main" else f"ledger/{query}"
 
     def entry(self, batch_id: int, pipeline_id: str) -> Entry:
-        """What is known of a batch; an empty entry if nothing is."""
+        """Read the entry of a batch; an empty one if there is none."""
         found = self._read(batch_id, pipeline_id)
         return found or Entry(pipeline_id, self._query, batch_id)
 
@@ -61,7 +61,7 @@ class Ledger:
             self._state.delete(self._name(entry.batch_id - KEPT))
 
     def totals_before(self, batch_id: int, pipeline_id: str) -> dict[str, Any]:
-        """The sums over all batches before this one."""
+        """Return the sums over all batches before this one."""
         before = self._read(batch_id - 1, pipeline_id)
         none: dict[str, Any] = {"batches": 0, "rows_in": 0, "rejected": 0, "rows_out": {}}
         return {**none, **before.totals} if before else none
@@ -99,7 +99,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def add_totals(before: dict[str, Any], entry: Entry) -> dict[str, Any]:
-    """The sums with one batch more."""
+    """Add one batch to the sums."""
     rows_out = dict(before["rows_out"])
     for sink, done in entry.sinks.items():
         rows_out[sink] = rows_out.get(sink, 0) + done["rows"]

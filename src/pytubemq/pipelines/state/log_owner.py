@@ -1,4 +1,4 @@
-"""Whose the log of Spark's file sink is (Parquet with `layout: log`).
+"""The owner of the log of Spark's file sink (Parquet with `layout: log`).
 
 Spark's file sink skips every batch whose number is in `_spark_metadata` already, without a word. A query that
 begins at batch 0 again over such a log would write nothing and count all as done.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.state.directory import StateDirectory
 
     class Files(Protocol):
-        """What is needed of a file system."""
+        """The part of a file system that is needed."""
 
         def exists(self, name: str) -> bool: ...
         def make_directory(self, name: str) -> None: ...

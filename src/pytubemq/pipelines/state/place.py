@@ -1,4 +1,4 @@
-"""Where a pipeline keeps its state."""
+"""The place of a pipeline's state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIRECTORY: Final = ".pytubemq"
 
 
 def state_location(pipeline: Pipeline, file: str | Path) -> str:
-    """The path or URI of the state: as the pipeline says, with paths and the default relative to its file.
+    """Return the path or URI of the state: as the pipeline says, with paths and the default relative to its file.
 
     Raises:
         ConfigError: what the pipeline says refers to something that is not there.

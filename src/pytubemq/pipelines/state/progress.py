@@ -51,7 +51,7 @@ def remember_source(state: StateDirectory, pipeline: Pipeline) -> None:
 
 
 def has_progress(state: StateDirectory) -> bool:
-    """Whether a batch of any query was begun, or a source has written down by itself where it begins."""
+    """True if a batch of any query was begun, or a source has written down on its own where it begins."""
     if state.exists("ledger"):
         return True
     return any(
@@ -61,7 +61,7 @@ def has_progress(state: StateDirectory) -> bool:
 
 
 def _facts(pipeline: Pipeline) -> dict[str, Any]:
-    """What says whose offsets they are."""
+    """Return the facts that say whose offsets they are."""
     source = pipeline.source
     return {
         "pipeline": pipeline.name,
@@ -90,12 +90,12 @@ def _goes_on(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def _are_strange(before: list[str] | None, now: list[str] | None) -> bool:
-    """Whether both are told and have nothing in common."""
+    """True if both are known and have nothing in common."""
     return bool(before) and bool(now) and not set(before or ()) & set(now or ())
 
 
 def _masters(source: Source) -> list[str]:
-    """The Masters' addresses, each in one form."""
+    """Return the Masters' addresses, each in one form."""
     from pytubemq.net.client.masters import parse_masters  # not for lint
 
     named = source.options.get("master", source.master)

@@ -145,24 +145,24 @@ ERROR = {"reason": "decode.json", "detail": "no JSON: hello"}
 
 def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> None:
     with pytest.raises(TooManyRejectedError) as found:
-        dry.told_of_decoded(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
+        dry.decoding_summary(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
     assert found.value.message == (
         "0 rows decoded, 10 rejected: decode.json 10; as: no JSON: hello; more than 1% of a batch end the run"
     )
     assert found.value.hint == "make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
     with pytest.raises(TooManyRejectedError):
-        dry.told_of_decoded(orders(None), [ERROR])
+        dry.decoding_summary(orders(None), [ERROR])
 
 
 def test_a_few_of_the_newest_messages_may_be_rejected_unless_the_file_lets_none() -> None:
     told = "1 row decoded, 1 rejected: decode.json 1; as: no JSON: hello"
-    assert dry.told_of_decoded(orders(None), [None, ERROR]) == told
-    limited = dry.told_of_decoded(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
+    assert dry.decoding_summary(orders(None), [None, ERROR]) == told
+    limited = dry.decoding_summary(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
     assert limited == f"{told}; more than 40% of a batch end the run"
-    assert dry.told_of_decoded(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
-    assert dry.told_of_decoded(orders(None), [None, None]) == "2 rows decoded"
+    assert dry.decoding_summary(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
+    assert dry.decoding_summary(orders(None), [None, None]) == "2 rows decoded"
     with pytest.raises(TooManyRejectedError, match="with on_error: fail the first one ends the run"):
-        dry.told_of_decoded(orders(None, OnError.FAIL), [None, ERROR])
+        dry.decoding_summary(orders(None, OnError.FAIL), [None, ERROR])
 
 
 def orders(letters: DeadLetter | None, on_error: OnError = OnError.DEAD_LETTER) -> Pipeline:

@@ -30,7 +30,7 @@ from pytubemq.pipelines.file.sink_table import SINKS
 from pytubemq.pipelines.frames.audit import minute_text
 from pytubemq.pipelines.frames.source import reads_otherwise_beside, source_options
 from pytubemq.pipelines.frames.steps import input_of
-from pytubemq.pipelines.run.batch import told_of_rejected
+from pytubemq.pipelines.run.batch import rejected_text
 from pytubemq.pipelines.run.progress import lag
 from pytubemq.pipelines.run.session import COLLECTOR, settings
 from pytubemq.pipelines.sinks.make import make_sink
@@ -83,7 +83,7 @@ def test_a_secret_in_a_query_is_not_in_what_is_said_of_it(monkeypatch: pytest.Mo
 
 def test_a_rejected_record_is_named_by_the_partition_as_everywhere_else() -> None:
     record = SimpleNamespace(brokerId=1, topic="demo", partition=0, offset=28, reason="decode.json", detail="no JSON")
-    assert told_of_rejected(record) == "for example 1:demo:0 at offset 28: decode.json (no JSON)"
+    assert rejected_text(record) == "for example 1:demo:0 at offset 28: decode.json (no JSON)"
 
 
 def test_a_sink_names_its_step_in_any_case() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.pipelines.events import Failed, Finished, RunStatus, Totals
-from pytubemq.pipelines.report.configuration import as_yaml, by_itself
+from pytubemq.pipelines.report.configuration import as_yaml, defaults_in_force
 from pytubemq.pipelines.report.page import _parts, _rate, _seconds, _whole, page
 from pytubemq.pipelines.report.plots import HEIGHT, MOST_BARS, Scale, Series, bars, line, together
 from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, recorded
@@ -301,12 +301,12 @@ def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itsel
     tops = [line.partition(":")[0] for line in shown.splitlines() if line[0].isalpha()]
     assert tops == ["name", "source", "decode", "steps", "sinks"]
     assert "    SELECT *\n    FROM input\n" in shown
-    held = by_itself(spec)
+    held = defaults_in_force(spec)
     assert (held["decode.on_error"], held["sinks.lake.on_schema_change"]) == ("dead_letter", "fail")
     told = record_of(started())
     told.spec = {**spec, "decode": {"format": "json"}}  # as it is of a file that says on_error: dead_letter, too
     assert "Keys with default values, written in the file or not" in page(told)
-    assert "decode.on_error" not in by_itself({**spec, "decode": {"format": "json", "on_error": "fail"}})
+    assert "decode.on_error" not in defaults_in_force({**spec, "decode": {"format": "json", "on_error": "fail"}})
 
 
 def test_a_run_that_is_read_again_took_as_long_as_it_told_itself(tmp_path: Path) -> None:

@@ -274,10 +274,10 @@ def test_batches_of_spark_s_own_sink_are_told_once_and_not_remembered_one_by_one
     run._logs = {"log-lake": "lake"}
     counted = {LOG_ROWS: {"rows": 5}}
     for batch_id in (0, 1, 1, 2):
-        run._tell("log-lake", playing.progress("x", batch_id, observedMetrics=counted))
-        run._tell("log-lake", playing.progress("x", batch_id + 1, observedMetrics={}, numInputRows=0))
+        run._report("log-lake", playing.progress("x", batch_id, observedMetrics=counted))
+        run._report("log-lake", playing.progress("x", batch_id + 1, observedMetrics={}, numInputRows=0))
     assert [event.batch_id for event in playing.events] == [0, 1, 2]  # type: ignore[union-attr]
-    assert len(run._told) == 1
+    assert len(run._reported) == 1
 
 
 def test_a_failed_run_leaves_its_hint_and_is_told_though_the_state_cannot_be_written(

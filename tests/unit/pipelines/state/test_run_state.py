@@ -117,7 +117,7 @@ def test_of_two_runs_that_take_a_remote_state_at_once_one_has_it(
     remote: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = RunLock(remote, "p"), RunLock(remote, "p")
-    monkeypatch.setattr(time, "sleep", lambda pause_s: RunLock._tell(second))  # it had looked before, too
+    monkeypatch.setattr(time, "sleep", lambda pause_s: RunLock._write_facts(second))  # it had looked before, too
     with pytest.raises(ConfigError, match="runs already"):
         first.take()
     assert (remote.read(RUN) or {})["run_id"] == second.run_id
@@ -132,7 +132,7 @@ def test_a_run_whose_state_was_taken_over_ends_and_leaves_it_to_the_other(
     lock = RunLock(remote, "p")
     lock.take(on_lost=lost.put)
     lock.check()
-    RunLock(remote, "p")._tell()
+    RunLock(remote, "p")._write_facts()
     assert "has taken over" in lost.get(timeout=30).message
     with pytest.raises(PipelineError, match="has taken over"):
         lock.check()
@@ -148,7 +148,7 @@ def test_a_run_that_stood_still_looks_before_its_next_batch(
     monkeypatch.setattr(locks, "LOOK_AGAIN_S", 0.0)
     lock = RunLock(remote, "p")
     lock.take()
-    RunLock(remote, "p")._tell()
+    RunLock(remote, "p")._write_facts()
     lock.check()  # the last look was a moment ago
     now_s = time.time() + 60
     monkeypatch.setattr(time, "time", lambda: now_s)

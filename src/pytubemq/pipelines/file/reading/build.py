@@ -1,4 +1,4 @@
-"""A file's tree and the table of keys, made into the model's values; every fault on the way is told with its place.
+"""A file's tree and the table of keys, made into the model's values; every fault on the way is reported with its place.
 
 The invariant: reading goes on after a fault, so that one look shows all of them; a section with a fault in what it
 needs is not made.
@@ -46,7 +46,7 @@ _SINK_FIELDS: Final = frozenset(field.name for field in fields(model.Sink))
 
 
 class _Unfit(Exception):
-    """A value does not fit; it has been told."""
+    """A value does not fit; its fault has been recorded."""
 
 
 class Builder:
@@ -58,13 +58,13 @@ class Builder:
         self.variables = variables
 
     def pipeline(self, tree: Node) -> model.Pipeline | None:
-        """The whole of it; None if a part that it needs is missing or wrong."""
+        """Build the pipeline; None if a part that it needs is missing or wrong."""
         try:
             return self._section(ROOT, tree, "")  # type: ignore[no-any-return]
         except _Unfit:
             return None
 
-    def _tell(
+    def _fault(
         self, code: FaultCode, path: str, message: str, hint: str | None = None, *, at: Mark | None = None,
         at_key: bool = False,
     ) -> _Unfit:  # fmt: skip
@@ -75,9 +75,9 @@ class Builder:
         if isinstance(node, Scalar) and section.short and not node.is_null:
             node = Table((Entry(_short(section, node), node.mark, node),), node.mark)
         if not isinstance(node, Table):
-            raise self._tell(FaultCode.WRONG_TYPE, path, f"takes keys, not {kind_of(node)}")
+            raise self._fault(FaultCode.WRONG_TYPE, path, f"takes keys, not {kind_of(node)}")
         given: dict[str, Any] = {}
-        told = False
+        is_incomplete = False
         by_field: dict[str, str] = {}
         for entry in node.entries:
             here = f"{path}.{entry.key}" if path else entry.key
@@ -88,21 +88,21 @@ class Builder:
                 continue
             if key.into in by_field:
                 text = f"is given together with {by_field[key.into]}, which says the same"
-                self._tell(FaultCode.CONTRADICTION, here, text, "keep one of the two", at_key=True)
+                self._fault(FaultCode.CONTRADICTION, here, text, "keep one of the two", at_key=True)
                 continue
             by_field[key.into] = entry.key
             try:
                 given[key.into] = self._value(section, key, entry.value, here)
             except _Unfit:
-                told = told or key.required
+                is_incomplete = is_incomplete or key.required
         for key in section.keys:
             if key.required and key.into not in by_field:
                 where = path or "the file"
                 example = f": {', '.join(key.takes)}" if key.takes else ""
                 hint = f"{_lower(key.doc)}{example}".removesuffix(".")
-                self._tell(FaultCode.MISSING_KEY, path, f"{'' if path else where + ' '}needs the key {key.name}", hint)
-                told = True
-        if told:
+                self._fault(FaultCode.MISSING_KEY, path, f"{'' if path else where + ' '}needs the key {key.name}", hint)
+                is_incomplete = True
+        if is_incomplete:
             raise _Unfit
         return section.made(**self._finished(section, given, path))
 
@@ -111,16 +111,16 @@ class Builder:
         close = suggest(name, names)
         elsewhere = "" if close else _elsewhere(name)
         hint = f'did you mean "{close}"?' if close else elsewhere or f"the keys are {', '.join(names)}"
-        self._tell(FaultCode.UNKNOWN_KEY, path, "unknown key", hint, at_key=True)
+        self._fault(FaultCode.UNKNOWN_KEY, path, "unknown key", hint, at_key=True)
 
     def _finished(self, section: Section, given: dict[str, Any], path: str) -> dict[str, Any]:
-        """What one key's value says about another's default."""
+        """Complete a section where one key's value decides another's default."""
         if section.made is model.Trigger and "interval" in given:
             kind = given.setdefault("kind", model.TriggerKind.INTERVAL)
             if kind is not model.TriggerKind.INTERVAL:
-                self._tell(FaultCode.CONTRADICTION, path, f"kind {kind} has no interval", "delete one of the two")
+                self._fault(FaultCode.CONTRADICTION, path, f"kind {kind} has no interval", "delete one of the two")
         elif section.made is model.Trigger and given.get("kind") is model.TriggerKind.INTERVAL:
-            self._tell(FaultCode.MISSING_KEY, path, "needs the key interval", "as 10 seconds or 10s")
+            self._fault(FaultCode.MISSING_KEY, path, "needs the key interval", "as 10 seconds or 10s")
         if section.made is model.DeadLetter and "format" not in given:
             given |= _chosen_format(given)
         if section.made is model.Sink:
@@ -131,7 +131,7 @@ class Builder:
 
     def _value(self, section: Section, key: Key, node: Node, path: str) -> Any:
         if isinstance(node, Scalar) and node.is_null and key.kind is not Kind.TEXTS:
-            raise self._tell(FaultCode.WRONG_TYPE, path, "has no value", "give it one, or delete the key", at_key=True)
+            raise self._fault(FaultCode.WRONG_TYPE, path, "has no value", "give it one, or delete the key", at_key=True)
         if key.kind is Kind.SECTION:
             return self._section(child(section, key), node, path)
         if key.kind is Kind.SECTIONS:
@@ -149,7 +149,7 @@ class Builder:
 
     def _scalar(self, key: Key, node: Node, path: str) -> Any:
         if not isinstance(node, Scalar):
-            raise self._tell(FaultCode.WRONG_TYPE, path, f"takes {_takes(key)}, not {kind_of(node)}")
+            raise self._fault(FaultCode.WRONG_TYPE, path, f"takes {_takes(key)}, not {kind_of(node)}")
         text = self._text(node, path, free=key.kind is Kind.SQL)
         if key.at_once:
             text = self._resolved(text, path, needed=key.kind not in {Kind.TEXT, Kind.POSITIONS})
@@ -157,11 +157,11 @@ class Builder:
             number, takes = _NUMBERS[key.kind]
             value = number(text)
             if value is None:
-                raise self._tell(FaultCode.WRONG_TYPE, path, f"takes {takes}, not {kind_of(node)}")
+                raise self._fault(FaultCode.WRONG_TYPE, path, f"takes {takes}, not {kind_of(node)}")
             return value
         if key.kind is Kind.FLAG:
             if text.lower() not in {"true", "false"}:
-                raise self._tell(FaultCode.WRONG_TYPE, path, f"takes true or false, not {kind_of(node)}")
+                raise self._fault(FaultCode.WRONG_TYPE, path, f"takes true or false, not {kind_of(node)}")
             return text.lower() == "true"
         if key.kind is Kind.CHOICE:
             return self._choice(key, text, path)
@@ -171,19 +171,19 @@ class Builder:
         if text not in key.takes:
             close = suggest(text.replace(" ", "_"), key.takes)
             hint = f'did you mean "{close}"?' if close else f"it takes {', '.join(key.takes)}"
-            raise self._tell(FaultCode.BAD_VALUE, path, f"does not take {text[:80]!r}", hint)
+            raise self._fault(FaultCode.BAD_VALUE, path, f"does not take {text[:80]!r}", hint)
         return text if key.enum is None else key.enum(text)
 
     def _checked_text(self, key: Key, text: str, path: str) -> str:
         if not text.strip():
-            raise self._tell(FaultCode.WRONG_TYPE, path, "is empty", "give it a value, or delete the key")
+            raise self._fault(FaultCode.WRONG_TYPE, path, "is empty", "give it a value, or delete the key")
         if key.kind is Kind.NAME:
             wanted = _PIPELINE_NAME if path == "name" else model.NAME
             if not wanted.fullmatch(text):
                 hint = "up to 64 letters, digits and _, not beginning with a digit"
-                raise self._tell(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not a name", hint)
+                raise self._fault(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not a name", hint)
         if key.kind is Kind.FUNCTION and not _FUNCTION.fullmatch(text):
-            raise self._tell(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not module:function", "as my_steps:clean")
+            raise self._fault(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not module:function", "as my_steps:clean")
         if key.kind is Kind.INTERVAL:
             return self._interval(text, path)
         return text
@@ -192,31 +192,31 @@ class Builder:
         if short := _SHORT_INTERVAL.fullmatch(text.strip()):
             return f"{short[1]} {_INTERVAL_UNITS[short[2]]}"
         if not _INTERVAL.fullmatch(text.strip()):
-            raise self._tell(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not an interval", "as 10 seconds or 10s")
+            raise self._fault(FaultCode.BAD_VALUE, path, f"{text[:80]!r} is not an interval", "as 10 seconds or 10s")
         return text.strip()
 
     def _text(self, node: Scalar, path: str, *, free: bool = False) -> str:
-        """A scalar's text, with variables put in and references checked."""
+        """Return a scalar's text, with variables put in and references checked."""
         for reference in references(node.text):
             if not reference.kind and not free:
                 hint = "write ${env:NAME}, ${file:/path} or ${var:name}; $${ is a plain ${"
-                self._tell(FaultCode.BAD_REFERENCE, path, f"{reference.name!r} is not a reference", hint)
+                self._fault(FaultCode.BAD_REFERENCE, path, f"{reference.name!r} is not a reference", hint)
             known = reference.name in self.variables or reference.default is not None
             if reference.kind == "var" and not known:
                 close = suggest(reference.name, self.variables)
                 hint = f"did you mean {close}?" if close else f"--set {reference.name}=..."
-                self._tell(FaultCode.BAD_REFERENCE, path, f"the variable {reference.name} is not given", hint)
+                self._fault(FaultCode.BAD_REFERENCE, path, f"the variable {reference.name} is not given", hint)
         return with_variables(node.text, self.variables)
 
     def _resolved(self, text: str, path: str, *, needed: bool = False) -> str:
-        """A text with its references looked up; one that fails is told, and stays unless its value is `needed`."""
+        """Resolve a text's references; report one that fails and keep it unless its value is `needed`."""
         if "${" not in text:
             return text
-        told = any(one.kind in {"", "var"} and one.default is None for one in references(text))
+        is_reported = any(one.kind in {"", "var"} and one.default is None for one in references(text))
         try:
-            return text if told and not needed else resolve(text, secret=False)
+            return text if is_reported and not needed else resolve(text, secret=False)
         except ConfigError as error:
-            fault = _Unfit() if told else self._tell(FaultCode.BAD_REFERENCE, path, error.message, error.hint)
+            fault = _Unfit() if is_reported else self._fault(FaultCode.BAD_REFERENCE, path, error.message, error.hint)
             if needed:
                 raise fault from error
             return text
@@ -237,7 +237,7 @@ class Builder:
 
     def _sections(self, section: Section, node: Node, path: str) -> tuple[Any, ...]:
         if not isinstance(node, Items):
-            raise self._tell(FaultCode.WRONG_TYPE, path, f"takes a list, not {kind_of(node)}", "begin each with -")
+            raise self._fault(FaultCode.WRONG_TYPE, path, f"takes a list, not {kind_of(node)}", "begin each with -")
         made: list[Any] = []
         whole = True
         for index, item in enumerate(node.items):
@@ -260,14 +260,14 @@ class Builder:
             here = f"{path}[{index}]" if isinstance(node, Items) else path
             self.places.add(here, item.mark, item)
             if not isinstance(item, Scalar) or item.is_null or not item.text.strip():
-                raise self._tell(FaultCode.WRONG_TYPE, here, f"takes text, not {kind_of(item)}")
+                raise self._fault(FaultCode.WRONG_TYPE, here, f"takes text, not {kind_of(item)}")
             text = self._text(item, here)
             made.append(self._resolved(text, here) if at_once else text)
         return tuple(made)
 
     def _options(self, node: Node, path: str) -> dict[str, str]:
         if not isinstance(node, Table):
-            raise self._tell(FaultCode.WRONG_TYPE, path, f"takes names with values, not {kind_of(node)}")
+            raise self._fault(FaultCode.WRONG_TYPE, path, f"takes names with values, not {kind_of(node)}")
         made: dict[str, str] = {}
         for entry in node.entries:
             here = f"{path}.{entry.key}"
@@ -275,16 +275,16 @@ class Builder:
             if isinstance(entry.value, Table):  # `spark.sql.x` in TOML, or written below each other in YAML
                 made |= {f"{entry.key}.{name}": value for name, value in self._options(entry.value, here).items()}
             elif isinstance(entry.value, Items):
-                self._tell(FaultCode.WRONG_TYPE, here, "takes text, not a list")
+                self._fault(FaultCode.WRONG_TYPE, here, "takes text, not a list")
             elif entry.value.is_null:
-                self._tell(FaultCode.WRONG_TYPE, here, "has no value", 'an empty text is ""')
+                self._fault(FaultCode.WRONG_TYPE, here, "has no value", 'an empty text is ""')
             else:
                 made[entry.key] = self._text(entry.value, here)
         return made
 
     def _rows(self, node: Node, path: str) -> tuple[dict[str, Any], ...]:
         if not isinstance(node, Items):
-            raise self._tell(
+            raise self._fault(
                 FaultCode.WRONG_TYPE, path, f"takes a list of rows, not {kind_of(node)}", "begin each with -"
             )
         rows = []
@@ -292,7 +292,7 @@ class Builder:
             here = f"{path}[{index}]"
             self.places.add(here, item.mark, item)
             if isinstance(item, Items):
-                raise self._tell(FaultCode.WRONG_TYPE, here, "takes a row, not a list")
+                raise self._fault(FaultCode.WRONG_TYPE, here, "takes a row, not a list")
             if isinstance(item, Table):
                 for entry in item.entries:
                     self.places.add(f"{here}.{entry.key}", entry.mark, entry.value)
@@ -301,7 +301,7 @@ class Builder:
 
     def _expected(self, node: Node, path: str) -> dict[str, tuple[dict[str, Any], ...]]:
         if not isinstance(node, Table):
-            raise self._tell(FaultCode.WRONG_TYPE, path, f"takes sinks with rows, not {kind_of(node)}")
+            raise self._fault(FaultCode.WRONG_TYPE, path, f"takes sinks with rows, not {kind_of(node)}")
         made = {}
         for entry in node.entries:
             here = f"{path}.{entry.key}"
@@ -311,7 +311,7 @@ class Builder:
 
 
 def _short(section: Section, node: Scalar) -> str:
-    """The key that a bare text stands for: a trigger's text that is none of its kinds is an interval."""
+    """Return the key that a bare text stands for: a trigger's text that is none of its kinds is an interval."""
     key = section.key(section.short)
     assert key is not None
     return "interval" if key.takes and node.text not in key.takes and node.text[:1].isdigit() else section.short
@@ -331,14 +331,14 @@ def _takes(key: Key) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Where a key that is known in another section belongs."""
+    """Return a hint on where a key of another section belongs."""
     there = [section.path for section in sections().values() if section.key(name.lower())]
     homes = [path.removesuffix("[]") or "the top" for path in there]
     return f"it belongs in {' or '.join(homes[:3])}" if homes else ""
 
 
 def _chosen_format(given: Mapping[str, Any]) -> dict[str, str]:
-    """The format of dead letters by the keys that are given; nothing if none of them tells it."""
+    """Return the format of dead letters by the keys that are given; nothing if none of them decides it."""
     for kind in reversed(sink_kinds()):
         if kind.dead_letters is not None and kind.dead_letters.chosen_by in given:
             return {"format": kind.name}
@@ -346,7 +346,7 @@ def _chosen_format(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_more(given: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a sink, with those that the model has no field for in `more`."""
+    """Return the keys of a sink, with those that the model has no field for in `more`."""
     more = {name: value for name, value in given.items() if name not in _SINK_FIELDS}
     return {name: value for name, value in given.items() if name not in more} | ({"more": more} if more else {})
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file came to. `pipeline` is None if a part that it needs is missing or wrong."""
+    """A file that was read, with its faults. `pipeline` is None if a part that it needs is missing or wrong."""
 
     pipeline: Pipeline | None
     places: Places
@@ -40,7 +40,7 @@ class Loaded:
         return tuple(fault for fault in self.faults if fault.severity is Severity.ERROR)
 
     def require(self) -> Pipeline:
-        """The pipeline.
+        """Return the pipeline.
 
         Raises:
             PipelineFileError: the file has errors; they are in it.
@@ -78,7 +78,7 @@ def load(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Loa
 
 
 def in_order(faults: list[Fault]) -> tuple[Fault, ...]:
-    """By place in the file."""
+    """Sort faults by place in the file."""
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column, fault.code)))
 
 
@@ -89,7 +89,7 @@ def _named(tree: Node) -> frozenset[str]:
 
 
 def _for_nothing(given: Collection[str], named: Collection[str], places: Places) -> list[Fault]:
-    """Variables that are put in nowhere: who misspelt one would get the default, and a run that writes elsewhere."""
+    """Report variables that nothing uses: a misspelt one leaves the default, and the run may write elsewhere."""
     faults = []
     for name in sorted(set(given) - set(named)):
         close = suggest(name, named)

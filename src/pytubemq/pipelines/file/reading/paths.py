@@ -15,8 +15,9 @@ _WAREHOUSE: Final = re.compile(r"spark\.sql\.catalog\.([^.]+)\.warehouse", re.IG
 
 
 def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
-    """The pipeline with the paths of its source, tables, sinks, dead letters and of catalogs in directories absolute. A
-    URI stays as it is, and so does what begins with a reference.
+    """Return the pipeline with absolute paths for its source, tables, sinks, dead letters and catalogs in directories.
+
+    A URI stays as it is, and so does what begins with a reference.
     """
     directory = Path(file).absolute().parent
     letters = pipeline.dead_letter
@@ -31,7 +32,7 @@ def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
 
 
 def _with_warehouses(settings: SparkSettings, directory: Path) -> SparkSettings:
-    """With the warehouses of catalogs of type hadoop; of other types it may be a name."""
+    """Make the warehouses of catalogs of type hadoop absolute; for other types it may be a name."""
     made = dict(settings.conf)
     for name, value in settings.conf.items():
         catalog = _WAREHOUSE.fullmatch(name)

@@ -1,6 +1,6 @@
 """TOML as a tree with places.
 
-Python's TOML reader tells no places, so they are searched for in the text: by the headers of tables and the keys that
+Python's TOML reader gives no places, so they are searched for in the text: by the headers of tables and the keys that
 begin a line. Inside an inline table the place is that of the key's first mention after the table's own key.
 """
 
@@ -27,7 +27,7 @@ _LONG_QUOTES: Final = ('"""', "'''")
 
 
 def parse_toml(text: str, say: Say) -> Node | None:
-    """The tree of `text`; None if it is not TOML, with the reason told to `say`."""
+    """Parse `text` to a tree; None if it is not TOML, with the reason given to `say`."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -97,7 +97,7 @@ class _Tree:
 
 
 def _places(lines: list[str]) -> dict[tuple[str | int, ...], Mark]:
-    """Where each table's header and each key at the beginning of a line stands."""
+    """Locate each table's header and each key at the beginning of a line."""
     places: dict[tuple[str | int, ...], Mark] = {}
     counts: dict[tuple[str | int, ...], int] = {}
     here: tuple[str | int, ...] = ()
@@ -129,7 +129,7 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 def _resolved(parts: tuple[str, ...], counts: dict[tuple[str | int, ...], int]) -> tuple[str | int, ...]:
-    """A header's path: below a list of tables it means the list's last one."""
+    """Resolve a header's path: below a list of tables it means the list's last one."""
     path: tuple[str | int, ...] = ()
     for position, part in enumerate(parts):
         path = (*path, part)

@@ -26,7 +26,7 @@ _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float
 
 
 def parse_yaml(text: str, say: Say) -> Node | None:
-    """The tree of the one document in `text`; None if there is none, with the reason told to `say`."""
+    """Parse the one document in `text` to a tree; None if there is none, with the reason given to `say`."""
     try:
         import yaml
     except ImportError as error:
@@ -52,7 +52,7 @@ def parse_yaml(text: str, say: Say) -> Node | None:
 
 
 def _depth(events: Iterable[Any]) -> int:
-    """How deep lists and mappings lie in each other: told before a tree is made, which needs stack for each level."""
+    """Measure the nesting of lists and mappings before a tree is made, which needs stack for each level."""
     deepest = depth = 0
     for event in events:
         name = type(event).__name__
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self, say: Say) -> None:
         self.say = say
         self.nodes = 0
-        self.told = False
+        self.has_failed = False
 
     def node(self, node: Any, path: str, depth: int) -> Node:
         mark = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
@@ -113,9 +113,9 @@ class _Reader:
         return Table(tuple(entries), mark)
 
     def _too_large(self, mark: Mark, path: str, depth: int) -> None:
-        if self.told:
+        if self.has_failed:
             return
-        self.told = True
+        self.has_failed = True
         deep = depth > MAX_PIPELINE_DEPTH
         what = f"{MAX_PIPELINE_DEPTH} levels deep" if deep else f"{MAX_PIPELINE_NODES} values with all aliases"
         self.say(FaultCode.TOO_LARGE, mark, path, f"more than {what}", None)

@@ -32,7 +32,7 @@ _OF_KIND: Final[dict[Kind, dict[str, Any]]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, for draft 2020-12."""
+    """Return the schema, for draft 2020-12."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytubemq pipeline file",

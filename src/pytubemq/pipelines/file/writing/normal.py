@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
 
 MORE: Final = "more"
-"""The field of a sink for keys that no other kind has: they stand beside its other keys."""
+"""The field of a sink for keys that no other kind has: they are written next to its other keys."""
 
 
 class Difference(NamedTuple):
@@ -30,14 +30,14 @@ class Difference(NamedTuple):
 
 
 def as_dict(pipeline: Pipeline) -> dict[str, Any]:
-    """The normal form; without the tests, which say nothing of a run."""
+    """Return the normal form, without the tests, which have no part in a run."""
     made = _section(dataclasses.replace(pipeline, tests=()))
     assert isinstance(made, dict)
     return made
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Where two normal forms differ, by path."""
+    """Return the differences of two normal forms, by path."""
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
     paths = sorted(old.keys() | new.keys())
     return [Difference(path, old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)]

@@ -39,7 +39,7 @@ decode:
 """,
     "inlong-msg": """
 decode:
-  format: inlong-msg                       # every version of it, told by itself
+  format: inlong-msg                       # all its versions, detected automatically
   inner: csv                               # what is inside
   schema: "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2)"
   on_error: dead_letter                    # or drop, fail
@@ -70,7 +70,7 @@ _BAD: Final = "oops"
 
 
 def template(*, name: str, file: str, topic: str, message: str = "json", sink: str = "parquet") -> str:
-    """The text of a pipeline file.
+    """Return the text of a pipeline file.
 
     Args:
         name: the pipeline's name.
@@ -109,7 +109,7 @@ _REASONS: Final = {"json": "decode.json", "csv": "decode.csv", "inlong-msg": "de
 
 
 def _inlong_message() -> str:
-    """A message of version 1 with one record, as base64: magic, time, one group of attributes, its record, magic."""
+    """Build a message of version 1 with one record, as base64: magic, time, one attribute group, its record, magic."""
     import base64
     import struct
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_written(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with `limit: {bytes: 64MiB}` for `size_bytes`, and so on; what no key is for stands at the end."""
+    """Write values as a file does: `limit: {bytes: 64MiB}` for `size_bytes`; what no key is for comes last."""
     return _section(spec, ROOT)
 
 
@@ -32,7 +32,7 @@ def _section(values: Mapping[str, Any], section: Section) -> dict[str, Any]:
 
 
 def _is_meant(key: Key, value: Any) -> bool:
-    """Of the two keys that fill `topics`, the one for so many."""
+    """True if this is the key to write: two fill `topics`, one for a single topic and one for several."""
     return key.into != "topics" or (len(value) == 1) == (key.name == "topic")
 
 

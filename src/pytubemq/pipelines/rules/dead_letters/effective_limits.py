@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Limits that sinks behind steps with state, and those of layout log, do not heed."""
+    """Report limits that sinks behind steps with state, and those of layout log, do not heed."""
     pipeline = context.pipeline
     if pipeline.dead_letter is None:
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """A file that rejects records and says nothing of them."""
+    """Report a file that rejects records and does not say where they go."""
     pipeline, by_path = context.pipeline, context.places.by_path
     decode, said = pipeline.decode, "decode.on_error" in by_path
     if pipeline.dead_letter is not None or decode is None or decode.on_error is not OnError.DEAD_LETTER:
@@ -24,7 +24,7 @@ def check(context: Context) -> Faults:
         return
     keys = {path.split(".")[1] for path in by_path if path.startswith("decode.")}
     if any(DECODE.key(key) is None for key in keys):
-        return  # perhaps it is said, with a slip that is told as such
+        return  # perhaps it is said, with a mistake that is reported as such
     text = "dead_letter" if said else "records that cannot be decoded become dead letters"
     hint = f"they are stored as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
     key = "decode.on_error" if said else "decode"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """A state in an object store, where dead letters have no place of their own."""
+    """Report a state in an object store where dead letters have no place of their own."""
     decode, letters = context.pipeline.decode, context.pipeline.dead_letter or DeadLetter()
     kind = sink_kind(letters.format).dead_letters
     if decode is None or decode.on_error is not OnError.DEAD_LETTER or letters.path is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """A section `dead_letter` that nothing can come to."""
+    """Report a section `dead_letter` that can get no record."""
     decode = context.pipeline.decode
     if context.pipeline.dead_letter is None:
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """A sink that is exactly once by a progress of which nobody said where it is kept."""
+    """Report a sink that is exactly once by progress whose place is not named."""
     pipeline = context.pipeline
     if pipeline.state is not None:
         return

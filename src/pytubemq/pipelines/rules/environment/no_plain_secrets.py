@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Values that hold one."""
+    """Report values that hold a secret."""
     for path, name, value in texts_of(context.pipeline):
         if holds_plain_secret(name, value):
             hint = "write ${env:NAME} or ${file:/path}"

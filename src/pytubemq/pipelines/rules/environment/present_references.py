@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Those that name nothing now, which a run would refuse."""
+    """Report references that name nothing now, which a run would refuse."""
     for path, _, value in texts_of(context.pipeline):
         for reference in references(value):
             if reference.kind in {"env", "file"} and not is_there(reference):

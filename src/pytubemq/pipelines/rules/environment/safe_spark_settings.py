@@ -34,7 +34,7 @@ REFUSED: Final = {
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """Those of the file that are refused; a session is looked at before it is used, whoever made it."""
+    """Report refused settings of the file; a session is checked before it is used, whoever made it."""
     conf = {name: context.known(value) for name, value in context.pipeline.spark.conf.items()}
     for name, refused in _refused(conf).items():
         text = f"{conf[name]} is refused: {refused.why}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.SESSION)
 def check(context: Context) -> Faults:
-    """`partition_by` and `keys` that no row has; Spark takes upper and lower case for the same."""
+    """Report `partition_by` and `keys` that no row has; Spark takes upper and lower case for the same."""
     assert context.compiled is not None
     for index, sink in enumerate(context.pipeline.sinks):
         schema = context.compiled.schemas.get(input_of(context.pipeline, sink.input))

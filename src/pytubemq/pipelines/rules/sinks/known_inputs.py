@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """A pipeline without sinks, and sinks without rows."""
+    """Report a pipeline without sinks, and sinks without rows."""
     pipeline = context.pipeline
     if not pipeline.sinks:
         yield context.fault(FaultCode.MISSING_KEY, "sinks", "needs at least one sink", "as console")

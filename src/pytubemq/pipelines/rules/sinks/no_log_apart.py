@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Sinks of that layout, in such a run."""
+    """Report sinks of that layout, in such a run."""
     for index, sink in enumerate(context.pipeline.sinks):
         if context.apart is not None and sink.layout == LOG:
             text = (

@@ -1,7 +1,7 @@
 """Topics that sinks write to: none that the pipeline reads, so that no row comes again as a new one, without an end.
 
-A topic is told by its name and by the Masters that know it. Two lists of Masters are of one cluster if they have an
-address in common; where one of them is not known yet, nothing is told.
+A topic is identified by its name and by the Masters that know it. Two lists of Masters are of one cluster if they have
+an address in common; where one of them is not known yet, nothing is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOPIC: Final = "topic"
 
 @rule(Need.FILE, sharper=Need.VALUES | Need.SESSION)
 def check(context: Context) -> Faults:
-    """Sinks and dead letters in a topic that the pipeline reads."""
+    """Report sinks and dead letters in a topic that the pipeline reads."""
     pipeline = context.pipeline
     for index, sink in enumerate(pipeline.sinks):
         if sink.format == "tubemq":
@@ -53,7 +53,7 @@ def _named(context: Context, topic: str | None, master: str | None, what: str, p
 
 
 def _by_column(context: Context, sink: Sink, path: str) -> Faults:
-    """A sink whose rows name their topics: not by the source's own column, handed on as it is."""
+    """Report a sink whose rows name their topics by the source's own column, handed on as it is."""
     pipeline, compiled = context.pipeline, context.compiled
     if compiled is None or compiled.source is None or pipeline.source.format != "tubemq":
         return
@@ -63,20 +63,20 @@ def _by_column(context: Context, sink: Sink, path: str) -> Faults:
 
 
 def came_from(context: Context, sink: Sink, path: str) -> Faults:
-    """The fault of a sink whose rows name, as their topic, the one that they came from."""
+    """Yield the fault of a sink whose rows name, as their topic, the one that they came from."""
     if one_cluster(context.pipeline.source, sink.master, text_of=context.text):
         text = f"its rows go to the topic in their column topic, the one that they were read from: they {_AGAIN}"
         yield context.fault(FaultCode.CONTRADICTION, path, text, "give the sink a topic, or set the column in a step")
 
 
 def keeps_topic(rows: DataFrame, source: DataFrame) -> bool:
-    """Whether the column `topic` of some rows is the source's own, handed on as it is."""
+    """True if the column `topic` of some rows is the source's own, handed on as it is."""
     own = _ids(source, TOPIC)
     return bool(own & _ids(rows, TOPIC))
 
 
 def _ids(rows: DataFrame, name: str) -> set[int]:
-    """Spark's numbers of the columns of a name."""
+    """Return Spark's numbers of the columns of a name."""
     plan: Any = rows._jdf.queryExecution().analyzed()
     columns = plan.output()
     found = [columns.apply(at) for at in range(columns.size())]
@@ -86,13 +86,13 @@ def _ids(rows: DataFrame, name: str) -> set[int]:
 def read_again(
     source: Source, topic: str | None, master: str | None, *, text_of: Callable[[str], str | None]
 ) -> str | None:
-    """Why what is written to a topic would be read by the same pipeline; None if it would not.
+    """Return why the same pipeline would read what it writes to a topic; None if it would not.
 
     Args:
         source: of the pipeline.
         topic: that is written to.
         master: its Masters; the source's if None.
-        text_of: gives a text without its references, and None if they cannot be told.
+        text_of: gives a text without its references, and None if they are not known.
     """
     name = text_of(topic) if topic else None
     if source.format != "tubemq" or name is None or not one_cluster(source, master, text_of=text_of):
@@ -109,12 +109,12 @@ def read_again(
 
 
 def remedy(why: str, topic: str) -> str:
-    """What to do about it."""
+    """Return what to do about it."""
     return f"name another, or leave it out of the pattern: (?!{topic}$)..." if "pattern" in why else "name another"
 
 
 def one_cluster(source: Source, master: str | None, *, text_of: Callable[[str], str | None]) -> bool:
-    """Whether Masters are of the cluster that a source reads from."""
+    """True if Masters are of the cluster that a source reads from."""
     ours = option_of(source.options, "master") or source.master
     if master is None or master == ours:
         return True
@@ -123,12 +123,12 @@ def one_cluster(source: Source, master: str | None, *, text_of: Callable[[str], 
 
 
 def option_of(options: Mapping[str, str], name: str) -> str | None:
-    """An option's value, by its name in any case."""
+    """Return an option's value, by its name in any case."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)
 
 
 def _addresses(masters: str | None, text_of: Callable[[str], str | None]) -> frozenset[str]:
-    """Each Master's address in one form; empty if they are not known."""
+    """Return each Master's address in one form; nothing if they are not known."""
     from pytubemq.errors import TubeError
     from pytubemq.net.client.masters import parse_masters  # few files need it
 

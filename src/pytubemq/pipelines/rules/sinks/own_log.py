@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @rule(Need.PROGRESS | Need.SESSION)
 def check(context: Context) -> Faults:
-    """A log of another progress."""
+    """Report a log that another progress has written."""
     assert context.state is not None
     assert context.compiled is not None
     for index, sink in enumerate(context.pipeline.sinks):

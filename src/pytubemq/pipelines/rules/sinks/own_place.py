@@ -1,7 +1,7 @@
 """Place of each sink, and of the dead letters: its own, for what one has is else taken for the other's.
 
-Topics may be shared. Two texts of one place that no look at the file system tells apart (`./tables/t`, `tables//t`) are
-one; once references are known, paths are compared as the file system has them.
+Topics may be shared. Two texts of one place that no look at the file system distinguishes (`./tables/t`, `tables//t`)
+are one; once references are known, paths are compared as the file system has them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTAL
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """A place that a sink before has."""
+    """Report a place that an earlier sink has."""
     pipeline = context.pipeline
     written = {f"sinks[{index}]": sink for index, sink in enumerate(pipeline.sinks)}
     if pipeline.dead_letter is not None:
@@ -51,7 +51,7 @@ def check(context: Context) -> Faults:
 
 
 def _with_place(letters: DeadLetter, state: str | None) -> DeadLetter:
-    """The dead letters, which lie beside the state if they have no place of their own."""
+    """Return the dead letters, with a place beside the state if they have none of their own."""
     kind = sink_kind(letters.format).dead_letters
     if letters.path is None and kind is not None and kind.beside_state and state is not None:
         return replace(letters, path=f"{state}/{DEAD_LETTER}")
@@ -59,7 +59,7 @@ def _with_place(letters: DeadLetter, state: str | None) -> DeadLetter:
 
 
 def _place(context: Context, sink: Sink, local: Callable[[str], str]) -> tuple[str, ...] | None:
-    """The place; None where several may write. `local` gives the one form of a path of this machine."""
+    """Return the place; None where several may write. `local` gives the one form of a path of this machine."""
     if sink.path:
         return ("path", _path(context.known(sink.path), local))
     if sink_kind(sink.format).is_shared:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE, sharper=Need.CLUSTER)
 def check(context: Context) -> Faults:
-    """Exactly once, where rows come at least once."""
+    """Report sinks that ask for exactly once where rows come at least once."""
     asking = {
         f"sinks[{index}].guarantee": sink
         for index, sink in enumerate(context.pipeline.sinks)

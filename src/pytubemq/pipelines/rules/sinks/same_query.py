@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.PROGRESS | Need.SESSION)
 def check(context: Context) -> Faults:
-    """A sink that another query fed."""
+    """Report a sink that another query fed."""
     assert context.state is not None
     assert context.compiled is not None
     paths = {sink.name: f"sinks[{index}]" for index, sink in enumerate(context.pipeline.sinks)}

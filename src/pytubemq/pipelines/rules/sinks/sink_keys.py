@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Keys of other kinds of sinks."""
+    """Report keys of other kinds of sinks."""
     kinds = sink_kinds()
     names = dict.fromkeys(key.name for kind in kinds for key in kind.keys)
     for index, sink in enumerate(context.pipeline.sinks):

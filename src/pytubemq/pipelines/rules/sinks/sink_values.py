@@ -21,21 +21,21 @@ _TEXTS: Final = ("path", "table", "url", "topic", "master")
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """What lacks, and what the kind does not take."""
+    """Report values that are missing, and those that the kind does not take."""
     for index, sink in enumerate(context.pipeline.sinks):
-        yield from _told(context, wrong_values(_resolved(context, sink)), f"sinks[{index}]")
+        yield from _faults(context, wrong_values(_resolved(context, sink)), f"sinks[{index}]")
     letters = context.pipeline.dead_letter
     if letters is not None:
-        yield from _told(context, wrong_dead_letters(_resolved(context, letters)), "dead_letter")
+        yield from _faults(context, wrong_dead_letters(_resolved(context, letters)), "dead_letter")
 
 
-def _told(context: Context, found: Iterator[Wrong], path: str) -> Faults:
+def _faults(context: Context, found: Iterator[Wrong], path: str) -> Faults:
     for wrong in found:
         at = f"{path}.{wrong.key}" if wrong.key else path
         yield context.fault(wrong.code, at, wrong.message, wrong.hint, at_key=wrong.at_key)
 
 
 def _resolved(context: Context, spec: _Spec) -> _Spec:
-    """The sink without those references that are known."""
+    """Return the sink with known references resolved."""
     texts: dict[str, Any] = {name: context.known(text) for name in _TEXTS if (text := getattr(spec, name))}
     return replace(spec, options={name: context.known(text) for name, text in spec.options.items()}, **texts)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Bounds that exclude each other."""
+    """Report bounds that exclude each other."""
     limit = context.pipeline.source.limit
     if context.pipeline.source.format != "tubemq":
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """What the decoder refuses."""
+    """Report options that the decoder refuses."""
     decode = context.pipeline.decode
     if decode is None:
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """A schema that is none, or that names a column twice."""
+    """Report a schema that is none, or that names a column twice."""
     schema = context.pipeline.decode.schema if context.pipeline.decode is not None else None
     if schema is None or "${" in schema:
         return

@@ -39,7 +39,7 @@ class Named(NamedTuple):
 
 @rule(Need.VALUES | Need.CLUSTER, sharper=Need.PROGRESS)
 def check(context: Context) -> Faults:
-    """Topics that are not there, each with the nearest one that is.
+    """Report topics that do not exist, each with the nearest one that does.
 
     Where there is progress, a topic that is read may be away for a while, and the source waits for it.
     """
@@ -89,7 +89,7 @@ def _written(path: str, key: str, master: str | None, topic: str) -> Iterable[Na
 
 
 def _missing(masters: tuple[Address, ...], named: Sequence[Named]) -> list[MissingTopicError]:
-    """The errors for those of a cluster's topics that are not there; none if it does not say."""
+    """Return errors for those of a cluster's topics that do not exist; none if it does not say."""
     import pytubemq.sync
     from pytubemq.spark.source.planning.survey import known_topics
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """Those that are none."""
+    """Report what is no Master's address."""
     pipeline = context.pipeline
     named = {"source.master": pipeline.source.master}
     named |= {f"sinks[{index}].master": sink.master for index, sink in enumerate(pipeline.sinks)}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @rule(Need.VALUES | Need.PROGRESS)
 def check(context: Context) -> Faults:
-    """Progress that was made with another source, or by another pipeline."""
+    """Report progress that was made with another source, or by another pipeline."""
     assert context.state is not None
     refused = others_progress(context.state, context.pipeline)
     if refused is not None:

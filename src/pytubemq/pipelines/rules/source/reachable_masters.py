@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @rule(Need.VALUES | Need.CLUSTER)
 def check(context: Context) -> Faults:
-    """Clusters that are away: what is read and what is written to."""
+    """Report clusters to read from or write to that cannot be reached."""
     from pytubemq.spark.source.read.cluster import Cluster
 
     for masters, path in _clusters(context).items():
@@ -31,7 +31,7 @@ def check(context: Context) -> Faults:
         except TransportError as error:
             yield context.fault(FaultCode.CLUSTER_AWAY, path, error.message, error.hint, cause=error)
         except TubeError:
-            continue  # somebody answers: what is wrong is told by who asks for more
+            continue  # somebody answers: what is wrong is reported by who asks for more
         finally:
             cluster.forget()
 
@@ -42,7 +42,7 @@ def _connected(cluster: Cluster) -> dict[Partition, object]:
 
 
 def _clusters(context: Context) -> dict[tuple[Address, ...], str]:
-    """Each once, with the first key that names it; those whose addresses are none are left to who refuses them."""
+    """Return each cluster once, with the first key that names it; malformed addresses are left to another rule."""
     from pytubemq.net.client.masters import parse_masters  # not for lint
 
     source, letters = context.pipeline.source, context.pipeline.dead_letter

@@ -20,7 +20,7 @@ _OF_TUBEMQ: Final = {
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Keys that are another format's, that exclude each other, or that lack."""
+    """Report keys of another format, keys that exclude each other, and missing ones."""
     source = context.pipeline.source
     if source.format == "tubemq":
         yield from _of_topics(context, source)

@@ -33,7 +33,7 @@ _KEY_OF_SOURCE_OPTION: Final = {
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """What the source refuses, in the words of the file where a key says it."""
+    """Report options that the source refuses, in the words of the file where a key says it."""
     source = context.pipeline.source
     if source.format != "tubemq":
         return
@@ -65,7 +65,7 @@ def check(context: Context) -> Faults:
 
 
 def _wrong_edges(source: Source) -> dict[str, ConfigError]:
-    """What the keys that name one place to begin or end at are refused for."""
+    """Return the errors of the keys that name one place to begin or end at."""
     wrong = {}
     for key, value in (("start", source.start), ("end", source.end)):
         if isinstance(value, str) and "${" not in value:
@@ -77,7 +77,7 @@ def _wrong_edges(source: Source) -> dict[str, ConfigError]:
 
 
 def _base(source: Source) -> dict[str, str]:
-    """What the file's keys come to as options, where they hold no reference."""
+    """Translate the file's keys to options, where they hold no reference."""
     topics = ",".join(source.topics)
     known = re.fullmatch(r"[A-Za-z]\w*(,[A-Za-z]\w*)*", topics, re.ASCII) is not None
     base = {"master": _ANYWHERE, "topic": topics if known else "any"}

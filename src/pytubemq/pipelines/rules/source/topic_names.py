@@ -1,4 +1,4 @@
-"""Names of the topics that are read; of those written to, the kind of sink tells."""
+"""Names of the topics that are read; the kind of sink checks those written to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
-    """Those that no topic can have."""
+    """Report names that no topic can have."""
     source = context.pipeline.source
     if source.format == "tubemq":
         for index, topic in enumerate(source.topics):

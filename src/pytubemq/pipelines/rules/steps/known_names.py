@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Names that are none of these."""
+    """Report names that are none of these."""
     pipeline = context.pipeline
     steps = {step.name.lower() for step in pipeline.steps}
     known = {INPUT, *(table.name.lower() for table in pipeline.tables)}

@@ -1,7 +1,7 @@
 """Steps that keep state, in a run over a part of a pipeline's rows: a backfill, a redrive of dead letters.
 
 Such a run ends, and its state is thrown away; so it never has rows that wait in a state for later ones, as those of
-the newest window do. The words of the steps tell what leaves no doubt; Spark says the last word when the run is begun.
+the newest window do. The words of the steps show what leaves no doubt; Spark decides the rest when the run is begun.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE, sharper=Need.SESSION)
 def check(context: Context) -> Faults:
-    """A step that keeps state, and whose rows a sink takes."""
+    """Report a step that keeps state, and whose rows a sink takes."""
     if context.apart is None:
         return
     pipeline, compiled = context.pipeline, context.compiled

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Those that nothing reads."""
+    """Report tables and steps that nothing reads."""
     used = _used(context.pipeline)
     tables = [table.name for table in context.pipeline.tables]
     steps = [step.name for step in context.pipeline.steps]

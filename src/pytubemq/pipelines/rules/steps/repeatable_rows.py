@@ -1,4 +1,4 @@
-"""Rows of sinks that tell them by their number: they are the same when a batch is done again.
+"""Rows of sinks that know them by their number: they are the same when a batch is done again.
 
 A query's words may mislead, so they warn; the plan that Spark makes of it refuses.
 """
@@ -29,7 +29,7 @@ _RANDOM_CALLS: Final = frozenset({"rand", "random", "randn", "randstr", "uniform
 
 @rule(Need.FILE, sharper=Need.SESSION)
 def check(context: Context) -> Faults:
-    """Steps that make rows at random or by the clock, before such a sink."""
+    """Report steps that make rows at random or by the clock, before such a sink."""
     sinks = context.pipeline.sinks
     numbered = {index: sink for index, sink in enumerate(sinks) if sink_kind(sink.format).by_number(sink)}
     if context.compiled is not None:
@@ -48,20 +48,20 @@ def _by_plan(context: Context, compiled: Compiled, numbered: dict[int, Sink]) ->
 
 def _by_words(context: Context, numbered: dict[int, Sink]) -> Faults:
     pipeline = context.pipeline
-    told: set[int] = set()
+    reported: set[int] = set()
     for sink in numbered.values():
         before = _before(pipeline, sink)
         timed = any(keeps_state(pipeline.steps[index]) for index in before)  # Spark keeps the time of such a batch
-        for index in sorted(before - told):
+        for index in sorted(before - reported):
             word = _differs(pipeline.steps[index], clocks=not timed)
             if word is not None:
-                told.add(index)
+                reported.add(index)
                 text = f"{word} gives different rows when a batch is repeated, and the sink {sink.name} numbers rows"
                 yield context.fault(FaultCode.ROWS_DIFFER, f"steps[{index}].sql", text, REMEDY)
 
 
 def _before(pipeline: Pipeline, sink: Sink) -> set[int]:
-    """The steps whose rows come to the sink, by number."""
+    """Return the steps whose rows come to the sink, by number."""
     by_name = {step.name.lower(): index for index, step in enumerate(pipeline.steps)}
     waiting = [by_name.get(input_of(pipeline, sink.input).lower())]
     found: set[int] = set()
@@ -79,7 +79,7 @@ def _before(pipeline: Pipeline, sink: Sink) -> set[int]:
 
 
 def _differs(step: Step, *, clocks: bool) -> str | None:
-    """The first word of the step's query that is a clock or makes something up."""
+    """Return the first word of the step's query that reads a clock or is random."""
     for word, after in pairwise([*words_of(step.sql or ""), ""]):
         if clocks and (word in _CLOCKS or (word in _CLOCK_CALLS and after == "(")):
             return word

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Steps that are neither or both."""
+    """Report steps that are neither or both."""
     for index, step in enumerate(context.pipeline.steps):
         if step.sql is None and step.python is None:
             text = "needs sql or python"

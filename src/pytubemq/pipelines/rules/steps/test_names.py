@@ -20,7 +20,7 @@ MESSAGE_KEYS: Final = (
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Sinks that the file has not, and messages that are none."""
+    """Report sinks that the file does not have, and messages that are none."""
     sinks = [*(sink.name for sink in context.pipeline.sinks), DEAD_LETTER]
     for index, case in enumerate(context.pipeline.tests):
         for name in case.expect:

@@ -22,7 +22,7 @@ _LETTERS = "the name of the dead letters"
 
 @rule(Need.FILE)
 def check(context: Context) -> Faults:
-    """Names that are none, and names that two things would share; a sink may be called as its step."""
+    """Report invalid names, and names that two things would share; a sink may be called as its step."""
     pipeline = context.pipeline
     taken = {INPUT: "the source's rows"}
     yield from _each_once(context, "table", (table.name for table in pipeline.tables), taken)

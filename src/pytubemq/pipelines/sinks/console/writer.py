@@ -36,7 +36,7 @@ class ConsoleSink:
         self._rows = int(given.get(ROWS, FIRST_ROWS))
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """The screen is always there."""
+        """Accept everything: the screen is always there."""
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Print the first rows and how many there are."""
@@ -48,5 +48,5 @@ class ConsoleSink:
         return count
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """Nothing is remembered of what was printed."""
+        """Return None: nothing is remembered of what was printed."""
         return None

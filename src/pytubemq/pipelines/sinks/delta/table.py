@@ -41,7 +41,7 @@ class DeltaTable:
         """The name as SQL takes it."""
 
     def columns(self) -> StructType | None:
-        """Its columns; None if there is no such table."""
+        """Return its columns; None if there is no such table."""
         from pyspark.errors import AnalysisException
 
         try:
@@ -52,11 +52,11 @@ class DeltaTable:
             raise
 
     def location(self) -> str:
-        """Its directory."""
+        """Return its directory."""
         return self._path or str(self._detail().location)
 
     def parts(self) -> Sequence[str]:
-        """The columns by which its files are divided."""
+        """Return the columns by which its files are divided."""
         return tuple(self._detail().partitionColumns)
 
     def make(self, columns: StructType, parts: Sequence[str] = (), properties: Mapping[str, str] | None = None) -> None:
@@ -82,7 +82,7 @@ class DeltaTable:
         rows.write.format("delta").mode("append").options(**options or {}).save(self.location())
 
     def refusal(self) -> str | None:
-        """Why its files cannot be written; None if they can, or if the catalog decides where they will lie."""
+        """Return why its files cannot be written; None if they can, or if the catalog decides where they will be."""
         if self._path is None and self.columns() is None:
             return None
         return HadoopFiles(self._spark).refusal(self.location())
@@ -107,7 +107,7 @@ class DeltaTable:
 
     @contextmanager
     def _beside(self) -> Iterator[DeltaTable]:
-        """Another table, near it; gone at the end."""
+        """Provide another table, near it, and drop it at the end."""
         unique = f"{_PROBE}{uuid.uuid4().hex}"
         if self._path is None:
             other = DeltaTable(self._spark, path=None, name=_LAST_PART.sub(sql.quoted(unique), self.name))
@@ -124,5 +124,5 @@ class DeltaTable:
             files.delete(path)
 
     def _detail(self) -> Any:
-        """Delta's details of it: location, partitionColumns, properties, tableFeatures."""
+        """Return Delta's details of it: location, partitionColumns, properties, tableFeatures."""
         return self._spark.sql(f"DESCRIBE DETAIL {self.name}").collect()[0]

@@ -54,7 +54,7 @@ class DeltaSink:
         """
         self._refuse_without_delta(spark)
         table = self._table(spark)
-        with self._told():
+        with self._translated_errors():
             columns = table.columns()
             if why := table.refusal():
                 raise ConfigError(
@@ -68,7 +68,7 @@ class DeltaSink:
         change = None
         if columns is not None:
             change = reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
-        with self._told():
+        with self._translated_errors():
             if self.spec.keys:
                 last_of_each_key(spark.createDataFrame([], schema), self.spec.keys)
             if change is None:
@@ -77,7 +77,7 @@ class DeltaSink:
                 table.try_follow(change)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
-        """One commit with the batch's rows, or none if it has been made."""
+        """Commit the batch's rows at once, or nothing if that has been done."""
         table = self._table(context.spark)
         rows = self._fitted(rows, table)
         if self.spec.keys:
@@ -90,7 +90,7 @@ class DeltaSink:
         return rows.count() if written is None else written
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows of the commit that carries the batch, if there is one."""
+        """Return the rows of the commit that carries the batch, if there is one."""
         table = self._table(context.spark)
         if table.columns() is None:
             return None
@@ -132,7 +132,7 @@ class DeltaSink:
         return DeltaTable(spark, path=path, name=resolve(self.spec.table or ""))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Raise what is refused with the sink's name, and what Spark and Hadoop raise in our terms."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
@@ -165,8 +165,8 @@ class DeltaSink:
 
 
 def rows_taken(metrics: Mapping[str, str]) -> int:
-    """The rows of the batch that a commit with these metrics took.
+    """Return the number of the batch's rows that a commit with these metrics took.
 
-    A MERGE tells those of its source; its output has rows, too, that stood beside changed ones and were only copied.
+    A MERGE counts those of its source; its output has rows, too, that were next to changed ones and only copied.
     """
     return int(metrics.get("numSourceRows") or metrics.get("numOutputRows") or 0)

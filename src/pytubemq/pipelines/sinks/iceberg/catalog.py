@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def iceberg_catalog(spark: SparkSession, name: str) -> Iterator[Any]:
-    """The catalog that the session's settings describe, as a Java object; open for as long as the block lasts.
+    """Open the catalog that the session's settings describe, as a Java object, for as long as the block lasts.
 
     Raises:
         ConfigError: they describe none of this name, or the session has no Iceberg.
@@ -34,7 +34,7 @@ def iceberg_catalog(spark: SparkSession, name: str) -> Iterator[Any]:
     try:
         yield catalog
     finally:
-        with suppress(Py4JError):  # some have nothing to close; and what it was told to do is done, or was refused
+        with suppress(Py4JError):  # some have nothing to close; and what it was asked to do is done, or was refused
             catalog.close()
 
 

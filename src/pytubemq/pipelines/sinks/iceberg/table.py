@@ -31,7 +31,7 @@ LOOKED_BACK: Final = 1000
 
 @contextmanager
 def iceberg_table(spark: SparkSession, name: str) -> Iterator[IcebergTable]:
-    """The table `catalog.database.table`, for as long as the block lasts.
+    """Open the table `catalog.database.table`, for as long as the block lasts.
 
     Raises:
         ConfigError: the session does not describe the catalog, or has no Iceberg.
@@ -92,7 +92,7 @@ class IcebergTable:
     def trial(self, columns: StructType, partition_by: Sequence[str]) -> str | None:
         """Return where its files would lie if it were made with these columns; nothing is made.
 
-        None where the catalog does not tell it as long as the database is not there.
+        None where the catalog does not say so as long as the database is not there.
 
         Raises:
             Py4JJavaError, UnsupportedOperationException: Iceberg has no type for a column, or the catalog refuses it.
@@ -135,7 +135,7 @@ class IcebergTable:
         self._table.refresh()
 
     def rows_of(self, name: str, value: str) -> int | None:
-        """The rows that the snapshot with this property added; None if there is no such snapshot."""
+        """Return how many rows the snapshot with this property added; None if there is no such snapshot."""
         snapshot = self._table.currentSnapshot()
         for _ in range(LOOKED_BACK):
             if snapshot is None:
@@ -180,7 +180,7 @@ class IcebergTable:
         return sorted(names)
 
     def _parts(self, path: str, directory: str) -> Any:
-        """The values of the partition columns that Spark wrote into a file's path, in the table's order."""
+        """Parse the partition columns' values from a file's path, where Spark wrote them, in the table's order."""
         unescape = self._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
         below = path.rpartition("/")[0].rpartition(directory.rstrip("/").rpartition("/")[2])[2]
         pairs = [part.partition("=") for part in below.split("/") if "=" in part]
@@ -191,7 +191,7 @@ class IcebergTable:
         return values
 
     def _layout(self, columns: StructType, partition_by: Sequence[str]) -> tuple[Any, Any]:
-        """Iceberg's schema and division for these columns."""
+        """Return Iceberg's schema and partitioning for these columns."""
         iceberg = self._jvm.org.apache.iceberg
         schema = iceberg.spark.SparkSchemaUtil.convert(self._struct(columns))
         spec = iceberg.PartitionSpec.builderFor(schema)

@@ -99,7 +99,7 @@ class IcebergSink:
             return self._added(rows, table, batch_id, context) if before is None else before
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows of the snapshot that carries the batch, if there is one."""
+        """Return the rows of the snapshot that carries the batch, if there is one."""
         with iceberg_table(context.spark, self._name) as table:
             return table.rows_of(PROPERTY, self._label(batch_id, context)) if table.exists else None
 
@@ -121,7 +121,7 @@ class IcebergSink:
         return added
 
     def _directory(self, files: HadoopFiles, table: IcebergTable, batch_id: int, context: SinkContext) -> str:
-        """A new directory for the batch's files; those of tries that came to no commit are taken away."""
+        """Name a new directory for the batch's files, and delete those of tries that were not committed."""
         name = f"{batch_label(context.pipeline_id)}-{self.spec.name}-{batch_id:06d}-"
         for old in files.names(table.data):
             if old.startswith(name):

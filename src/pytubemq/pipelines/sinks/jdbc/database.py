@@ -40,7 +40,7 @@ class Database:
     """A database: connections to it, and the words of its SQL."""
 
     def __init__(self, jvm: Any, url: str, options: Mapping[str, str], *, query_timeout_s: int = 0) -> None:
-        """`jvm` is that of the Spark session; `options` are Spark's and the driver's, by name."""
+        """Create it with the Spark session's `jvm`; `options` are Spark's and the driver's, by name."""
         self._jvm = jvm
         self._url = url
         self._options = options
@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """A connection without autocommit; what was not committed is undone at the end.
+        """Open a connection without autocommit; what was not committed is undone at the end.
 
         Raises:
             PipelineError: the database refused a statement, or was not reached.
@@ -69,7 +69,7 @@ class Database:
 
     @contextmanager
     def scratch(self) -> Iterator[tuple[Connection, str]]:
-        """A connection, and the name of a table that may be made by it: that and all else is undone at the end.
+        """Open a connection, and name a table that it may make; all of it is undone at the end.
 
         Raises:
             PipelineError: as for `connected`.
@@ -97,7 +97,7 @@ class Database:
         return PipelineError(said, hint=_HINTS.get(state) or _HINTS.get(state[:2]))
 
     def _connect(self) -> Any:
-        """A connection as Spark itself makes one: with all options that are not Spark's own."""
+        """Open a connection as Spark itself does: with all options that are not Spark's own."""
         from py4j.protocol import Py4JJavaError
 
         spark = self._jvm.org.apache.spark
@@ -131,7 +131,7 @@ class Database:
         return next((value for name, value in self._options.items() if name.lower() == "driver"), "none")
 
     def quoted(self, name: str) -> str:
-        """A name, exactly as it is."""
+        """Quote a name, exactly as it is."""
         return sql.quoted(name, self.mark)
 
     def create(self, connection: Connection, table: str, schema: StructType, options: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class Database:
         jdbc.JdbcUtils.createTable(connection.java, table, parsed, False, to)
 
     def move(self, target: str, source: str, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-        """Statements that put the rows of `source` into `target`, by key if there are keys."""
+        """Build the statements that put the rows of `source` into `target`, by key if there are keys."""
         names = sql.column_list(columns, self.mark)
         insert = f"INSERT INTO {target} ({names}) SELECT {names} FROM {source}"
         if not keys:
@@ -164,7 +164,7 @@ class Database:
         ]
 
     def fill_with_none(self, table: str, kinds: Mapping[str, str]) -> list[str]:
-        """Statements that put no rows into a table, with values of these types.
+        """Build the statements that put no rows into a table, with values of these types.
 
         PostgreSQL refuses them as it would Spark's: it takes no boolean for a bit. Elsewhere there are none.
         """
@@ -174,7 +174,7 @@ class Database:
         return [f"INSERT INTO {table} ({sql.column_list(kinds, self.mark)}) SELECT {values} WHERE FALSE"]
 
     def like(self, name: str, target: str, columns: Sequence[str]) -> str:
-        """The statement that makes an empty table with some columns of another."""
+        """Build the statement that makes an empty table with some columns of another."""
         names = sql.column_list(columns, self.mark)
         if self.is_postgres:
             return f"CREATE UNLOGGED TABLE {name} AS SELECT {names} FROM {target} WITH NO DATA"
@@ -187,7 +187,7 @@ class Connection:
     """One connection; `commit` keeps what was done, else it is undone."""
 
     def __init__(self, java: Any, query_timeout_s: int = 0) -> None:
-        """`java` is the connection in the JVM."""
+        """Wrap `java`, the connection in the JVM."""
         self.java = java
         self._query_timeout_s = query_timeout_s
 
@@ -200,7 +200,7 @@ class Connection:
             prepared.close()
 
     def rows(self, statement: str, *values: str | int, columns: int = 1) -> list[tuple[Any, ...]]:
-        """The rows that a query gives: numbers and texts."""
+        """Return the rows of a query: numbers and texts."""
         prepared = self._prepared(statement, values)
         try:
             found = prepared.executeQuery()
@@ -212,7 +212,7 @@ class Connection:
             prepared.close()
 
     def columns(self, query: str, utils: Any, dialect: Any, *, local: bool) -> StructType:
-        """The columns of a query as Spark sees them; `local`: times without a zone are told as such."""
+        """Return the columns of a query as Spark sees them; `local`: times without a zone have a type of their own."""
         from pyspark.sql.types import CharType, StringType, StructField, StructType, VarcharType
 
         prepared = self._prepared(query, ())
@@ -231,11 +231,11 @@ class Connection:
         return any(found.lower() == name.lower() for found in self._tables(name))
 
     def tables(self, beginning: str) -> list[str]:
-        """The names of tables that begin so, in upper or lower case, where names without a schema are looked up."""
+        """List tables whose names begin so, in upper or lower case, where names without a schema are looked up."""
         return [name for name in self._tables(f"{beginning}%") if name.lower().startswith(beginning.lower())]
 
     def _tables(self, pattern: str) -> list[str]:
-        """Names by a pattern in which `_` is any letter, so there may be more than were asked for."""
+        """List tables by a pattern in which `_` is any letter, so there may be more than were asked for."""
         facts = self.java.getMetaData()
         if facts.storesUpperCaseIdentifiers():
             pattern = pattern.upper()
@@ -276,7 +276,7 @@ class Connection:
 
 
 def _sql_state(error: Any) -> str | None:
-    """The state that an exception of a database carries; others have none."""
+    """Return the SQL state of a database's exception; others have none."""
     from py4j.protocol import Py4JError
 
     try:

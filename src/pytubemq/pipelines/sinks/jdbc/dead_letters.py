@@ -37,24 +37,24 @@ class DatabaseLetters:
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the table's sink."""
+        """The guarantee of the table's sink."""
         return self._table.guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """As for other rows."""
+        """Check the table as for other rows."""
         self._table.check(spark, None if schema is None else _in_database(spark.createDataFrame([], schema)).schema)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
-        """As for other rows."""
+        """Write them as other rows."""
         return self._table.write(_in_database(rows), batch_id, context)
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """As for other rows."""
+        """Return the rows of the batch, as for other rows."""
         return self._table.done(batch_id, context)
 
 
 def _in_database(rows: DataFrame) -> DataFrame:
-    """Attributes as JSON, or how long they are."""
+    """Convert attributes to JSON, or to their length if that is too long."""
     from pyspark.sql import functions as f
 
     as_json = f.to_json(ATTRIBUTES)

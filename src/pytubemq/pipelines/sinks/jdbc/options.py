@@ -37,7 +37,7 @@ _TEXTS: Final = {"jdbc:postgresql:": ("stringtype", "unspecified")}
 
 
 def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str, str]:
-    """The options with all that they need; what the file says stays as it is.
+    """Complete the options with all that they need; what the file says stays as it is.
 
     Raises:
         ConfigError: the driver of the database is not known, or a timeout is no number.

@@ -28,7 +28,7 @@ _NO_TABLE: Final = ("42X05", "42P01", "42S02", "does not exist", "not found", "O
 def table_columns(
     spark: SparkSession, url: str, table: str, options: Mapping[str, str], *, rows: StructType | None = None
 ) -> StructType | None:
-    """The table's columns as Spark sees them; None if there is no such table.
+    """Return the table's columns as Spark sees them; None if there is no such table.
 
     Of a column without a time zone Spark says that it is a timestamp, as it says of one with a zone. Where `rows` have
     a timestamp_ntz for it, it is one here, too, so that the clock's time is written as it is.
@@ -42,7 +42,7 @@ def table_columns(
 
 
 def with_local_times(there: StructType, local: StructType, rows: StructType) -> StructType:
-    """The columns of `there`, but of `local` those for which the rows have a time without a zone."""
+    """Replace the columns for which the rows have a time without a zone by those of `local`."""
     wanted = {field.name.lower() for field in rows if field.dataType.simpleString() == _LOCAL}
     pairs = zip(there, local, strict=True)
     return type(there)([other if field.name.lower() in wanted else field for field, other in pairs])
@@ -87,14 +87,14 @@ def make_table(
 
 
 def without_types(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without types of columns, which are those of a new table's."""
+    """Return the options without types of columns, which are for a new table only."""
     return {name: value for name, value in options.items() if name.lower() != TYPES.lower()}
 
 
 def _with_types(
     database: Database, schema: StructType, options: Mapping[str, str], keys: Sequence[str]
 ) -> dict[str, str]:
-    """The options, with the types of Derby's texts, unless they name types."""
+    """Add the types of Derby's texts to the options, unless they name types."""
     properties = dict(options)
     if database.is_derby and not any(name.lower() == TYPES.lower() for name in properties):
         texts = [field.name for field in schema if field.dataType.simpleString() == "string"]
@@ -129,7 +129,7 @@ def add_columns(spark: SparkSession, database: Database, url: str, table: str, c
 
 
 def column_type(spark: SparkSession, database: Database, url: str, field: StructField) -> str:
-    """The type of a column as the database's CREATE TABLE takes it."""
+    """Return the type of a column as the database's CREATE TABLE takes it."""
     from pyspark.sql.types import StructField, StructType
 
     jvm: Any = spark.sparkContext._jvm

@@ -102,7 +102,7 @@ class JdbcSink:
         refuse_move(spark, database, table, self._url, self._table, rows=rows, keys=keys)
 
     def _keys(self, columns: list[str], lacking: str) -> list[str]:
-        """The columns of `keys` as they are spelled there."""
+        """Return the columns of `keys` as they are spelled there."""
         keys = spelled(self.spec.keys, columns)
         missing = [key for key in keys if key not in columns]
         if missing:
@@ -139,7 +139,7 @@ class JdbcSink:
         )
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows of the batch, if its number stands in the database."""
+        """Return the rows of the batch, if the database has its number."""
         with self._database(context.spark).connected() as connection:
             if not connection.has_table(BATCHES):
                 return None
@@ -168,7 +168,7 @@ class JdbcSink:
         return bool(keys) or moved == [staged]
 
     def _typed(self, connection: Connection, database: Database, stage: str, schema: StructType) -> str:
-        """The staged rows in a table with the target's types: Spark sends Derby texts as CLOB, which nothing takes."""
+        """Copy staged rows to a table of the target's types: Spark sends Derby text as CLOB, which is not taken."""
         texts = {field.name for field in schema if field.dataType.simpleString() == "string"}
         for name in texts:
             long = f"SELECT COUNT(*) FROM {stage} WHERE LENGTH({database.quoted(name)}) > {DERBY_TEXT}"

@@ -92,7 +92,7 @@ class KafkaSink:
         return write_counted(messages, lambda counted: counted.write.format("kafka").options(**self._options).save())
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """Kafka cannot tell."""
+        """Return None: Kafka cannot say."""
         return None
 
     def _messages(self, rows: DataFrame) -> DataFrame:

@@ -93,14 +93,14 @@ class ParquetBatches:
         return count
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows in the batch's directory, if it is there."""
+        """Return the rows in the batch's directory, if it is there."""
         target = self._target(batch_id, context)
         if not HadoopFiles(context.spark).exists(target):
             return None
         return context.spark.read.parquet(target).count()
 
     def _fitted(self, rows: DataFrame, files: HadoopFiles) -> tuple[DataFrame, StructType | None]:
-        """The rows with the table's columns, and those columns if they are other ones with this batch."""
+        """Fit the rows to the table's columns, and return those columns if this batch changes them."""
         table = self._table(files)
         if table is None:
             files.make_directory(self._root)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
 
 LONGEST_BYTES: Final = 1_000_000
-"""Of a dead letter in a topic: each takes messages of 1 MiB, and what tells the message from others needs room, too."""
+"""Of a dead letter in a topic: each takes messages of 1 MiB, and what identifies the message needs room, too."""
 
 
 def make_writer(spec: Sink) -> SinkWriter:
@@ -32,19 +32,19 @@ def make_writer(spec: Sink) -> SinkWriter:
 class TopicLetters:
     """Dead letters in a topic, each as one JSON object, and in files beside the state those that are too long for it.
 
-    Their columns `topic` and `attributes` tell of the record. As columns of a message they would say where it goes and
+    Their columns `topic` and `attributes` describe the record. As columns of a message they would say where it goes and
     what it is, so there is none but `body`.
     """
 
     def __init__(self, spec: Sink) -> None:
-        """`spec.path` is where those lie that are too long."""
+        """Create the writer; those that are too long go to `spec.path`."""
         self.spec = spec
         self._topic = TubeMqSink(spec)
         self._files = ParquetBatches(replace(spec, format="parquet", options={}))
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the topic: the files keep each row once."""
+        """The guarantee of the topic: the files keep each row once."""
         return self._topic.guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
@@ -67,5 +67,5 @@ class TopicLetters:
         return written + self._topic.write(rows.where(fits).select(as_json.alias("body")), batch_id, context)
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """A topic cannot be asked."""
+        """Return None: a topic cannot be asked."""
         return None

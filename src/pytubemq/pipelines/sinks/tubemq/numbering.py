@@ -12,11 +12,11 @@ IDEMPOTENT: Final = "idempotent"
 
 
 def is_by_number(sink: Sink) -> bool:
-    """True unless a column tells rows apart, or nothing does."""
+    """True unless rows have a key in a column, or none at all."""
     return sink.idempotency_key is None and is_idempotent(sink)
 
 
 def is_idempotent(sink: Sink) -> bool:
-    """True if a sink tells rows apart at all: it does if its options do not say otherwise, in any case."""
+    """True if a sink identifies rows at all: it does unless its options say otherwise."""
     given = {name.lower(): value for name, value in sink.options.items()}
     return given.get(IDEMPOTENT, "true").strip().lower() != "false"

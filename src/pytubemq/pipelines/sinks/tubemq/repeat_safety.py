@@ -1,4 +1,4 @@
-"""Brokers that store again what is sent again, by whose leave rows that are told by their number come once.
+"""Brokers that store again what is sent again: without them, rows with a number are stored once.
 
 The invariant: a sink by number is taken to write to none of them only where every Broker that its rows may go to has
 said so.
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def stranger(tube: Tube, topic: str | None) -> str | None:
-    """A Broker that does not know a number which it has, of those of a topic; None if there is none.
+    """Find a topic's Broker that does not recognize a number which it has; None if there is none.
 
     Args:
         tube: connected to the topic's cluster.
         topic: its name; None where each row names its own, which may be any.
 
     Raises:
-        TubeError: that cannot be told.
+        TubeError: the cluster cannot be asked.
     """
     from pytubemq.wire.protocol.extensions import Capability
 
@@ -37,7 +37,7 @@ def stranger(tube: Tube, topic: str | None) -> str | None:
 
 
 def repeating(pipeline: Pipeline) -> frozenset[str]:
-    """The names of the sinks, the dead letters among them, whose Brokers store repeats, or did not say.
+    """Return the names of the sinks, the dead letters among them, whose Brokers store repeats, or did not say.
 
     Args:
         pipeline: its Masters named.

@@ -1,6 +1,6 @@
 """A TubeMQ topic, by the sink of this package: exactly once at pytubemq Brokers, which drop what they have.
 
-The invariant: what tells a row from all others (query, batch, Spark partition, number) is the same when a batch comes
+The invariant: what identifies a row (query, batch, Spark partition, number) is the same when a batch comes
 again. Where each row is made of one row of the source, rows are numbered as they come; everywhere else they are first
 put in an order that they themselves decide. With a key column repeats stand in the topic, and readers with `dedup` drop
 them.
@@ -61,7 +61,7 @@ class TubeMqSink:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of the rows in the topic: exactly once by number; by key, or by nothing, at least once.
+        """The guarantee of the rows in the topic: exactly once by number; by key, or by nothing, at least once.
 
         By number it is at least once, too, where `check` has met a Broker that stores repeats, or none that said.
         """
@@ -99,7 +99,7 @@ class TubeMqSink:
         """Return why a number may not count once; None if it does.
 
         Raises:
-            TubeError: that cannot be told, and exactly once is asked for.
+            TubeError: the cluster cannot be asked, and exactly once is required.
         """
         from pytubemq.errors import TubeError
 
@@ -112,7 +112,7 @@ class TubeMqSink:
         return None if found is None else f"{found} is a Java Broker, which stores duplicates"
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
-        """Send the rows, each with what tells it from all others."""
+        """Send the rows, each with what identifies it."""
         options = self._options(batch_id, context)
 
         def send(counted: DataFrame) -> None:
@@ -124,7 +124,7 @@ class TubeMqSink:
         return write_counted(messages, send)
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """A topic cannot be asked. The Broker drops a number that it has; by key the readers' `dedup` does."""
+        """Return None: a topic cannot be asked. The Broker drops a number that it has; readers' `dedup` drops keys."""
         return None
 
     def _options(self, batch_id: int, context: SinkContext) -> dict[str, str]:
@@ -149,7 +149,7 @@ class TubeMqSink:
         return options
 
     def _numbered_alike(self, messages: DataFrame, context: SinkContext) -> DataFrame:
-        """The messages so that a replay has each at the same place of the same Spark partition."""
+        """Order the messages so that a replay has each at the same place of the same Spark partition."""
         from pytubemq.spark.sink import in_fixed_order
 
         if not context.deterministic or not is_deterministic(messages):
@@ -165,7 +165,7 @@ class TubeMqSink:
         return rows.select(*map(quoted, own), json_of(rows.columns).alias("body"))
 
     def _routing(self, rows: DataFrame) -> list[str]:
-        """Columns that say where a row goes, where they are of a type that can; the body has them as well.
+        """Return the columns that say where a row goes, if their type can; the body has them as well.
 
         `partition` is none of them: rows that come from a topic have it, and it is the one that they came from.
         """
@@ -183,7 +183,7 @@ class TubeMqSink:
 def keeps_order(rows: DataFrame) -> bool:
     """True if the plan leaves each row in the task and at the place of the one that it is made of.
 
-    It is told from the plan as it is written, not from how Spark carries it out, which may differ the next time.
+    It is judged by the plan as it is written, not from how Spark carries it out, which may differ the next time.
     """
     plan: Any = rows._jdf.queryExecution()
     waiting = [plan.analyzed()]
