@@ -373,10 +373,15 @@ class OsDisk:
         except BaseException:
             os.close(fd)
             raise
-        # Else digits of a longer id, left by a process that is gone, would stand behind this one's.
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
-        root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # Else digits of a longer id, left by a process that is gone, would stand behind this one's.
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
+            root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except BaseException:
+            # The lock goes with the descriptor: nobody would have an object to release it by.
+            os.close(fd)
+            raise
         # By directory, so that `sync_all` finds the descriptor.
         held = self._held[path.parent] = OsLock(fd, root_fd)
         return held
