@@ -283,7 +283,6 @@ class _PartitionBuilder:
             else:
                 code, offset, text = self._answer(stretch, here)
                 repeated = stretch.verdict is Verdict.REPEATED
-                self.repeats += stretch.messages if repeated else 0
                 spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
             at += stretch.messages
         return tuple(spans)
@@ -382,8 +381,9 @@ class _PartitionBuilder:
             self._pending = None
 
     def _answer(self, stretch: Stretch, mark: ProducerMark) -> tuple[int, int, str]:
-        """Code, offset and text for messages that are not stored."""
+        """Count messages that are not stored if they are repeats; return the code, offset and text for them."""
         if stretch.verdict is Verdict.REPEATED:
+            self.repeats += stretch.messages
             ordinal = stretch.ordinal
             return Code.SUCCESS, NOWHERE if ordinal == NOWHERE else ordinal * OFFSET_UNIT, ""
         window = self._noted.window((self._topic, self._partition_id, mark.producer_id))

@@ -44,6 +44,25 @@ def test_a_repeated_message_stands_once_and_gets_the_number_it_has() -> None:
     assert (stored.producer_id, stored.producer_epoch, stored.sequence) == (9, 1, 1)
 
 
+def test_each_repeated_message_is_counted_once_however_it_came() -> None:
+    store = open_store(FaultyDisk())
+    bodies = [b"%d" % number for number in range(10)]
+    send(store, *bodies, producer=FIRST)
+    assert store.stats.repeats == 0
+    send(store, *bodies[:3], b"new", producer=FIRST._replace(sequence=7))
+    assert store.stats.repeats == 3
+    send_pack(store, *bodies[:4], b"new", producer=FIRST._replace(sequence=7))
+    assert store.stats.repeats == 7
+    staging = store.staging()
+    staging.append_run("demo", 0, bodies[:2], 0, -1, producer=FIRST)
+    commit(store, staging)
+    assert store.stats.repeats == 9
+    # What an older epoch sends is refused, and no repeat.
+    send(store, b"new", producer=FIRST._replace(epoch=2))
+    send(store, b"old", producer=FIRST)
+    assert store.stats.repeats == 9
+
+
 def test_a_repeat_in_the_same_block_is_known() -> None:
     store = open_store(FaultyDisk())
     staging = store.staging()
