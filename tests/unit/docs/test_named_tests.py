@@ -14,6 +14,8 @@ PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 _CODE = re.compile(r"`([^`\n]+)`")
 _NAMED = re.compile(r"(?:(?P<file>…|[\w/.-]*\btest_\w+\.py)(?:::)?)?(?P<test>test_\w+)?(?:\[.*\])?")
 _DEFINED = re.compile(r"^\s*(?:async )?def (test_\w+)\(", re.MULTILINE)
+_SHOWN_BY = "| what goes wrong | what happens | shown by |\n|---|---|---|\n"
+_AS_BEFORE = "the same test"
 
 
 class Named(NamedTuple):
@@ -70,3 +72,25 @@ def test_a_name_that_does_not_exist_or_stands_in_another_file_is_found() -> None
     assert missing(good, tests) == []
     bad = "`unit/test_a.py::test_two` `…::test_two` `test_three` `unit/test_c.py`"
     assert missing(bad, tests) == ["unit/test_a.py::test_two"] * 2 + ["tests::test_three", "unit/test_c.py::None"]
+
+
+def without_test(text: str) -> list[str]:
+    """Return the failures in the tables of a page that name no test; rows that head a group of others are none."""
+    found = []
+    for rest in text.split(_SHOWN_BY)[1:]:
+        rows = [row.strip("| ").split(" | ") for row in rest.partition("\n\n")[0].splitlines() if "| **" not in row]
+        found += [row[0] for row in rows if not named(row[-1]) and not row[-1].startswith(_AS_BEFORE)]
+    return found
+
+
+def test_every_failure_mode_names_a_test() -> None:
+    text = (ROOT / "docs/design/failure-modes.md").read_text("utf-8")
+    assert text.count(_SHOWN_BY) > 1
+    assert without_test(text) == []
+
+
+def test_a_failure_mode_without_a_test_is_found() -> None:
+    rows = (
+        "| **A Broker** | | |\n| one | it ends | `test_one` |\n| two | it stays | `unit/client` |\n| three | gone | |\n"
+    )
+    assert without_test(f"{_SHOWN_BY}{rows}\n| four | no row | of such a table |\n") == ["two", "three"]
