@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MAIN: Final = "main"
+"""The query of all that goes batch by batch; each other one has a directory of its own in the ledger."""
 
 
 class RunStatus(StrEnum):
@@ -77,7 +80,7 @@ class BatchDone:
     """Seconds by part: Spark's own (planning, getBatch, walCommit, ...), `read`, and `sink:NAME` for each sink."""
     offsets: Mapping[str, Any]
     """End of the batch, as the source writes it."""
-    query: str = "main"
+    query: str = MAIN
     replayed: tuple[str, ...] = ()
     """Sinks that had the batch already, from a run that was killed."""
     reasons: Mapping[str, int] = field(default_factory=dict)

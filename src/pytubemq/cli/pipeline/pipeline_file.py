@@ -41,19 +41,10 @@ def open_pipeline(options: GlobalOptions, file: str, variables: Mapping[str, str
     if pipeline.source.format == TUBEMQ and not pipeline.source.master:
         pipeline = replace(pipeline, source=replace(pipeline.source, master=masters(options, None)))
 
-    def elsewhere() -> str:  # where neither a sink nor the source names a cluster, and only then, the profile is asked
-        return pipeline.source.master or masters(options, None)
-
-    sinks = tuple(
-        replace(sink, master=elsewhere()) if sink.format == TUBEMQ and not sink.master else sink
-        for sink in pipeline.sinks
-    )
+    pipeline = pipeline.with_masters(otherwise=lambda: masters(options, None))
     if any(step.python for step in pipeline.steps):
         on_path(file)
-    letters = pipeline.dead_letter
-    if letters is not None and letters.format == TUBEMQ and not letters.master:
-        letters = replace(letters, master=elsewhere())
-    return replace(pipeline, sinks=sinks, dead_letter=letters, state=state_location(pipeline, file))
+    return replace(pipeline, state=state_location(pipeline, file))
 
 
 def files_of(place: str, variables: Mapping[str, str]) -> Files:

@@ -37,15 +37,6 @@ _LOGICAL: Final = {
     "time-micros": "bigint",
 }
 
-_NO_SCHEMA: Final = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    fastavro.schema.SchemaParseException,
-    fastavro.schema.UnknownType,
-)
-
 
 def parse_schemas(text: str) -> list[Any]:
     """The schemas of the option `avroSchema`: one, or a list of them; each a record.

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
+from pytubemq.pipelines.file.model import INPUT
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, Step
@@ -25,9 +26,9 @@ def keeps_state(step: Step) -> bool:
 
 def surely_keep_state(pipeline: Pipeline) -> list[str]:
     """Return the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
-    streams = {"input"}
+    streams = {INPUT}
     found: list[str] = []
-    before = "input"
+    before = INPUT
     for step in pipeline.steps:
         reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {before}
         words = set(pairwise(words_of(step.sql or "")))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.faults import FaultCode, PipelineFileError
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.steps import apply_step
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, D
     Raises:
         PipelineFileError: a step does not compile; with its line and column in the file.
     """
-    made = {"input": rows}
+    made = {INPUT: rows}
     for index, step in enumerate(pipeline.steps):
         try:
             rows = apply_step(rows, step)

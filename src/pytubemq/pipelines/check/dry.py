@@ -18,7 +18,7 @@ from pytubemq.pipelines.analysis.missing import MissingError, MissingStartError
 from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.file.faults import Severity
-from pytubemq.pipelines.file.model import DEAD_LETTER, Guarantee, OnError
+from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, Guarantee, OnError
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
@@ -176,7 +176,7 @@ class _DryRun:
         """Compile the steps on a stream, too, and report which of them need state there."""
         opened = open_source(self._spark, self._pipeline)
         made = apply_steps(opened.accepted(), self._pipeline)
-        kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
+        kept = [name for name, rows in made.items() if name != INPUT and keeps_state(rows)]
         self._streams, self._stream, self._stateful = made, opened.rows, frozenset(kept)
         return f"{', '.join(kept)} keeps state" if kept else "each row separately"
 

@@ -7,15 +7,19 @@ apart (`places`), so that two files that say the same are equal.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names of steps, tables and sinks."""
+INPUT: Final = "input"
+"""The rows before a step, by this name in its SQL; and the source's rows, for a sink that takes no step's."""
+LOG: Final = "log"
+"""The layout of Parquet that Spark's own file sink writes."""
 DEAD_LETTER: Final = "dead_letter"
 """The name of the dead letters where they stand among sinks: in tests, in the ledger and in events."""
 
@@ -204,6 +208,9 @@ class DeadLetter:
         )  # fmt: skip
 
 
+_Written = TypeVar("_Written", Sink, DeadLetter)
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """The condition that begins a batch."""
@@ -258,3 +265,22 @@ class Pipeline:
     """Directory (path or URI) of checkpoint, ledger and progress; `.pytubemq/<name>` beside the file if None."""
     spark: SparkSettings = SparkSettings()
     tests: tuple[Case, ...] = ()
+
+    def master_of(self, sink: Sink | DeadLetter) -> str | None:
+        """Return the Masters of the topic that a sink writes to: the source's where it names none."""
+        return sink.master or self.source.master
+
+    def with_masters(self, otherwise: Callable[[], str | None] = lambda: None) -> Pipeline:
+        """Return the pipeline with the Masters named in all that writes to a topic.
+
+        Args:
+            otherwise: gives them where neither a sink nor the source does; not asked if no sink needs it.
+        """
+
+        def named(sink: _Written) -> _Written:
+            if sink.format != "tubemq" or sink.master:
+                return sink
+            return replace(sink, master=self.master_of(sink) or otherwise())
+
+        letters = None if self.dead_letter is None else named(self.dead_letter)
+        return replace(self, sinks=tuple(named(sink) for sink in self.sinks), dead_letter=letters)

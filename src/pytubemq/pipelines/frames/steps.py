@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.spark_faults import StepError, of_spark, refused
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 MOST_REPORTED: Final = 20
 """So many columns are named where a step does not compile."""
-INPUT: Final = "input"
-"""The rows before a step, by this name in its SQL; and the source's rows, for a sink that takes no step's."""
 
 
 def make_tables(spark: SparkSession, pipeline: Pipeline) -> None:

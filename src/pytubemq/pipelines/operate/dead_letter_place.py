@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.file.model import DeadLetter
+from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.sink_table import sink_kind
-from pytubemq.pipelines.operate.dead_letters import DEFAULT, DeadLetterFiles
+from pytubemq.pipelines.operate.dead_letters import DeadLetterFiles
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
@@ -27,12 +27,12 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
         NotFoundError: there are none yet.
     """
     said = pipeline.dead_letter or DeadLetter()
-    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
+    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEAD_LETTER}"
     if said.format == "tubemq" and said.topic is not None:
         from pytubemq.pipelines.operate.dead_letter_topic import LettersOfTopic, topic_of  # it opens connections
 
-        master = said.master or pipeline.source.master
-        topic = topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
+        master = resolve(pipeline.master_of(said) or "")
+        topic = topic_of(master=master, topic=resolve(said.topic), state=pipeline.state)
         return LettersOfTopic(topic, DeadLetterFiles(location))
     if said.format != "parquet":
         where = said.table or said.path or said.url
@@ -51,5 +51,5 @@ def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
     said = pipeline.dead_letter or DeadLetter()
     kind = sink_kind(said.format).dead_letters
     if kind is not None and kind.beside_state and said.path is None:
-        return replace(said, path=f"{pipeline.state}/{DEFAULT}")
+        return replace(said, path=f"{pipeline.state}/{DEAD_LETTER}")
     return said

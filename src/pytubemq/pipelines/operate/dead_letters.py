@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
-DEFAULT: Final = "dead_letter"
-"""Below the state, for a pipeline that says nothing of dead letters."""
 SUFFIX: Final = ".parquet"
 FOREIGN: Final = "foreign"
 """Reason and stage of what lies among the dead letters and is none."""

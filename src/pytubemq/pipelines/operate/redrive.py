@@ -69,12 +69,9 @@ class Redrive:
         state = str(self.place / stage / "state")
         trigger = Trigger(TriggerKind.AVAILABLE_NOW)
         # the limits are those of a batch of messages, and here all may be bad again
-        letters, master = dead_letter_beside(pipeline), pipeline.source.master
-        letters = replace(letters, max_ratio=None, max_rows=None, master=letters.master or master)
-        sinks = tuple(replace(sink, master=sink.master or master) for sink in pipeline.sinks)  # the new source has none
-        return replace(
-            pipeline, source=source, decode=decode, state=state, trigger=trigger, dead_letter=letters, sinks=sinks
-        )
+        letters = replace(dead_letter_beside(pipeline), max_ratio=None, max_rows=None)
+        named = replace(pipeline, dead_letter=letters).with_masters()  # as the new source has none
+        return replace(named, source=source, decode=decode, state=state, trigger=trigger)
 
     def give_up(self) -> None:
         """Forget it, if nothing of it has run: its dead letters are where they were."""

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, RefusedError
-from pytubemq.pipelines.events import BatchDone
+from pytubemq.pipelines.events import MAIN, BatchDone
 from pytubemq.pipelines.operate.status import status
 from pytubemq.pipelines.report.record import event_of
 from pytubemq.pipelines.state.fed_queries import NAME as QUERIES
-from pytubemq.pipelines.state.files import PROGRESS, SPEC, ledger_entries, progress_lines
+from pytubemq.pipelines.state.files import LEDGER, PROGRESS, SPEC, ledger_entries, progress_lines
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.state.files import Files
 
 ASIDE: Final = "forgotten"
-_NAMES: Final = ("ledger", PROGRESS, SPEC, "source.json", QUERIES)
+_NAMES: Final = (LEDGER, PROGRESS, SPEC, "source.json", QUERIES)
 _CHECKPOINTS: Final = "checkpoint*"
 _LOG: Final = "checkpoint-log-"
 """What begins the name of the progress of Spark's own file sink."""
@@ -49,7 +49,7 @@ def progress(files: Files) -> Progress:
     """Look at what there is to forget: of all runs since the last reset."""
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
     batches = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
-    offsets = next((dict(event.offsets) for event in reversed(batches) if event.query == "main"), {})
+    offsets = next((dict(event.offsets) for event in reversed(batches) if event.query == MAIN), {})
     sums: dict[str, Any] = next(
         (entry["totals"] for entry in reversed(ledger_entries(files)) if entry.get("totals")), {}
     )

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.events import RunStatus
+from pytubemq.pipelines.events import MAIN, RunStatus
 from pytubemq.pipelines.report.record import recorded
 from pytubemq.pipelines.state.fed_queries import checkpoint_of
-from pytubemq.pipelines.state.files import MAIN, RUN, STOP, read_object
+from pytubemq.pipelines.state.files import RUN, STALE_S, STOP, read_object
 from pytubemq.spark.observe.lag import iso
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.report.record import RunRecord
     from pytubemq.pipelines.state.files import Files
 
-STALE_S: Final = 30.0
-"""A heartbeat of another machine that is older counts as none."""
 STALE_HERE_S: Final = 300.0
 """A process of this machine without a heartbeat for so long is another one that got its number."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.suggest import suggest
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
 from pytubemq.pipelines.report.plain import plain_rows
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
 
 MESSAGES: Final = "source"
-INPUT: Final = "input"
 REJECTED: Final = "rejected"
-MOST_MESSAGES: Final = 10_000
 
 
 def stages(pipeline: Pipeline) -> tuple[str, ...]:

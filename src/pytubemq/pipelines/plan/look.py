@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.pipelines.analysis.missing import MissingStartError
+from pytubemq.pipelines.file.model import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
 def queries_beside(pipeline: Pipeline) -> list[str]:
     """Return the names that queries of the pipeline other than `main` may have."""
     steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]
-    return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == "log"]
+    return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == LOG]
 
 
 def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:

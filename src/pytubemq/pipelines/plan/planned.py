@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
 from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
-from pytubemq.pipelines.file.model import DeadLetter, Guarantee, OnError, TriggerKind
+from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, LOG, DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import redacted
 from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.file.writing.normal import as_dict, differences
 from pytubemq.pipelines.file.writing.written import as_written
-from pytubemq.pipelines.state.fed_queries import MAIN, REMEDY
+from pytubemq.pipelines.state.fed_queries import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -160,7 +161,7 @@ def plan(
         name=pipeline.name,
         source=_source(pipeline, looked, kind.value),
         decode=pipeline.decode.format if pipeline.decode is not None else None,
-        columns=columns.get("input"),
+        columns=columns.get(INPUT),
         steps=steps,
         sinks=tuple(sinks),
         dead_letter=letters,
@@ -198,7 +199,7 @@ def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedS
 
 def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep, ...]:
     made = []
-    before = "input"
+    before = INPUT
     state: dict[str, bool] = {}
     for step in pipeline.steps:
         reads = tuple(read.name for read in names_read(step.sql)) if step.sql is not None else (before,)
@@ -221,7 +222,7 @@ def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> 
 def _letters(letters: DeadLetter, state: str | None) -> Sink:
     kind = sink_kind(letters.format).dead_letters
     if letters.path is None and letters.topic is None and kind is not None and kind.beside_state:
-        letters = replace(letters, path=f"{state or '<state>'}/dead_letter")
+        letters = replace(letters, path=f"{state or '<state>'}/{DEAD_LETTER}")
     return letters.as_sink()
 
 
@@ -297,7 +298,7 @@ def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
 
 def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
     """Return the query that feeds a sink; None where only Spark knows."""
-    if sink.layout == "log":
+    if sink.layout == LOG:
         return f"log-{sink.name}"
     name = sink.input or (pipeline.steps[-1].name if pipeline.steps else "input")
     if name.lower() in {step.lower() for step in surely_keep_state(pipeline)}:

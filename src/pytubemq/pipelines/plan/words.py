@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.plan.planned import EXACTLY
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _way(plan: Plan, sink: PlannedSink) -> list[str]:
     while name in by_name and by_name[name].name not in way:
         step = by_name[name]
         way.insert(0, step.name)
-        name = next((read.lower() for read in step.reads if read.lower() in by_name or read.lower() == "input"), "")
+        name = next((read.lower() for read in step.reads if read.lower() in by_name or read.lower() == INPUT), "")
     return [*([plan.decode] if plan.decode else []), *way]
 
 

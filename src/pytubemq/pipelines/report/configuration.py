@@ -67,7 +67,7 @@ def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
     letters = _section(spec, "dead_letter")
     kind = str(letters.get("format", "parquet"))
     place = next((letters[name] for name in ("topic", "table", "path", "url") if letters.get(name)), None)
-    shown = f"{state}/dead_letter" if place is None else str(redacted(place))
+    shown = f"{state}/{model.DEAD_LETTER}" if place is None else str(redacted(place))
     return f"{kind}: {shown}"
 
 

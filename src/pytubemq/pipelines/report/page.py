@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import OnError
 from pytubemq.pipelines.report.configuration import (
     as_yaml,
@@ -23,7 +24,6 @@ from pytubemq.pipelines.report.page_style import style
 from pytubemq.pipelines.report.plots import Scale, Series, bars, line, nothing, together
 from pytubemq.pipelines.report.record import add, merged
 from pytubemq.pipelines.report.redact import redacted
-from pytubemq.pipelines.state.files import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.events import BatchDone, Failed, Finished, RunStatus, Started, Totals, as_json
+from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals, as_json
 from pytubemq.pipelines.frames.audit import OTHERS
-from pytubemq.pipelines.state.files import MAIN, RUN, SPEC, ledger_entries, progress_lines, read_object
+from pytubemq.pipelines.state.files import RUN, SPEC, ledger_entries, progress_lines, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.model.ids import Partition
+from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.failpoints import reach
-from pytubemq.pipelines.file.model import DEAD_LETTER
+from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.frames.source import decoded_names, fails_on_reject
-from pytubemq.pipelines.frames.steps import INPUT, apply_steps
+from pytubemq.pipelines.frames.steps import apply_steps
 from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import RowCount
 from pytubemq.pipelines.spark_faults import PipelineError, TooManyRejectedError, failed
-from pytubemq.pipelines.state.fed_queries import MAIN
 from pytubemq.pipelines.state.ledger import Entry, Ledger, add_totals
 
 if TYPE_CHECKING:

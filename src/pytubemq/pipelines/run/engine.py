@@ -31,6 +31,7 @@ from pytubemq.pipelines.run.queries import Query, plan_queries, start_order
 from pytubemq.pipelines.run.session import check_session, open_session, present_session, unheeded
 from pytubemq.pipelines.spark_faults import PipelineError, failed, said
 from pytubemq.pipelines.state.directory import StateDirectory
+from pytubemq.pipelines.state.files import PROGRESS, SPEC, STOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
 
 _LOG: Final = logging.getLogger(__name__)
-STOP: Final = "stop"
-"""A file of this name in the state directory asks the run to end after the batch."""
-SPEC: Final = "spec.json"
-"""What the last run was asked for, without secrets."""
 LOOK_S: Final = 0.25
 """How often that file is looked for."""
 LAST_WORDS_S: Final = 5.0
@@ -80,20 +77,12 @@ def run(
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
     hide_secrets(pipeline)
     state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))
-    pipeline = _with_masters(replace(pipeline, state=state.location))
+    pipeline = replace(pipeline, state=state.location).with_masters()
     asked = replace(asked, state=state.location)
     lock = RunLock(state, pipeline.name)
     shared = Shared(check_held=lock.check)
     lock.take(first=lambda: state.delete(STOP), on_lost=shared.fail)
     return _Run(pipeline, state, lock, on_event, shared, apart, asked).go(spark)
-
-
-def _with_masters(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline with the source's Masters for topics of sinks that name none."""
-    letters, master = pipeline.dead_letter, pipeline.source.master
-    sinks = tuple(replace(sink, master=sink.master or master) for sink in pipeline.sinks)
-    letters = None if letters is None else replace(letters, master=letters.master or master)
-    return replace(pipeline, sinks=sinks, dead_letter=letters)
 
 
 class _Run:
@@ -279,7 +268,7 @@ class _Run:
             return
         event = batch_done(result, progress)
         self._add(event)
-        self._state.add_line("progress.jsonl", events.as_json(event))
+        self._state.add_line(PROGRESS, events.as_json(event))
         self._on_event(event)
 
     def _last_words(self, queries: list[Query]) -> None:

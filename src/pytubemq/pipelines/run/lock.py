@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.spark_faults import PipelineError
+from pytubemq.pipelines.state.files import RUN, STALE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +33,6 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S: Final = 5.0
 LOOK_AGAIN_S: Final = 2.0
 """Where nothing but `run.json` keeps two runs apart: the pause after which a run looks whether it has the directory."""
-STALE_S: Final = 30.0
-"""A run of another machine that has not said anything for so long counts as dead."""
-RUN: Final = "run.json"
 
 
 class RunLock:

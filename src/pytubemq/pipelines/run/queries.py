@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, TriggerKind
+from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.file.model import DEAD_LETTER, LOG, DeadLetter, OnError, TriggerKind
 from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.frames.source import open_source, reads_otherwise_beside
@@ -26,9 +27,9 @@ from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
-from pytubemq.pipelines.state.fed_queries import MAIN, checkpoint_of, remember
+from pytubemq.pipelines.state.fed_queries import checkpoint_of, remember
 from pytubemq.pipelines.state.ledger import Ledger
-from pytubemq.pipelines.state.log_owner import LOG, LogOwner, log_query
+from pytubemq.pipelines.state.log_owner import LogOwner, log_query
 from pytubemq.pipelines.state.progress import remember_source
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pytubemq.pipelines.events import MAIN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.pipelines.state.directory import StateDirectory
 
 NAME: Final = "queries.json"
-MAIN: Final = "main"
 REMEDY: Final = "give the sink a new name, and a new place: as a new sink it begins at source.start"
 
 

@@ -10,21 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytubemq.errors import NotFoundError
+from pytubemq.pipelines.events import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUN: Final = "run.json"
+"""Who runs, and that he is alive, or how the last run ended."""
+STALE_S: Final = 30.0
+"""A run of another machine whose heartbeat in `run.json` is older counts as dead."""
 PROGRESS: Final = "progress.jsonl"
 SPEC: Final = "spec.json"
+"""What the last run was asked for, without secrets."""
 STOP: Final = "stop"
+"""A file of this name asks the run to end after the batch."""
 LEDGER: Final = "ledger"
 BACKFILLS: Final = "backfill"
 """Holds the state of each backfill, by its id."""
 RANGE: Final = "range.json"
 """In a backfill's state: the range as it was asked for, and as it was then."""
-MAIN: Final = "main"
-"""The query of all that goes batch by batch; each other one has a directory of its own in the ledger."""
 
 
 class Files(Protocol):

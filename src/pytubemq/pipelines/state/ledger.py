@@ -10,6 +10,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.state.files import LEDGER
+
 if TYPE_CHECKING:
     from pytubemq.pipelines.state.directory import StateDirectory
 
@@ -44,10 +47,10 @@ class Entry:
 class Ledger:
     """The entries of one query."""
 
-    def __init__(self, state: StateDirectory, *, query: str = "main") -> None:
+    def __init__(self, state: StateDirectory, *, query: str = MAIN) -> None:
         self._state = state
         self._query = query
-        self._under = "ledger" if query == "main" else f"ledger/{query}"
+        self._under = LEDGER if query == MAIN else f"{LEDGER}/{query}"
 
     def entry(self, batch_id: int, pipeline_id: str) -> Entry:
         """Read the entry of a batch; an empty one if there is none."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
         def write(self, name: str, text: str) -> None: ...
 
 
-LOG: Final = "log"
-"""The layout."""
 SPARKS_LOG: Final = "_spark_metadata"
 OWNER: Final = "_tubemq_owner"
 """Beside Spark's log; names that begin with _ are no data to readers."""

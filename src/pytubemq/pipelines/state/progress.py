@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.state.files import LEDGER
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, Source
@@ -52,7 +53,7 @@ def remember_source(state: StateDirectory, pipeline: Pipeline) -> None:
 
 def has_progress(state: StateDirectory) -> bool:
     """True if a batch of any query was begun, or a source has written down on its own where it begins."""
-    if state.exists("ledger"):
+    if state.exists(LEDGER):
         return True
     return any(
         any(name.isdigit() for name in state.names(f"{checkpoint}/offsets")) or state.exists(f"{checkpoint}/sources")

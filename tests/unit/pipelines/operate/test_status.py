@@ -14,9 +14,9 @@ import pytest
 from pytubemq.errors import NotFoundError, RefusedError, TubeError
 from pytubemq.pipelines.file.model import Pipeline, Source
 from pytubemq.pipelines.operate.backfills import backfills
-from pytubemq.pipelines.operate.status import STALE_HERE_S, STALE_S, Standing, status
+from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, status
 from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
-from pytubemq.pipelines.state.files import state_files
+from pytubemq.pipelines.state.files import STALE_S, state_files
 from pytubemq.pipelines.state.place import state_location
 from tests.unit.pipelines.operate.state import NOW_S, write_state
 

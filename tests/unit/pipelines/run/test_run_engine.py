@@ -28,13 +28,13 @@ from pytubemq.pipelines.file.writing.normal import as_dict, differences
 from pytubemq.pipelines.report.record import recorded
 from pytubemq.pipelines.run import engine, queries
 from pytubemq.pipelines.run.batch import BatchResult, Output, Shared, StateBody, StopRequestedError
-from pytubemq.pipelines.run.lock import RUN, RunLock
+from pytubemq.pipelines.run.lock import RunLock
 from pytubemq.pipelines.run.progress import LOG_ROWS, ProgressListener
 from pytubemq.pipelines.run.session import _start_jvm, present_session, unheeded
 from pytubemq.pipelines.spark_faults import PipelineError
 from pytubemq.pipelines.state import progress
 from pytubemq.pipelines.state.directory import StateDirectory
-from pytubemq.pipelines.state.files import LocalFiles
+from pytubemq.pipelines.state.files import RUN, SPEC, LocalFiles
 from pytubemq.pipelines.state.ledger import Entry, Ledger
 from pytubemq.spark.source.read import cluster
 
@@ -467,4 +467,4 @@ def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, m
     letters = DeadLetter(path="/dead")
     asked = Pipeline("p", Source(master="h:1", topics=("t",)), sinks=(sink,), dead_letter=letters, state=str(tmp_path))
     engine.run(asked, once=True)
-    assert differences(StateDirectory(str(tmp_path)).read(engine.SPEC) or {}, as_dict(asked)) == []
+    assert differences(StateDirectory(str(tmp_path)).read(SPEC) or {}, as_dict(asked)) == []

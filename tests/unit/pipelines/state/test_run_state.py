@@ -15,10 +15,11 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.run import lock as locks
-from pytubemq.pipelines.run.lock import RUN, STALE_S, RunLock
+from pytubemq.pipelines.run.lock import RunLock
 from pytubemq.pipelines.spark_faults import PipelineError
 from pytubemq.pipelines.state import directory as states
 from pytubemq.pipelines.state.directory import StateDirectory
+from pytubemq.pipelines.state.files import RUN, STALE_S
 from pytubemq.pipelines.state.ledger import KEPT, Ledger, add_totals
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def backfill(
     if not dry_run and not yes:
         raise click.UsageError("this writes rows again: preview it with --dry-run, then confirm with --yes")
     from pytubemq.pipelines.operate.backfill import APART, backfill_of, effects, ranges
-    from pytubemq.pipelines.state.files import LocalFiles, read_object
+    from pytubemq.pipelines.state.files import RUN, LocalFiles, read_object
 
     options = current()
     pipeline = open_pipeline(options, file, variables)
@@ -50,7 +50,7 @@ def backfill(
     if "://" not in wanted.pipeline.state:
         from pathlib import Path
 
-        if read_object(LocalFiles(Path(wanted.pipeline.state)), "run.json").get("status") == "finished":
+        if read_object(LocalFiles(Path(wanted.pipeline.state)), RUN).get("status") == "finished":
             raise ConfigError(
                 f"backfill {wanted.id} is done; its rows would be written once more",
                 hint="give it another name to do it again: --id NAME",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.operate.redrive import Redrive
 
 REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
-DEAD_LETTER: Final = "dead_letter"
-"""The name of the dead letters among the sinks of a run."""
 LETTERS = ["id", "reason", "detail", "timestamp", "raw"]
 
 
@@ -194,6 +192,8 @@ class Redriven:
 
     def add(self, rows_out: Mapping[str, int], rejected: int) -> None:
         """Add the results of one run over some of them."""
+        from pytubemq.pipelines.file.model import DEAD_LETTER
+
         for sink, rows in rows_out.items():
             if sink != DEAD_LETTER:
                 self.rows_out[sink] = self.rows_out.get(sink, 0) + rows

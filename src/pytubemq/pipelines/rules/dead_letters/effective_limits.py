@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.analysis.step_state import surely_keep_state
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import LOG
 from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.rule import Need, rule
 
@@ -23,7 +24,7 @@ def check(context: Context) -> Faults:
     apart = [
         sink.name
         for sink in pipeline.sinks
-        if sink.layout == "log" or input_of(pipeline, sink.input).lower() in stateful
+        if sink.layout == LOG or input_of(pipeline, sink.input).lower() in stateful
     ]  # fmt: skip
     for key in ("max_ratio", "max_rows"):
         if apart and getattr(pipeline.dead_letter, key) is not None:

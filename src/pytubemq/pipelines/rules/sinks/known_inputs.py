@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.frames.steps import INPUT, input_of
+from pytubemq.pipelines.file.model import INPUT
+from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.hints import one_of
 from pytubemq.pipelines.rules.rule import Need, rule
 

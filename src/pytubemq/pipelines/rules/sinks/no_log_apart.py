@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import LOG
 from pytubemq.pipelines.rules.rule import Need, rule
-from pytubemq.pipelines.state.log_owner import LOG
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults

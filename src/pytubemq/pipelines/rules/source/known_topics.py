@@ -60,15 +60,14 @@ def topics_named(pipeline: Pipeline, *, source: bool = True) -> list[Named]:
     if source and pipeline.source.format == "tubemq":
         with contextlib.suppress(ConfigError):  # the source says what is wrong with its options
             found += _read(pipeline)
-    else_at = pipeline.source.master
     for index, sink in enumerate(pipeline.sinks):
         if sink.format == "tubemq" and sink.topic:
             key = f"sinks.{sink.name}.topic"
-            found += _written(f"sinks[{index}].topic", key, sink.master or else_at, sink.topic)
+            found += _written(f"sinks[{index}].topic", key, pipeline.master_of(sink), sink.topic)
     letters = pipeline.dead_letter
     if letters is not None and letters.format == "tubemq" and letters.topic:
         key = "dead_letter.topic"
-        found += _written(key, key, letters.master or else_at, letters.topic)
+        found += _written(key, key, pipeline.master_of(letters), letters.topic)
     return found
 
 

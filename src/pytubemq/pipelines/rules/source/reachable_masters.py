@@ -49,9 +49,9 @@ def _clusters(context: Context) -> dict[tuple[Address, ...], str]:
     named = {"source.master": source.master if source.format == "tubemq" else None}
     for index, sink in enumerate(context.pipeline.sinks):
         if sink.format == "tubemq":
-            named[f"sinks[{index}].master"] = sink.master or source.master
+            named[f"sinks[{index}].master"] = context.pipeline.master_of(sink)
     if letters is not None and letters.format == "tubemq":
-        named["dead_letter.master"] = letters.master or source.master
+        named["dead_letter.master"] = context.pipeline.master_of(letters)
     found: dict[tuple[Address, ...], str] = {}
     for path, text in named.items():
         with contextlib.suppress(TubeError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.analysis.sql_names import names_read
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.frames.steps import INPUT
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.rules.hints import one_of
 from pytubemq.pipelines.rules.rule import Need, rule
 

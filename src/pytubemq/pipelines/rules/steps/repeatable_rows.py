@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
 from pytubemq.pipelines.analysis.step_state import keeps_state
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.rule import Need, rule
@@ -71,9 +72,9 @@ def _before(pipeline: Pipeline, sink: Sink) -> set[int]:
             continue
         found.add(index)
         step = pipeline.steps[index]
-        reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {"input"}
-        waiting += [by_name.get(name) for name in reads - {"input"}]
-        if "input" in reads and index:
+        reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {INPUT}
+        waiting += [by_name.get(name) for name in reads - {INPUT}]
+        if INPUT in reads and index:
             waiting.append(index - 1)
     return found
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.model import DEAD_LETTER, NAME
-from pytubemq.pipelines.frames.steps import INPUT
+from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, NAME
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:

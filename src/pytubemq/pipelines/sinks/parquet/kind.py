@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.key import Key, Kind
-from pytubemq.pipelines.file.model import Guarantee, OnSchemaChange
+from pytubemq.pipelines.file.model import LOG, Guarantee, OnSchemaChange
 from pytubemq.pipelines.file.sink_kind import DeadLetterKind, Promise, SinkKind, Wrong
 from pytubemq.pipelines.sinks.object_stores import wrong_path
 from pytubemq.pipelines.sinks.shared_keys import ON_SCHEMA_CHANGE, PARTITION_BY, PATH
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 BATCH: Final = "batch"
 """The column that readers see because directories are named by it; it would hide one of the rows' own."""
-LOG: Final = "log"
 _BATCHES: Final = "layout: batches"
 _LOG: Final = "layout: log"
 

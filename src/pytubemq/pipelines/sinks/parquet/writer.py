@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.failpoints import reach
-from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.file.model import LOG, Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.parquet.kind import BATCH, LOG, hides
+from pytubemq.pipelines.sinks.parquet.kind import BATCH, hides
 from pytubemq.pipelines.sinks.parts import refuse_parts
 from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted

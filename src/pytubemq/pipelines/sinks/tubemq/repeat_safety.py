@@ -44,7 +44,7 @@ def repeating(pipeline: Pipeline) -> frozenset[str]:
     """
     letters = () if pipeline.dead_letter is None else (pipeline.dead_letter.as_sink(),)
     asked = [sink for sink in (*pipeline.sinks, *letters) if sink_kind(sink.format).by_number(sink)]
-    return frozenset(sink.name for sink in asked if _repeats(sink, sink.master or pipeline.source.master))
+    return frozenset(sink.name for sink in asked if _repeats(sink, pipeline.master_of(sink)))
 
 
 def _repeats(sink: Sink, master: str | None) -> bool:

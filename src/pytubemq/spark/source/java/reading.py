@@ -27,6 +27,7 @@ from pytubemq.errors import (
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.java.cut import cut, dense, mark
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange, data_loss
+from pytubemq.spark.source.read.cluster import OUTAGE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from pytubemq.client.reader.range_group import Standing, Taken
     from pytubemq.wire.batch.stored import StoredMessage
 
-OUTAGE_S: Final = 60.0
-"""Seconds that a Broker may be away, or return nothing, counted anew after each fetch: a Broker's restart."""
 LIMITED_S: Final = 300.0
 """Seconds that a Broker's flow control may keep a task from reading anything: better it fails than it hangs."""
 LEASE_S: Final = 35.0

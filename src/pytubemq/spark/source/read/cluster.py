@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 FIRST_CONTACT_S: Final = 8.0
 """Seconds for which the driver tries a cluster that it has never reached: a wrong address should be reported soon."""
 OUTAGE_S: Final = 60.0
-"""Seconds that a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
+"""Seconds that a cluster, or a Broker, that was reached before may be away, counted anew after each success: a
+Broker's restart."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
 V = TypeVar("V")

@@ -24,8 +24,9 @@ from pytubemq.errors import (
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java.group import NAMES, STRAYS, ends_group_names, group_names
-from pytubemq.spark.source.java.reading import LEASE_S, LIMITED_S, OUTAGE_S, Piece, RangeReading
+from pytubemq.spark.source.java.reading import LEASE_S, LIMITED_S, Piece, RangeReading
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
+from pytubemq.spark.source.read.cluster import OUTAGE_S
 from tests.unit.spark.source.java.simulated import Store, record
 
 if TYPE_CHECKING:
