@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.analysis.guarantees import SOURCES
-from pytubemq.pipelines.file.faults import MEANINGS, Severity, severity_of
+from pytubemq.pipelines.file.faults import FAULT_MEANINGS, Severity, severity_of
 from pytubemq.pipelines.file.key import Key, Kind
 from pytubemq.pipelines.file.keys import child, sections
 from pytubemq.pipelines.file.sink_table import sink_kinds
@@ -59,7 +59,7 @@ def _section(section: Section) -> str:
 
 def _codes() -> str:
     rows = []
-    for code, said in MEANINGS.items():
+    for code, said in FAULT_MEANINGS.items():
         kind = "" if severity_of(code) is Severity.ERROR else " (warning)"
         rows.append((f"`{code.value}`", f"`{said.name}`{kind}", said.meaning, said.remedy))
     return table(("code", "name", "what is wrong", "what to do"), rows)

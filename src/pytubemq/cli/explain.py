@@ -160,14 +160,14 @@ def explanations() -> dict[str, Explanation]:
 
 def _of_pipeline_files() -> dict[str, Explanation]:
     """Return the codes of `pipeline lint`, and the error of a command with a faulty file."""
-    from pytubemq.pipelines.file.faults import MEANINGS, PipelineFileError, Severity, severity_of
+    from pytubemq.pipelines import FAULT_MEANINGS, PipelineFileError, Severity, severity_of
 
     found = {
         code.value.lower(): Explanation(
             code.value, said.name, said.meaning, said.remedy, False,
             int(ExitCode.BAD_CONFIG if severity_of(code) is Severity.ERROR else ExitCode.DONE),
         )
-        for code, said in MEANINGS.items()
+        for code, said in FAULT_MEANINGS.items()
     }  # fmt: skip
     name = class_code(PipelineFileError)
     found[name] = Explanation(

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from dataclasses import replace
-from pathlib import Path
 
 from pytubemq.errors import TubeError
 
@@ -24,34 +21,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--once", action="store_true", help="take what is there now, then end")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="give a ${var:NAME} its value")
     given = parser.parse_args(arguments)
-    from pytubemq.pipelines import read
-    from pytubemq.pipelines.events import as_json
-    from pytubemq.pipelines.file.reading.paths import beside
-    from pytubemq.pipelines.run.engine import run
-    from pytubemq.pipelines.state.place import state_location
+    from pytubemq.pipelines import event_as_json, open_pipeline, run_pipeline
 
     try:
         variables = dict(pair.split("=", 1) for pair in given.set)
     except ValueError:
         parser.error("--set takes NAME=VALUE")
     try:
-        pipeline = beside(read(given.file, variables=variables), given.file)
-        pipeline = replace(pipeline, state=state_location(pipeline, given.file))
-        _let_steps_be_found(given.file)
-        run(
-            pipeline, once=given.once, on_event=lambda event: print(json.dumps(as_json(event), default=str), flush=True)
+        pipeline = open_pipeline(given.file, variables=variables)
+        run_pipeline(
+            pipeline,
+            once=given.once,
+            on_event=lambda event: print(json.dumps(event_as_json(event), default=str), flush=True),
         )
     except TubeError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
     return 0
-
-
-def _let_steps_be_found(file: str) -> None:
-    """Let steps name modules that lie beside the file, here and in the workers that Spark starts from here."""
-    directory = str(Path(file).absolute().parent)
-    sys.path.insert(0, directory)
-    os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (directory, os.environ.get("PYTHONPATH", "")) if part)
 
 
 if __name__ == "__main__":

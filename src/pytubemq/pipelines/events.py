@@ -132,7 +132,7 @@ Event = Starting | Started | BatchDone | Finished | Failed
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run, for the caller of `run`."""
+    """The result of a run, for the caller of `run_pipeline`."""
 
     status: RunStatus
     totals: Totals
@@ -141,6 +141,6 @@ class RunResult:
     state: str
 
 
-def as_json(event: Event) -> dict[str, Any]:
+def event_as_json(event: Event) -> dict[str, Any]:
     """Return the event as plain values: its fields and `event`, the name of its kind."""
     return {"event": type(event).__name__, **asdict(event)}

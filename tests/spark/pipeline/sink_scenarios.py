@@ -12,7 +12,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pytubemq.errors import TubeError
 from pytubemq.pipelines import read
 from pytubemq.pipelines.file.model import OnSchemaChange, Sink
-from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
 from pytubemq.pipelines.sinks.jdbc.database import Database
 from pytubemq.pipelines.sinks.make import make_sink
@@ -128,7 +128,7 @@ def run_pipelines(spark: SparkSession, files: list[str], stand: list[str] | None
     threads = ThreadPoolExecutor(len(files))
     running = []
     for number, file in enumerate(files):
-        one = threads.submit(run, read(file), spark=spark.newSession(), once=True)
+        one = threads.submit(run_pipeline, read(file), spark=spark.newSession(), once=True)
         running.append(one)
         while not one.done() and not (stand and Path(stand[number]).exists()):
             wait([one], timeout=0.02)

@@ -10,8 +10,8 @@ import pytest
 import pytubemq.sync
 from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.frames import audit
-from pytubemq.pipelines.report.record import recorded
-from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.report.record import read_record
+from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import state_files
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def test_what_is_counted_at_a_sink_is_what_was_written_and_meets_what_was_read(
         audit=Audit("at"),
         state=str(tmp_path / "state"),
     )
-    run(pipeline, spark=spark, once=True)
+    run_pipeline(pipeline, spark=spark, once=True)
     lake = spark.read.parquet(str(tmp_path / "lake")).selectExpr("date_format(at, 'mm') AS minute")
     written = {row.minute: row["count"] for row in lake.groupBy("minute").count().collect()}
     assert 0 < sum(written.values()) < 90
-    rows = recorded(state_files(str(tmp_path / "state"))).audit
+    rows = read_record(state_files(str(tmp_path / "state"))).audit
     assert [(row["stream"], row["read"]) for row in rows] == [(topic.name, 30)] * 3
     assert {row["minute"][-3:-1]: row["written"]["lake"] for row in rows} == written

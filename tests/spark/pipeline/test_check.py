@@ -10,7 +10,7 @@ import pytest
 import pytubemq.sync
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
 from pytubemq.pipelines import PipelineFileError, load_checked
-from pytubemq.pipelines.check.cases import run_cases
+from pytubemq.pipelines.check.cases import run_tests
 from pytubemq.pipelines.check.dry import dry_run
 from pytubemq.pipelines.file.writing.template import template
 from pytubemq.pipelines.plan.look import look
@@ -38,7 +38,7 @@ def loaded(tmp_path: Path, text: str) -> tuple[Pipeline, Places]:
 
 def results(spark: SparkSession, tmp_path: Path, text: str) -> dict[str, CaseResult]:
     pipeline, places = loaded(tmp_path, text)
-    return {result.name: result for result in run_cases(spark, pipeline, places)}
+    return {result.name: result for result in run_tests(pipeline, places, spark=spark)}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ dead_letter: {{path: {tmp}/letters}}
 
 
 def checks(spark: SparkSession, pipeline: Pipeline, places: Places, **more: Any) -> dict[str, Check]:
-    return {check.name: check for check in dry_run(spark, pipeline, places, **more)}
+    return {check.name: check for check in dry_run(pipeline, places, spark=spark, **more)}
 
 
 def test_a_dry_run_reads_real_messages_and_writes_nothing(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

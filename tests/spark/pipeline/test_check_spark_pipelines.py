@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.pipelines.operate.spark_pipelines import files
+from pytubemq.pipelines.operate.spark_pipelines import spark_pipelines_files
 from tests.spark.artifacts import pipelines_packages
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ LIMIT_S = 300
 @pytest.mark.timeout(2 * LIMIT_S)
 def test_the_template_for_declarative_pipelines_reads_a_topic_into_tables(topic: Topic, tmp_path: Path) -> None:
     topic.send(50)
-    for name, text in files(name="numbers", topic=topic.name, directory=tmp_path, master=topic.master).items():
+    for name, text in spark_pipelines_files(
+        name="numbers", topic=topic.name, directory=tmp_path, master=topic.master
+    ).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     here = str(Path(sys.executable).parent)

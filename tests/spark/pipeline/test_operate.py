@@ -14,16 +14,16 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, Source, Step
-from pytubemq.pipelines.operate.backfill import backfill_of, ranges
+from pytubemq.pipelines.operate.backfill import backfill_of, backfill_ranges
 from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import Choice
-from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
-from pytubemq.pipelines.operate.reset import forget, progress
-from pytubemq.pipelines.operate.status import Standing, status
+from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished_redrive
+from pytubemq.pipelines.operate.reset import forget_progress, read_progress
+from pytubemq.pipelines.operate.status import Standing, read_status
 from pytubemq.pipelines.operate.tap import _by_spark, tap
 from pytubemq.pipelines.report.page import page
-from pytubemq.pipelines.report.record import RunRecord, recorded
-from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.report.record import RunRecord, read_record
+from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.spark.listener import LagListener, observe_times
 from tests.support.waiting import until_seen
@@ -72,10 +72,10 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
     fill(topic)
     pipeline = pipeline_of(topic, tmp_path)
     record = RunRecord()
-    run(pipeline, spark=spark, once=True, on_event=record.take)
+    run_pipeline(pipeline, spark=spark, once=True, on_event=record.take)
     assert (record.rows_in, record.rejected, rows_in(spark, tmp_path)) == (500, BAD, GOOD)
     assert record.examples["decode.json"]
-    again = recorded(state_files(str(tmp_path / "state")))  # what `report` shows later is what the run told itself
+    again = read_record(state_files(str(tmp_path / "state")))  # what `report` shows later is what the run told itself
     for fact in ("examples", "sinks", "queries", "began_s", "ready_s", "ended_s", "seconds"):
         assert getattr(again, fact) == getattr(record, fact), fact
     letters = dead_letters_of(pipeline)
@@ -84,7 +84,7 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
 
     # as it is: all are rejected again, and none is lost
     redrive = stage_redrive(pipeline, letters.take(Choice()))
-    run(redrive.pipeline(pipeline, "message"), spark=spark, once=True)
+    run_pipeline(redrive.pipeline(pipeline, "message"), spark=spark, once=True)
     assert redrive.finish(letters) == BAD
     assert [row["records"] for row in letters.by_reason()] == [BAD]
     assert rows_in(spark, tmp_path) == GOOD
@@ -97,13 +97,13 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
     )
     stage_redrive(mended, letters.take(Choice(reason="decode")))
     for _ in range(2):
-        left = unfinished(mended)
+        left = unfinished_redrive(mended)
         assert left is not None
-        run(left.pipeline(mended, "message"), spark=spark, once=True)
-    left = unfinished(mended)
+        run_pipeline(left.pipeline(mended, "message"), spark=spark, once=True)
+    left = unfinished_redrive(mended)
     assert left is not None
     assert left.finish(letters) == BAD
-    assert unfinished(mended) is None
+    assert unfinished_redrive(mended) is None
     words = spark.read.parquet(str(tmp_path / "words"))
     assert (words.count(), words.distinct().where("id LIKE 'word-%'").count()) == (BAD, BAD)
     assert letters.by_reason() == []
@@ -121,7 +121,7 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
         for body in (long, b'{"id": 1}'):
             producer.submit(body).result()
     in_topic = replace(pipeline_of(topic, tmp_path), dead_letter=DeadLetter("tubemq", topic=new_topic().name))
-    result = run(in_topic, spark=spark, once=True)
+    result = run_pipeline(in_topic, spark=spark, once=True)
     assert result.totals.rows_out == {"dead_letter": 2, "lake": 1}
     letters = dead_letters_of(in_topic)
     assert [row["records"] for row in letters.by_reason()] == [2]
@@ -134,7 +134,7 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
         sinks=(replace(in_topic.sinks[0], path=str(tmp_path / "lines")),),
     )
     redrive = stage_redrive(lines, letters.take(Choice()))
-    run(redrive.pipeline(lines, "message"), spark=spark, once=True)
+    run_pipeline(redrive.pipeline(lines, "message"), spark=spark, once=True)
     assert redrive.finish(letters) == 2
     assert letters.by_reason() == []
     assert {row.id for row in spark.read.parquet(str(tmp_path / "lines")).collect()} == {"oops", long.decode()}
@@ -144,7 +144,7 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
         pipeline_of(topic, tmp_path / "again"), dead_letter=DeadLetter("jdbc", url=url, table="letters")
     )
     for _ in range(2):  # the second run meets the table that the first one made
-        run(in_database, spark=spark, once=True)
+        run_pipeline(in_database, spark=spark, once=True)
         with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
             producer.submit(b"oops again", attrs={"n": "1"}).result()
     table = spark.read.jdbc(url, "letters", properties={"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"})
@@ -156,20 +156,20 @@ def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
 def test_a_range_goes_through_again_and_once_only(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     fill(topic)
     pipeline = pipeline_of(topic, tmp_path)
-    run(pipeline, spark=spark, once=True)
+    run_pipeline(pipeline, spark=spark, once=True)
     again = backfill_of(pipeline, "earliest", "latest")
-    assert sum(row["messages"] for row in ranges(again)) == GOOD + BAD
-    assert run(again.pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
+    assert sum(row["messages"] for row in backfill_ranges(again)) == GOOD + BAD
+    assert run_pipeline(again.pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
     assert rows_in(spark, tmp_path) == 2 * GOOD
-    assert run(again.pipeline, spark=spark, once=True).totals.rows_in == 0
-    assert run(pipeline, spark=spark, once=True).totals.rows_in == 0
+    assert run_pipeline(again.pipeline, spark=spark, once=True).totals.rows_in == 0
+    assert run_pipeline(pipeline, spark=spark, once=True).totals.rows_in == 0
     assert rows_in(spark, tmp_path) == 2 * GOOD
 
     files = state_files(str(tmp_path / "state"))
-    assert progress(files).offsets
-    aside = forget(files)
+    assert read_progress(files).offsets
+    aside = forget_progress(files)
     assert (aside / "checkpoint").is_dir()
-    assert run(pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
+    assert run_pipeline(pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
     assert rows_in(spark, tmp_path) == 3 * GOOD
 
 
@@ -178,26 +178,26 @@ def test_rows_are_looked_at_on_every_stage_and_the_run_is_told_afterwards(
 ) -> None:
     fill(topic)
     pipeline = pipeline_of(topic, tmp_path)
-    [message] = tap(spark, pipeline, "source", messages=1)
+    [message] = tap(pipeline, "source", messages=1, spark=spark)
     assert message["attributes"] == {"n": "1"}
     assert json.loads(message["body"])["id"] is not None
     for stage in ("source", "input", "rejected"):  # the same as where Spark reads and decodes
         read = replace(pipeline, decode=None) if stage == "source" else pipeline
         by_spark = _by_spark(spark, read, stage, GOOD + BAD)
-        here = tap(None, pipeline, stage, messages=GOOD + BAD)
+        here = tap(pipeline, stage, messages=GOOD + BAD)
         assert len(here) == {"source": GOOD + BAD, "input": GOOD, "rejected": BAD}[stage]
         assert sorted(map(json.dumps, here)) == sorted(map(json.dumps, by_spark))
     for stage in ("seen", "lake"):
-        rows = tap(spark, pipeline, stage, messages=10, newest=True)
+        rows = tap(pipeline, stage, messages=10, newest=True, spark=spark)
         assert rows
         assert all(row["seen"] is True for row in rows)
     assert not (tmp_path / "lake").exists()
 
-    run(pipeline, spark=spark, once=True)
-    found = status(state_files(str(tmp_path / "state")))
+    run_pipeline(pipeline, spark=spark, once=True)
+    found = read_status(state_files(str(tmp_path / "state")))
     assert found.standing is Standing.FINISHED
     assert (found.as_dict()["rows_in"], found.as_dict()["lag_rows"]) == (GOOD + BAD, 0)
-    text = page(recorded(state_files(str(tmp_path / "state"))))
+    text = page(read_record(state_files(str(tmp_path / "state"))))
     assert "<svg" in text
     assert "decode.json" in text
 

@@ -30,7 +30,7 @@ from pytubemq.pipelines.file.model import (
 )
 from pytubemq.pipelines.frames.environment import NAMES, environment_of
 from pytubemq.pipelines.frames.source import open_source
-from pytubemq.pipelines.run.engine import run
+from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.spark_faults import StepError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_pipeline_reads_all_that_is_there_in_batches_into_parquet_and_goes_on_
     told: list[Event] = []
     pipeline = numbers(topic, tmp_path)
     pipeline = replace(pipeline, source=replace(pipeline.source, limit=Limit(rows=40)))
-    result = run(pipeline, spark=spark, once=True, on_event=told.append)
+    result = run_pipeline(pipeline, spark=spark, once=True, on_event=told.append)
     assert result.status is RunStatus.FINISHED
     assert result.totals.rows_in == 90
     assert result.totals.rows_out == {"lake": 90}
@@ -73,7 +73,7 @@ def test_a_pipeline_reads_all_that_is_there_in_batches_into_parquet_and_goes_on_
     assert [event.batch_id for event in done] == list(range(len(done)))
     assert done[-1].lag_rows == 0
     topic.send(10)
-    again = run(pipeline, spark=spark, once=True)
+    again = run_pipeline(pipeline, spark=spark, once=True)
     assert again.totals.rows_in == 10
     assert again.pipeline_id == result.pipeline_id
     rows = spark.read.parquet(str(tmp_path / "lake")).select("n").collect()
@@ -89,7 +89,7 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
     told: list[Event] = []
     pipeline = replace(numbers(topic, tmp_path), steps=(Step("typed", sql="SELECT nothing FROM input"),))
     with pytest.raises(StepError, match=r"step typed does not compile: .*nothing") as found:
-        run(pipeline, spark=spark, once=True, on_event=told.append)
+        run_pipeline(pipeline, spark=spark, once=True, on_event=told.append)
     assert "SQLSTATE" not in found.value.message
     assert "Project" not in found.value.message
     assert "body" in (found.value.hint or "")
@@ -97,12 +97,12 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
     assert [type(event) for event in told] == [Failed]
     lake = replace(pipeline.sinks[0], partition_by=("topik",))
     with pytest.raises(PipelineFileError, match="no row has the column topik") as unknown:
-        run(replace(pipeline, steps=(), sinks=(lake,)), spark=spark, once=True)
+        run_pipeline(replace(pipeline, steps=(), sinks=(lake,)), spark=spark, once=True)
     assert "did you mean topic?" in unknown.value.message
     assert not (tmp_path / "lake").exists()
     elsewhere = replace(pipeline, source=replace(pipeline.source, topics=(f"{topic.name}x",)))
     with pytest.raises(NotFoundError, match=f"source.topic: topic '{topic.name}x'"):
-        run(elsewhere, spark=spark, once=True)
+        run_pipeline(elsewhere, spark=spark, once=True)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_what_a_topic_cannot_take_is_refused_before_any_sink_has_a_batch(
     out = Sink("out", "tubemq", topic=new_topic().name if into is not None else None)
     steps = (Step("typed", sql=query), Step("more", sql="SELECT * FROM input"))
     with pytest.raises(ConfigError, match=refusal):
-        run(replace(pipeline, steps=steps, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
+        run_pipeline(replace(pipeline, steps=steps, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
     assert not (tmp_path / "lake").exists()
     assert not (tmp_path / "state" / "source.json").exists()
 
@@ -142,9 +142,9 @@ def test_a_first_batch_that_could_not_be_made_leaves_no_columns_behind(
     pipeline = numbers(topic, tmp_path)
     wrong = Step("typed", sql="SELECT CAST(concat('x', CAST(body AS STRING)) AS INT) AS number FROM input")
     with pytest.raises(TubeError, match="sink lake could not write batch 0"):
-        run(replace(pipeline, steps=(wrong,)), spark=spark, once=True)
+        run_pipeline(replace(pipeline, steps=(wrong,)), spark=spark, once=True)
     out = Sink("out", "tubemq", topic=new_topic().name, guarantee=Guarantee.EXACTLY_ONCE)
-    result = run(replace(pipeline, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
+    result = run_pipeline(replace(pipeline, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
     assert result.totals.rows_out == {"lake": 3, "out": 3}
 
 
@@ -176,7 +176,7 @@ def test_rejected_records_go_to_the_dead_letters_and_the_ledger_s_counts_agree(
     send(topic, *(order(number) for number in range(8)), "{broken", '{"id": "no number"}')
     pipeline = orders(topic, tmp_path, audit=Audit())
     done: list[BatchDone] = []
-    result = run(
+    result = run_pipeline(
         pipeline, spark=spark, once=True, on_event=lambda one: done.append(one) if isinstance(one, BatchDone) else None
     )
     assert result.totals.rows_in == 10
@@ -217,15 +217,15 @@ def test_too_many_rejected_records_end_the_run_before_anything_of_the_batch_is_w
     if pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL:
         log = Sink("log", "parquet", path=str(tmp_path / "log"), layout="log")
         with pytest.raises(TubeError, match=r"2 records that|a record cannot be decoded \(decode.json"):
-            run(replace(pipeline, sinks=(log,), state=str(tmp_path / "log-state")), spark=spark)
+            run_pipeline(replace(pipeline, sinks=(log,), state=str(tmp_path / "log-state")), spark=spark)
         assert not list((tmp_path / "log-state").glob("checkpoint-log-log/commits/0"))
         assert not (tmp_path / "log" / "_spark_metadata" / "0").exists()
     with pytest.raises(TubeError, match=refusal):
-        run(pipeline, spark=spark, once=True)
+        run_pipeline(pipeline, spark=spark, once=True)
     assert not (tmp_path / "lake").exists()
     assert not (tmp_path / "state" / "dead_letter").exists()
     lenient = replace(pipeline, decode=Decode("json", schema="id INT", on_error=OnError.DROP), dead_letter=None)
-    run(lenient, spark=spark, once=True)
+    run_pipeline(lenient, spark=spark, once=True)
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 2
 
 
@@ -258,14 +258,14 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
     complete = set(environment.keySet())
     assert complete.issuperset(NAMES)
     told: list[Event] = []
-    run(pipeline, spark=spark, once=True, on_event=told.append)
+    run_pipeline(pipeline, spark=spark, once=True, on_event=told.append)
     assert set(environment.keySet()) == complete, "Spark's streams put more into the map that they share"
     assert isinstance(told[0], Started)
     assert told[0].queries == ("main", "step-by_minute")
     assert told[0].java is False
     assert told[0].promised == dict.fromkeys(("dead_letter", "lake", "minutes", "told"), "exactly_once")
     send(topic, order(9, at="2026-11-22 02:00:00"))
-    run(pipeline, spark=spark, once=True)
+    run_pipeline(pipeline, spark=spark, once=True)
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 10
     rows = spark.read.parquet(str(tmp_path / "minutes")).collect()
     assert sorted((row.minute.minute, row.item, row.orders) for row in rows) == [
@@ -281,7 +281,7 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
             (commits / path.stem).unlink()
             (commits / f".{path.stem}.crc").unlink()
     again: list[Event] = []
-    run(pipeline, spark=spark, once=True, on_event=again.append)
+    run_pipeline(pipeline, spark=spark, once=True, on_event=again.append)
     assert any(isinstance(event, BatchDone) and event.rows_out.get("told") for event in again)
     assert spark.read.parquet(str(tmp_path / "minutes")).count() == 3
     bodies = [
@@ -292,10 +292,10 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
     with pytest.raises(
         ConfigError, match=r"sinks\.lake: the query main has written to it and now step-by_minute would"
     ):
-        run(replace(pipeline, sinks=moved), spark=spark, once=True)
+        run_pipeline(replace(pipeline, sinks=moved), spark=spark, once=True)
     over_a_part = replace(pipeline, state=str(tmp_path / "part"))
     with pytest.raises(ConfigError, match=r"steps\.by_minute: keeps state, which a backfill cannot"):
-        run(over_a_part, spark=spark, once=True, apart="a backfill")
+        run_pipeline(over_a_part, spark=spark, once=True, apart="a backfill")
     assert not (tmp_path / "part" / "source.json").exists()
 
 
@@ -319,7 +319,7 @@ def test_steps_join_tables_and_python_functions_and_each_sink_takes_its_own(
         ),
     )
     send(topic, order(1), order(2, "rice"), order(3, "salt"))
-    result = run(pipeline, spark=spark, once=True)
+    result = run_pipeline(pipeline, spark=spark, once=True)
     assert result.totals.rows_out == {"dead_letter": 0, "all": 3, "dear": 1}
     rows = spark.read.parquet(str(tmp_path / "all")).collect()
     assert sorted((row.id, row.price) for row in rows) == [(1, 3), (2, 5), (3, None)]
@@ -341,10 +341,10 @@ def test_a_sink_that_fails_leaves_the_others_done_and_the_next_run_redoes_it_alo
     send(topic, *(order(number) for number in range(5)))
     broken = replace(pipeline.sinks[1], options={"compression": "no such codec"})
     with pytest.raises(TubeError, match=r"sink second could not write batch 0: .*no such codec"):
-        run(replace(pipeline, sinks=(pipeline.sinks[0], broken)), spark=spark)
+        run_pipeline(replace(pipeline, sinks=(pipeline.sinks[0], broken)), spark=spark)
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 5
     done: list[Event] = []
-    run(pipeline, spark=spark, on_event=done.append)
+    run_pipeline(pipeline, spark=spark, on_event=done.append)
     first = next(event for event in done if isinstance(event, BatchDone))
     assert first.replayed == ("dead_letter", "lake")
     assert first.rows_out == {"dead_letter": 0, "lake": 5, "second": 5}
@@ -367,7 +367,7 @@ def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
             if done == {"main", "log-log"}:  # one group, two queries: only one of them publishes its progress
                 (tmp_path / "state" / "stop").touch()
 
-    result = run(pipeline, spark=spark, on_event=ask)
+    result = run_pipeline(pipeline, spark=spark, on_event=ask)
     assert result.status is RunStatus.STOPPED
     assert not (tmp_path / "state" / "stop").exists()
     for name in ("lake", "log"):
@@ -379,10 +379,10 @@ def test_the_file_log_of_spark_takes_rows_exactly_once_and_its_rejects_are_count
 ) -> None:
     pipeline = orders(topic, tmp_path, sinks=(Sink("lake", "parquet", path=str(tmp_path / "lake"), layout="log"),))
     send(topic, order(1), order(2), "broken")
-    result = run(pipeline, spark=spark, once=True)
+    result = run_pipeline(pipeline, spark=spark, once=True)
     assert result.totals.rows_out == {"dead_letter": 1, "lake": 2}
     assert (result.totals.rows_in, result.totals.rejected) == (3, 1)
     send(topic, order(3))
-    assert run(pipeline, spark=spark, once=True).totals.rows_out == {"dead_letter": 0, "lake": 1}
+    assert run_pipeline(pipeline, spark=spark, once=True).totals.rows_out == {"dead_letter": 0, "lake": 1}
     assert (tmp_path / "lake" / "_spark_metadata").is_dir()
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 3

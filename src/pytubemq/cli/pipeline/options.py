@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +16,7 @@ from pytubemq.cli.target import names
 from pytubemq.errors import ConfigError, MissingExtraError, NotFoundError, TubeError, UnreachableError
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines import Places
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,8 +39,7 @@ def file_argument(command: F) -> F:
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
     """Complete an error for this file: with the line of what is wrong in it, and as `tell_for`."""
     if isinstance(error, NotFoundError | ConfigError):
-        from pytubemq.pipelines import PipelineFileError, load
-        from pytubemq.pipelines.analysis.missing import MissingError
+        from pytubemq.pipelines import MissingError, PipelineFileError, load
 
         if isinstance(error, MissingError | PipelineFileError):
             error.put(load(file, variables=variables).places)
@@ -61,7 +58,7 @@ def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
 
 def as_given(file: str, variables: Mapping[str, str]) -> str:
     """Return the arguments that name a file and its variables, for another command on them; secrets are left out."""
-    from pytubemq.pipelines.file.secrets import redacted
+    from pytubemq.pipelines import redacted
 
     sets = (f" --set {shlex.quote(f'{name}={redacted(name, text)}')}" for name, text in variables.items())
     return shlex.quote(file) + "".join(sets)
@@ -94,16 +91,6 @@ def _variables(context: click.Context, parameter: click.Parameter, values: tuple
             raise click.BadParameter(f"{value!r} is not NAME=VALUE", context, parameter)
         made[name] = text
     return made
-
-
-def on_path(file: str) -> None:
-    """Let steps import modules beside the file, here and in the processes that Spark starts from here."""
-    beside = str(Path(file).absolute().parent)
-    if beside not in sys.path:
-        sys.path.insert(0, beside)
-    known = os.environ.get("PYTHONPATH", "")
-    if beside not in known.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (beside, known) if part)
 
 
 def need_spark(what: str) -> None:

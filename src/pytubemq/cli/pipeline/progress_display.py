@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.model.names import escaped
-from pytubemq.pipelines.events import BatchDone, RunStatus, Started, Starting, as_json
+from pytubemq.pipelines import BatchDone, RunStatus, Started, Starting, event_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
     from pytubemq.cli.options import GlobalOptions
-    from pytubemq.pipelines.events import Event
-    from pytubemq.pipelines.report.record import RunRecord
+    from pytubemq.pipelines import Event, RunRecord
 
 LINE_EVERY_S: Final = 10.0
 
@@ -83,7 +82,7 @@ class Json:
 
     def show(self, event: Event, record: RunRecord) -> None:
         """Print the event's line."""
-        print(json.dumps(as_json(event), default=str), file=self._stream, flush=True)
+        print(json.dumps(event_as_json(event), default=str), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Do nothing."""

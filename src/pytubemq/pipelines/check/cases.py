@@ -6,6 +6,7 @@ as both use the same code.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,9 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.check.given import messages
+from pytubemq.pipelines.check.session import local_session
 from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve_all
 from pytubemq.pipelines.frames.steps import input_of, make_tables
 from pytubemq.pipelines.rules.registry import refuse
@@ -55,20 +58,35 @@ class CaseResult:
         return not self.mismatches and self.error is None
 
 
-def run_cases(spark: SparkSession, pipeline: Pipeline, places: Places, *, only: str = "") -> Iterator[CaseResult]:
-    """Run the tests whose name has `only` in it, one after the other."""
-    for index, case in enumerate(pipeline.tests):
-        if only not in case.name:
-            continue
-        begun = time.perf_counter()
-        mismatches: dict[str, Sequence[Mismatch]] = {}
-        error = None
-        try:
-            mismatches = _compared(spark, pipeline, case, places)
-        except TubeError as wrong:
-            error = wrong
-        line = places.of(f"tests[{index}]").key.line
-        yield CaseResult(case.name, line, time.perf_counter() - begun, mismatches, error)
+def run_tests(
+    pipeline: Pipeline, places: Places | None = None, *, only: str = "", spark: SparkSession | None = None
+) -> Iterator[CaseResult]:
+    """Run the tests of a pipeline, one after the other, without a cluster.
+
+    Args:
+        pipeline: with the tests.
+        places: where the file has each key, for lines and errors.
+        only: run the tests with this text in their name.
+        spark: the session; one on this machine, if None.
+    """
+    chosen = [(index, case) for index, case in enumerate(pipeline.tests) if only in case.name]
+    tables = any(table.name not in case.tables for _, case in chosen for table in pipeline.tables)
+    places = places or unplaced(pipeline)
+    opened = contextlib.nullcontext(spark) if spark is not None else local_session(pipeline, with_packages=tables)
+    with opened as session:
+        for index, case in chosen:
+            yield _run_test(session, pipeline, case, places, line=places.of(f"tests[{index}]").key.line)
+
+
+def _run_test(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, *, line: int) -> CaseResult:
+    begun = time.perf_counter()
+    mismatches: dict[str, Sequence[Mismatch]] = {}
+    error = None
+    try:
+        mismatches = _compared(spark, pipeline, case, places)
+    except TubeError as wrong:
+        error = wrong
+    return CaseResult(case.name, line, time.perf_counter() - begun, mismatches, error)
 
 
 def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places) -> dict[str, Sequence[Mismatch]]:

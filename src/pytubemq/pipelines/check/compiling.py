@@ -9,13 +9,13 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.faults import FaultCode, PipelineFileError
 from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.steps import apply_step
+from pytubemq.pipelines.spark_faults import StepError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.file.places import Places
-    from pytubemq.pipelines.spark_faults import StepError
 
 _PLACE: Final = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 
@@ -37,10 +37,15 @@ def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, D
     return made
 
 
-def at_its_place(error: StepError, pipeline: Pipeline, places: Places) -> PipelineFileError:
-    """Return the error of a step that a run could not make, with its line and column in the file."""
+def place_step_error(error: ConfigError, pipeline: Pipeline, places: Places) -> ConfigError:
+    """Return the error of a step that a run could not make with its place in the file; another error as it is."""
+    if not isinstance(error, StepError):
+        return error
     at, step = next((at, step) for at, step in enumerate(pipeline.steps) if step.name == error.step)
-    return _refused(error, f"steps[{at}]", step.sql is not None, places)
+    placed = _refused(error, f"steps[{at}]", step.sql is not None, places)
+    for note in getattr(error, "__notes__", ()):
+        placed.add_note(note)
+    return placed
 
 
 def _refused(error: ConfigError, path: str, is_sql: bool, places: Places) -> PipelineFileError:

@@ -6,6 +6,7 @@ keep the others from being looked at.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,7 @@ from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.file.faults import Severity
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, Guarantee, OnError
+from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
@@ -26,6 +28,7 @@ from pytubemq.pipelines.plan.look import look
 from pytubemq.pipelines.plan.planned import percent
 from pytubemq.pipelines.rules.registry import error_of, faults_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
+from pytubemq.pipelines.run.session import session_of
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
 
@@ -63,14 +66,23 @@ class Check:
 
 
 def dry_run(
-    spark: SparkSession, pipeline: Pipeline, places: Places, *, messages: int = MESSAGES
+    pipeline: Pipeline, places: Places | None = None, *, messages: int = MESSAGES, spark: SparkSession | None = None
 ) -> Iterator[Check]:  # fmt: skip
-    """Look at every part of a pipeline, its Masters and state named."""
-    run = _DryRun(spark, pipeline, places, messages)
-    yield from run.source()
-    yield from run.steps()
-    yield from run.sinks()
-    yield from run.rest()
+    """Look at every part of a pipeline, one after the other; a part that fails does not end it.
+
+    Args:
+        pipeline: as `open_pipeline` returns it, or made in Python; its Masters and state named.
+        places: where the file has each key, for errors. A pipeline without them is also checked as a file would be.
+        messages: how many are read.
+        spark: the session; as a run would have it, if None.
+    """
+    already = Need.NOTHING if places is None else Need.FILE
+    with contextlib.nullcontext(spark) if spark is not None else session_of(pipeline) as session:
+        run = _DryRun(session, pipeline, places or unplaced(pipeline), messages)
+        yield from run.source(already)
+        yield from run.steps()
+        yield from run.sinks()
+        yield from run.rest()
 
 
 class _DryRun:
@@ -88,10 +100,10 @@ class _DryRun:
         self._faults: list[Fault] = []
         """Errors that rules have found and that are not reported yet."""
 
-    def source(self) -> Iterator[Check]:
+    def source(self, already: Need = Need.FILE) -> Iterator[Check]:
         """Check the cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
-        self._ask(_BEFORE_SPARK)
+        self._ask(_BEFORE_SPARK, already=already)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
             yield _tried("source", lambda: self._look(looked))
@@ -112,7 +124,7 @@ class _DryRun:
         there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
         return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
 
-    def _ask(self, sees: Need, *, already: Need = Need.FILE, compiled: Compiled | None = None) -> None:
+    def _ask(self, sees: Need, *, already: Need, compiled: Compiled | None = None) -> None:
         """Run the rules; the part that a fault belongs to reports it."""
         context = Context(self._pipeline, self._places, sees, compiled=compiled)
         found = faults_of(context, already=already)

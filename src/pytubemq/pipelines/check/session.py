@@ -1,4 +1,4 @@
-"""Spark sessions for checks: of tests on this machine whatever the file says, of a dry run as a run has it."""
+"""Spark sessions for checks on this machine, whatever the file says."""
 
 from __future__ import annotations
 
@@ -37,25 +37,6 @@ def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkS
         settings = replace(settings, packages=(), jars=())
     active = present_session()
     session = active or open_session(replace(pipeline, spark=settings), formats=formats)
-    try:
-        yield session
-    finally:
-        if active is None:
-            session.stop()
-
-
-@contextlib.contextmanager
-def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
-    """Provide the session that a run would have; stop it at the end if it was made here.
-
-    Raises:
-        ConfigError: a setting is refused.
-        MissingExtraError: pyspark is not installed.
-    """
-    from pytubemq.pipelines.run.session import open_session, present_session
-
-    active = present_session()
-    session = active or open_session(pipeline)
     try:
         yield session
     finally:

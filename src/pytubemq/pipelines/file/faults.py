@@ -71,7 +71,7 @@ class Meaning(NamedTuple):
     remedy: str
 
 
-MEANINGS: Final[dict[FaultCode, Meaning]] = {
+FAULT_MEANINGS: Final[dict[FaultCode, Meaning]] = {
     FaultCode.UNREADABLE: Meaning(
         "unreadable", "the file cannot be read, or is not text", "name a UTF-8 file that ends in .yaml, .yml or .toml"
     ),

@@ -13,12 +13,13 @@ import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
+from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
 from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.sink_table import sink_kind
@@ -26,7 +27,7 @@ from pytubemq.pipelines.operate.backfills import backfill_title
 from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context
-from pytubemq.pipelines.state.files import BACKFILLS, RANGE, LocalFiles, read_object
+from pytubemq.pipelines.state.files import BACKFILLS, RANGE, RUN, LocalFiles, read_object
 from pytubemq.spark.observe.lag import iso
 
 if TYPE_CHECKING:
@@ -51,10 +52,26 @@ class Backfill:
     range: Mapping[str, Any]
     """`asked`: the two places as they were given; `places`: as they were when it was begun."""
 
+    apart: ClassVar[str] = APART
+    """What its run is, in words, for `run_pipeline`."""
+
     @property
     def title(self) -> str:
         """The title of its run."""
         return backfill_title(self.pipeline.name, self.id)
+
+    def check_not_done(self) -> None:
+        """Refuse a backfill that has finished before, where its state is on this machine.
+
+        Raises:
+            ConfigError: it has.
+        """
+        state = str(self.pipeline.state)
+        if "://" not in state and read_object(LocalFiles(Path(state)), RUN).get("status") == RunStatus.FINISHED.value:
+            raise ConfigError(
+                f"backfill {self.id} is done; its rows would be written once more",
+                hint="give it another name to do it again: --id NAME",
+            )
 
     def keep(self) -> None:
         """Write the range down, before the run begins: from then on the id is of this range."""
@@ -113,7 +130,7 @@ def backfill_of(
     return Backfill(id, over, wanted)
 
 
-def ranges(backfill: Backfill) -> list[dict[str, Any]]:
+def backfill_ranges(backfill: Backfill) -> list[dict[str, Any]]:
     """Return what would be read, by partition: offsets, and messages (at Java Brokers an upper bound).
 
     Raises:
@@ -137,7 +154,7 @@ def ranges(backfill: Backfill) -> list[dict[str, Any]]:
     return [found[key] for key in sorted(found)]
 
 
-def effects(pipeline: Pipeline) -> list[str]:
+def backfill_effects(pipeline: Pipeline) -> list[str]:
     """Describe what writing rows again does to each sink, and rejecting records again to the dead letters."""
     found = [f"{sink.name}: {_again(sink)}" for sink in pipeline.sinks]
     decode = pipeline.decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.pipelines.operate.status import status
+from pytubemq.pipelines.operate.status import read_status
 from pytubemq.pipelines.state.files import BACKFILLS, RUN, LocalFiles
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def backfill_title(pipeline: str, id: str) -> str:
     return f"{pipeline}, backfill {id}"
 
 
-def backfills(files: Files) -> list[dict[str, Any]]:
+def read_backfills(files: Files) -> list[dict[str, Any]]:
     """List the status of each, the oldest first; none where the state is on another machine, whose directories are not
     listed.
     """
@@ -29,5 +29,5 @@ def backfills(files: Files) -> list[dict[str, Any]]:
 
 
 def _status(place: Path) -> dict[str, Any]:
-    there = status(LocalFiles(place)).as_dict()
+    there = read_status(LocalFiles(place)).as_dict()
     return {"backfill": place.name, **{name: there[name] for name in ("status", "started", "rows_in", "rejected")}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from pytubemq.errors import ConfigError
+from pytubemq.errors import ConfigError, NotFoundError
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.report.plain import plain, plain_rows
 
 if TYPE_CHECKING:
@@ -216,6 +217,48 @@ class DeadLetters(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The result of dropping dead letters."""
+
+    meant: int
+    dropped: int
+    """As many as were still there."""
+
+
+def drop_dead_letters(letters: DeadLetters, choice: Choice) -> Dropped:
+    """Drop the chosen dead letters for good, however many there are.
+
+    Raises:
+        ConfigError: this choice cannot be dropped from where they are.
+    """
+    letters.check_settling(choice)
+    taken = letters.take(choice)
+    meant = taken.rows.num_rows
+    dropped = letters.drop(dict(taken.keys))
+    while taken.more:
+        taken = letters.take(replace(choice, most=None if choice.most is None else choice.most - meant))
+        meant += taken.rows.num_rows
+        dropped += letters.drop(dict(taken.keys))
+    return Dropped(meant, dropped)
+
+
+def check_reason(letters: DeadLetters, taken: Taken, reason: str | None) -> None:
+    """Refuse a reason by which nothing was taken.
+
+    Raises:
+        NotFoundError: no dead letter has it; naming the reasons that there are.
+    """
+    if taken.rows.num_rows or reason is None:
+        return
+    there = [str(row["reason"]) for row in letters.by_reason()]
+    near = suggest(reason, there)
+    known = f"there are: {', '.join(there)}" if there else "there are no dead letters"
+    raise NotFoundError(
+        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near}? {known}" if near else known
+    )
+
+
 def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Count the reasons, the most frequent first, with the first and last time, the topics, and an example."""
     found: dict[str, dict[str, Any]] = {}
@@ -234,7 +277,7 @@ def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: plain(sorted(v) if name == "topics" else v) for name, v in entry.items()} for entry in ordered]
 
 
-def rows_of(taken: Taken) -> list[dict[str, Any]]:
+def dead_letter_rows(taken: Taken) -> list[dict[str, Any]]:
     """Format dead letters for people and for JSON, each with an id."""
     return [{"id": _id(row), **row} for row in plain_rows(taken.rows)]
 

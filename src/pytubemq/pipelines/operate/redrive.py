@@ -10,22 +10,26 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Source, Trigger, TriggerKind
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.pipelines.events import RunStatus
+from pytubemq.pipelines.file.model import DEAD_LETTER, Source, Trigger, TriggerKind
 from pytubemq.pipelines.file.places import unplaced
-from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
+from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside, dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import FOREIGN
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.pipelines.events import RunResult
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.operate.dead_letters import DeadLetters, Key, Taken
 
@@ -42,12 +46,37 @@ NOT_KEPT: Final = {"messageId": "BIGINT"}
 _STAGES: Final = ("message", "record")
 
 
+@dataclass(slots=True)
+class Redriven:
+    """The results of dead letters that were put through again."""
+
+    letters: int = 0
+    rows_out: dict[str, int] = field(default_factory=dict)
+    """Rows that they became, by sink."""
+    rejected: int = 0
+    """Records that were rejected again."""
+
+    def add(self, more: Redriven) -> None:
+        """Add the results of some others of them."""
+        self.letters += more.letters
+        for sink, rows in more.rows_out.items():
+            if sink != DEAD_LETTER:
+                self.rows_out[sink] = self.rows_out.get(sink, 0) + rows
+        self.rejected += more.rejected
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it for machines."""
+        return {"redriven": self.letters, "rows_out": self.rows_out, "rejected_again": self.rejected}
+
+
 @dataclass(frozen=True, slots=True)
 class Redrive:
     """Dead letters on their way through the pipeline again."""
 
     place: Path
     rows: int
+    apart: ClassVar[str] = APART
+    """What its run is, in words, for `run_pipeline`."""
 
     def stages(self) -> list[str]:
         """Return the stages to run in turn: whole messages and single records are decoded differently."""
@@ -72,6 +101,32 @@ class Redrive:
         letters = replace(dead_letter_beside(pipeline), max_ratio=None, max_rows=None)
         named = replace(pipeline, dead_letter=letters).with_masters()  # as the new source has none
         return replace(named, source=source, decode=decode, state=state, trigger=trigger)
+
+    def carry_out(self, pipeline: Pipeline, run: Callable[[Pipeline], RunResult]) -> Redriven:
+        """Run all of it, then remove the dead letters.
+
+        Args:
+            pipeline: the pipeline that they are of.
+            run: runs a pipeline once, over what is there, as `run_pipeline` with `apart` does.
+
+        Raises:
+            TubeError: it was stopped or failed; they all stay, and the next redrive puts the rest of them through.
+        """
+        done = Redriven()
+        try:
+            for stage in self.stages():
+                result = run(self.pipeline(pipeline, stage))
+                if result.status is RunStatus.STOPPED:
+                    raise TubeError(
+                        "the redrive was stopped: no dead letter is removed yet",
+                        hint="the next redrive finishes it, and gives no sink a row twice that is exactly once",
+                    )
+                done.add(Redriven(0, dict(result.totals.rows_out), result.totals.rejected))
+        except ConfigError:
+            self.give_up()
+            raise
+        done.letters = self.finish(dead_letters_of(pipeline))
+        return done
 
     def give_up(self) -> None:
         """Forget it, if nothing of it has run: its dead letters are where they were."""
@@ -116,7 +171,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
     return Redrive(place, taken.rows.num_rows)
 
 
-def unfinished(pipeline: Pipeline) -> Redrive | None:
+def unfinished_redrive(pipeline: Pipeline) -> Redrive | None:
     """Return a redrive that was killed, which is finished before another begins; None if there is none."""
     root = _root(pipeline)
     for place in sorted(root.iterdir()) if root.is_dir() else ():

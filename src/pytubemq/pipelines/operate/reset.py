@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, RefusedError
 from pytubemq.pipelines.events import MAIN, BatchDone
-from pytubemq.pipelines.operate.status import status
+from pytubemq.pipelines.operate.status import read_status
 from pytubemq.pipelines.report.record import event_of
 from pytubemq.pipelines.state.fed_queries import NAME as QUERIES
 from pytubemq.pipelines.state.files import LEDGER, PROGRESS, SPEC, ledger_entries, progress_lines
@@ -45,7 +45,7 @@ class Progress:
         return [name.removeprefix(_LOG) for name in self.names if name.startswith(_LOG)]
 
 
-def progress(files: Files) -> Progress:
+def read_progress(files: Files) -> Progress:
     """Look at what there is to forget: of all runs since the last reset."""
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
     batches = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
@@ -56,14 +56,14 @@ def progress(files: Files) -> Progress:
     return Progress(int(sums.get("batches", len(batches))), int(sums.get("rows_in", 0)), offsets, tuple(names))
 
 
-def forget(files: Files) -> Path:
+def forget_progress(files: Files) -> Path:
     """Put the progress aside; returns where it is.
 
     Raises:
         RefusedError: a run is at work.
         ConfigError: the state is not on this machine.
     """
-    there = status(files)
+    there = read_status(files)
     if there.runs:
         raise RefusedError(
             f"pipeline {there.record.pipeline} runs: its progress cannot be forgotten while it runs",
@@ -71,7 +71,7 @@ def forget(files: Files) -> Path:
         )
     root = _root(files)
     aside = root / ASIDE
-    names = progress(files).names
+    names = read_progress(files).names
     if aside.exists():
         shutil.rmtree(aside)
     aside.mkdir()

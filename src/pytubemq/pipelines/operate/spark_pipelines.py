@@ -52,7 +52,7 @@ def {name}_by_type() -> DataFrame:
 '''
 
 
-def files(*, name: str, topic: str, directory: Path, master: str) -> dict[str, str]:
+def spark_pipelines_files(*, name: str, topic: str, directory: Path, master: str) -> dict[str, str]:
     """Return the files of the directory, by their paths inside of it; texts in them are JSON, which both forms read."""
     storage = (Path(directory).absolute() / "storage").as_uri()
     return {

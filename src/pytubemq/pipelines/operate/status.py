@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.events import MAIN, RunStatus
-from pytubemq.pipelines.report.record import recorded
+from pytubemq.pipelines.report.record import read_record
 from pytubemq.pipelines.state.fed_queries import checkpoint_of
 from pytubemq.pipelines.state.files import RUN, STALE_S, STOP, read_object
 from pytubemq.spark.observe.lag import iso
@@ -100,11 +100,11 @@ class Status:
         }
 
 
-def status(files: Files, *, now_s: float | None = None) -> Status:
+def read_status(files: Files, *, now_s: float | None = None) -> Status:
     """Look at a pipeline's state."""
     now_s = time.time() if now_s is None else now_s
     run = read_object(files, RUN)
-    record = recorded(files)
+    record = read_record(files)
     pid = run.get("pid")
     heartbeat = run.get("heartbeat")
     age_s = max(0.0, now_s - heartbeat) if isinstance(heartbeat, int | float) else None

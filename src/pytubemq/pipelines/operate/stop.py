@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import RefusedError, TubeError
-from pytubemq.pipelines.operate.status import Standing, status
+from pytubemq.pipelines.operate.status import Standing, read_status
 from pytubemq.pipelines.state.files import STOP
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ def ask_to_stop(files: Files) -> Status:
     Raises:
         RefusedError: no run is at work.
     """
-    there = status(files)
+    there = read_status(files)
     if not there.runs:
         raise RefusedError(
             f"pipeline {there.record.pipeline} does not run: it is {there.standing.value}",
             hint="see:  pytubemq pipeline status FILE",
         )
     files.write(STOP, {"asked": time.time()})
-    return status(files)
+    return read_status(files)
 
 
 def wait_for_end(files: Files, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> Status:
@@ -44,7 +44,7 @@ def wait_for_end(files: Files, *, wait_s: float, sleep: Callable[[float], None] 
         TubeError: it has not ended in time, or it was killed meanwhile.
     """
     deadline_s = time.monotonic() + wait_s
-    while (there := status(files)).runs:
+    while (there := read_status(files)).runs:
         if time.monotonic() >= deadline_s:
             raise TubeError(
                 f"pipeline {there.record.pipeline} still runs after {wait_s:g} s: its batch takes longer",

@@ -6,6 +6,7 @@ topic gives is read by the same reader and decoded by the same decoder whether S
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
 from pytubemq.pipelines.report.plain import plain_rows
+from pytubemq.pipelines.run.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,7 @@ def check_stage(pipeline: Pipeline, stage: str) -> str:
     raise ConfigError(f"pipeline {pipeline.name} has no stage {stage!r}", hint=hint)
 
 
-def needs_spark(pipeline: Pipeline, stage: str) -> bool:
+def tap_needs_spark(pipeline: Pipeline, stage: str) -> bool:
     """True if the rows at a stage need a session: those of a step, and all of another source than a topic."""
     return pipeline.source.format != "tubemq" or _rows_of(pipeline, stage) not in (MESSAGES, INPUT, REJECTED)
 
@@ -63,16 +65,21 @@ def _rows_of(pipeline: Pipeline, stage: str) -> str:
 
 
 def tap(
-    spark: SparkSession | None, pipeline: Pipeline, stage: str, *, messages: int, newest: bool = False
-) -> list[Any]:  # fmt: skip
+    pipeline: Pipeline,
+    stage: str = INPUT,
+    *,
+    messages: int = 10,
+    newest: bool = False,
+    spark: SparkSession | None = None,
+) -> list[Any]:
     """Return the rows at a stage for `messages` messages, as mappings for JSON.
 
     Args:
-        spark: a session with the settings of a run; None where `needs_spark` says that it takes none.
         pipeline: what to look into.
         stage: one of `stages`.
         messages: how many messages are read; from the pipeline's own start, or the last ones of each partition.
         newest: the last ones.
+        spark: the session for stages that need one (`tap_needs_spark`); as a run would have it, if None.
 
     Raises:
         TubeError: the source cannot be read, or a step does not compile.
@@ -85,9 +92,9 @@ def tap(
     if stage == MESSAGES:
         pipeline = replace(pipeline, decode=None)
     step = _rows_of(pipeline, stage)
-    if needs_spark(pipeline, stage):
-        assert spark is not None
-        return _by_spark(spark, pipeline, step, messages)
+    if tap_needs_spark(pipeline, stage):
+        with contextlib.nullcontext(spark) if spark is not None else session_of(pipeline) as session:
+            return _by_spark(session, pipeline, step, messages)
     return [row for batch in _read_here(pipeline, messages) for row in plain_rows(_at(pipeline, step, batch))]
 
 

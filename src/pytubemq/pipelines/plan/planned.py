@@ -118,13 +118,17 @@ class Plan:
         """Return the plan as plain values."""
         return asdict(self)
 
+    def with_columns(self, columns: Mapping[str, str]) -> Plan:
+        """Return the plan with the columns of `input` and of each step, as `step_columns` returns them."""
+        steps = tuple(replace(step, columns=columns.get(step.name)) for step in self.steps)
+        return replace(self, columns=columns.get(INPUT), steps=steps)
+
 
 def plan(
     pipeline: Pipeline,
     *,
     looked: Looked | None = None,
     last: Mapping[str, Any] | None = None,
-    columns: Mapping[str, str] | None = None,
     fed: Mapping[str, str] | None = None,
     repeating: Collection[str] = (),
     running: bool = False,
@@ -135,14 +139,12 @@ def plan(
         pipeline: its state named.
         looked: the source as it is; None if nobody asked.
         last: the normal form of the last run; None if there was none.
-        columns: of `input` and of each step, where they are known.
         fed: by sink, the query that fed it so far, where that has made progress.
         repeating: the sinks by number whose Brokers store repeats.
         running: True if a run is at work.
     """
-    columns = columns or {}
     kind = source_kind(pipeline, java=looked is not None and looked.java)
-    steps = _steps(pipeline, columns)
+    steps = _steps(pipeline)
     state_of = {step.name.lower(): step.keeps_state for step in steps}
     last_step = pipeline.steps[-1].name if pipeline.steps else "input"
     sinks = []
@@ -161,7 +163,7 @@ def plan(
         name=pipeline.name,
         source=_source(pipeline, looked, kind.value),
         decode=pipeline.decode.format if pipeline.decode is not None else None,
-        columns=columns.get(INPUT),
+        columns=None,
         steps=steps,
         sinks=tuple(sinks),
         dead_letter=letters,
@@ -197,7 +199,7 @@ def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedS
     )
 
 
-def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep, ...]:
+def _steps(pipeline: Pipeline) -> tuple[PlannedStep, ...]:
     made = []
     before = INPUT
     state: dict[str, bool] = {}
@@ -205,7 +207,7 @@ def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep,
         reads = tuple(read.name for read in names_read(step.sql)) if step.sql is not None else (before,)
         keeps = keeps_state(step) or any(state.get(name.lower(), False) for name in reads)
         state[step.name.lower()] = keeps
-        made.append(PlannedStep(step.name, reads, keeps, columns.get(step.name)))
+        made.append(PlannedStep(step.name, reads, keeps))
         before = step.name
     return tuple(made)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.plan.planned import Plan, PlannedSink
 
 
-def words(plan: Plan) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """Return the plan as lines of text."""
     head = _head(plan)
     ends = [(_way(plan, sink), sink) for sink in plan.sinks]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.errors import ConfigError
 from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import OnError
 from pytubemq.pipelines.report.configuration import (
@@ -27,6 +28,7 @@ from pytubemq.pipelines.report.redact import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pytubemq.pipelines.events import BatchDone
     from pytubemq.pipelines.report.record import RunRecord
@@ -48,6 +50,22 @@ _PARTS: Final = {
     "commitOffsets": "recording the end of the batch",
 }
 """Spark's names of a batch's parts, in words."""
+
+
+def write_report(record: RunRecord, out: Path) -> Path:
+    """Write the page.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(page(record), "utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the report {out} cannot be written: {error.strerror}", hint="name another file for it"
+        ) from error
+    return out
 
 
 def page(record: RunRecord) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals, as_json
+from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals, event_as_json
+from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.frames.audit import OTHERS
 from pytubemq.pipelines.state.files import RUN, SPEC, ledger_entries, progress_lines, read_object
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.pipelines.events import Event
+    from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.state.files import Files
 
 MOST_BATCHES: Final = 2_000
@@ -155,7 +157,17 @@ def merged(batches: Iterable[BatchDone]) -> BatchDone:
     )
 
 
-def recorded(files: Files) -> RunRecord:
+def new_record(pipeline: Pipeline, *, called: str = "") -> RunRecord:
+    """Return the record of a run that begins now, for its events; `called` is what people are shown."""
+    return RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state or "", spec=as_dict(pipeline))
+
+
+def complete_record(record: RunRecord, files: Files) -> None:
+    """Put into the record of a run that has ended what its events do not have: audit counts, and the normal form."""
+    record.audit, record.spec = audit_of(files, record.queries), read_object(files, SPEC)
+
+
+def read_record(files: Files) -> RunRecord:
     """Read the last run of a state directory, as far as its files still have it."""
     run = read_object(files, RUN)
     record = RunRecord(
@@ -216,7 +228,7 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
 
 def line_of(event: Event) -> dict[str, Any]:
     """Convert an event to plain values, the inverse of `event_of`."""
-    return as_json(event)
+    return event_as_json(event)
 
 
 def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:

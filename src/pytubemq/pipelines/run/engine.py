@@ -49,7 +49,7 @@ LAST_WORDS_S: Final = 5.0
 """How long the progress of the last batch may take to arrive."""
 
 
-def run(
+def run_pipeline(
     pipeline: Pipeline,
     *,
     spark: SparkSession | None = None,
@@ -268,7 +268,7 @@ class _Run:
             return
         event = batch_done(result, progress)
         self._add(event)
-        self._state.add_line(PROGRESS, events.as_json(event))
+        self._state.add_line(PROGRESS, events.event_as_json(event))
         self._on_event(event)
 
     def _last_words(self, queries: list[Query]) -> None:

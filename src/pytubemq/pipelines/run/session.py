@@ -5,6 +5,7 @@ The invariant: a run never begins in a session with a setting that is known to h
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.rules.environment.safe_spark_settings import REFUSED, check_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -74,6 +75,23 @@ def unheeded(pipeline: Pipeline, session: SparkSession) -> list[str]:
         there = str(conf.get(key, "") or "").split(",")
         found += [f"spark.{name}: {one}" for one in getattr(wanted, name) if resolve(one) not in there]
     return found
+
+
+@contextlib.contextmanager
+def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
+    """Provide the session that a run would have; stop it at the end if it was made here.
+
+    Raises:
+        ConfigError: a setting is refused.
+        MissingExtraError: pyspark is not installed.
+    """
+    active = present_session()
+    session = active or open_session(pipeline)
+    try:
+        yield session
+    finally:
+        if active is None:
+            session.stop()
 
 
 def _setting(session: SparkSession, key: str) -> str | None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,8 +52,6 @@ from tests.support.waiting import until_seen
 from tests.unit.cli.conftest import Ran
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytubemq.pipelines.events import Event
 
 Tube = Callable[..., Ran]
@@ -90,9 +87,9 @@ def file(tmp_path: Path) -> Path:
         "ended": 1_770_000_009.0, "heartbeat": 1_770_000_009.0, "status": "failed", "error": "the disk is full",
     }  # fmt: skip
     (state / "run.json").write_text(json.dumps(facts))
-    from pytubemq.pipelines.events import as_json
+    from pytubemq.pipelines.events import event_as_json
 
-    (state / "progress.jsonl").write_text("\n".join(json.dumps(as_json(batch(number))) for number in range(3)))
+    (state / "progress.jsonl").write_text("\n".join(json.dumps(event_as_json(batch(number))) for number in range(3)))
     (state / "checkpoint").mkdir()
     dead = tmp_path / "dead" / "batch=q-000000"
     dead.mkdir(parents=True)
@@ -235,14 +232,12 @@ def test_a_backfill_and_a_stage_are_checked_before_anything_starts(tube: Tube, f
 def test_messages_are_looked_at_without_spark_and_a_step_says_that_it_is_started(
     tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(spark: Any, pipeline: Any, stage: str, **more: Any) -> list[Any]:
-        return [{"with": spark, "stage": stage}]
+    def look(pipeline: Any, stage: str, **more: Any) -> list[Any]:
+        return [{"stage": stage}]
 
-    session = SimpleNamespace(stop=lambda: None)
     monkeypatch.setattr("pytubemq.pipelines.operate.tap.tap", look)
-    monkeypatch.setattr("pytubemq.pipelines.run.session.open_session", lambda pipeline: session)
     ran = tube("pipeline", "tap", str(file), "source", "-o", "json")
-    assert (json.loads(ran.out), "starting Spark" in ran.err) == ([{"with": None, "stage": "source"}], False)
+    assert (json.loads(ran.out), "starting Spark" in ran.err) == ([{"stage": "source"}], False)
     file.write_text(file.read_text() + "steps: [{name: paid, sql: SELECT 1}]\n")
     ran = tube("pipeline", "tap", str(file), "paid", "-o", "name")
     assert "starting Spark" in ran.err
@@ -257,8 +252,8 @@ def test_a_backfill_has_one_name_while_it_runs_and_in_the_status_of_its_pipeline
         on_event(Finished(RunStatus.FINISHED, Totals(), 1.0, STARTED.at_s + 1))
         return RunResult(RunStatus.FINISHED, Totals(), 1.0, "cafe", pipeline.state)
 
-    monkeypatch.setattr("pytubemq.pipelines.operate.backfill.ranges", lambda wanted: [])
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.operate.backfill.backfill_ranges", lambda wanted: [])
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     again = ("pipeline", "backfill", str(file), "--from", "earliest", "--id", "june")
     assert "orders, backfill june: there is no message" in tube(*again, "--dry-run").err
     told = tube(*again, "--yes", "--progress", "log").err
@@ -440,11 +435,6 @@ def test_a_fault_that_a_dry_run_finds_names_the_file_and_the_line_of_an_address(
     wrong = ConfigError("none was decoded", hint="see  pytubemq pipeline tap FILE rejected")
     away = UnreachableError("cannot connect to 127.0.0.1:1", hint="check the address")
 
-    @contextmanager
-    def session(pipeline: Any) -> Iterator[None]:
-        yield None
-
-    monkeypatch.setattr("pytubemq.pipelines.check.session.session_of", session)
     checks = [Check("read", "", wrong), Check("source", "", away)]
     monkeypatch.setattr("pytubemq.pipelines.check.dry.dry_run", lambda *given, **more: checks)
     ran = tube("pipeline", "dry-run", str(file))
@@ -464,8 +454,8 @@ def test_a_topic_that_is_not_there_is_told_with_its_line_unless_a_plan_is_offlin
         if Need.CLUSTER in context.sees:
             missing(context.pipeline)
 
-    monkeypatch.setattr("pytubemq.pipelines.rules.registry.refuse", refuse)
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", missing)
+    monkeypatch.setattr("pytubemq.pipelines.plan.plan_run.refuse", refuse)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", missing)
     ran = tube("pipeline", *command, str(file))
     assert (ran.code, "did you mean tx2?" in ran.err) == (3, True)
     assert f"  {file}:2:17 source.topic: topic 'tx' does not exist" in ran.err
@@ -487,7 +477,7 @@ def test_a_place_to_begin_at_that_is_not_there_is_told_with_its_line(
     def missing(pipeline: Any, **more: Any) -> None:
         raise MissingStartError(ConfigError("there is no partition 1:t:9", hint="the partitions are 1:t:0"))
 
-    monkeypatch.setattr("pytubemq.pipelines.rules.registry.refuse", missing)
+    monkeypatch.setattr("pytubemq.pipelines.plan.plan_run.refuse", missing)
     ran = tube("pipeline", "plan", str(file))
     assert (ran.code, "the partitions are 1:t:0" in ran.err) == (78, True)
     assert f"{file}:2:50 source.start: there is no partition 1:t:9" in ran.err
@@ -511,7 +501,7 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
             refused.__cause__ = Exception("[UNRESOLVED_COLUMN]; line 1 pos 7")
         raise refused
 
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     for log in (True, False):
         refused.__notes__ = []
         ran = tube("pipeline", "run", str(path))
@@ -537,7 +527,7 @@ def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
         compiled = Compiled(None, {"input": schema})  # type: ignore[arg-type]
         refuse(Context(pipeline, unplaced(pipeline), Need.FILE | Need.SESSION, compiled=compiled), already=Need.FILE)
 
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     ran = tube("pipeline", "run", str(path))
     assert ran.code == 78
     assert "sinks.lake.partition_by[0]: no row has the column dya, did you mean day? [P033]" in ran.err
@@ -560,7 +550,7 @@ def test_a_redrive_tells_what_was_rejected_again(tube: Tube, file: Path, monkeyp
             on_event(event)
         return RunResult(RunStatus.FINISHED, totals, 1.0, "cafe", pipeline.state)
 
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     ran = tube("pipeline", "dlq", "redrive", str(file), "--yes", "-o", "json")
     assert json.loads(ran.out) == {"pipeline": "orders", "redriven": 3, "rows_out": {"lake": 1}, "rejected_again": 2}
     assert "3 dead letters put through: 1 row into lake; 2 rejected again" in ran.err
@@ -575,7 +565,7 @@ def test_a_redrive_that_is_stopped_takes_no_dead_letter_away_and_the_next_one_fi
             on_event(event)
         return RunResult(status, totals, 1.0, "cafe", pipeline.state)
 
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     status = RunStatus.STOPPED
     stopped = tube("pipeline", "dlq", "redrive", str(file), "--yes")
     assert (stopped.code, "no dead letter is removed yet" in stopped.err) == (1, True)
@@ -591,7 +581,7 @@ def test_what_was_rejected_stands_below_what_was_read(tube: Tube, file: Path, mo
             on_event(event)
         return RunResult(RunStatus.FINISHED, Totals(1, 1_000, {"lake": 990}, 10), 1.0, "cafe", pipeline.state)
 
-    monkeypatch.setattr("pytubemq.pipelines.run.engine.run", run)
+    monkeypatch.setattr("pytubemq.pipelines.run.engine.run_pipeline", run)
     lines = tube("pipeline", "run", str(file)).out.splitlines()
     assert [text.split()[:2] for text in lines[1:4]] == [["read", "1,000"], ["rejected", "10"], ["lake", "990"]]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.cli.pipeline.commands.report import put_promises
 from pytubemq.net.iothread import IoThread
-from pytubemq.pipelines.events import Started, as_json
+from pytubemq.pipelines.events import Started, event_as_json
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
-from pytubemq.pipelines.report.record import RunRecord, recorded
+from pytubemq.pipelines.report.promises import put_promises
+from pytubemq.pipelines.report.record import RunRecord, read_record
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability
@@ -60,7 +60,7 @@ def test_a_run_and_its_report_promise_what_the_sink_found(tmp_path: Path, found:
     told = RunRecord()
     told.take(Started("p", "1", "p-1", "/state", ("out", "lake"), ("main",), 0.0, java=False, promised=promised))
     (tmp_path / "run.json").write_text(json.dumps({**FACTS, "pipeline": "p", "promised": promised}))
-    for record in (told, recorded(state_files(str(tmp_path)))):
+    for record in (told, read_record(state_files(str(tmp_path)))):
         put_promises(record, PIPELINE)
         assert [(name, said) for name, said, _ in record.guarantees] == [
             ("out", WORDS[found]),
@@ -70,4 +70,4 @@ def test_a_run_and_its_report_promise_what_the_sink_found(tmp_path: Path, found:
 
 def test_what_was_found_is_among_the_plain_values_of_the_event() -> None:
     started = Started("p", "1", "p-1", "/state", ("out",), ("main",), 0.0, promised={"out": "at_least_once"})
-    assert json.loads(json.dumps(as_json(started)))["promised"] == {"out": "at_least_once"}
+    assert json.loads(json.dumps(event_as_json(started)))["promised"] == {"out": "at_least_once"}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.errors import ConfigError
 from pytubemq.pipelines import load_checked
-from pytubemq.pipelines.check.compiling import at_its_place
+from pytubemq.pipelines.check.compiling import place_step_error
+from pytubemq.pipelines.file.faults import PipelineFileError
 from pytubemq.pipelines.spark_faults import StepError, refused
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ def test_a_step_that_a_run_could_not_make_has_its_line_and_column(tmp_path: Path
     loaded = load_checked(str(file))
     error = StepError("step paid does not compile: no amont", step="paid", hint="look")
     error.__cause__ = Exception(SAID)
-    told = at_its_place(error, loaded.require(), loaded.places)
+    told = place_step_error(error, loaded.require(), loaded.places)
+    assert isinstance(told, PipelineFileError)
     (fault,) = told.faults
     assert (fault.line, fault.column, fault.message) == (10, 13, "step paid does not compile: no amont")
     assert told.hint == "look"
+    other = ConfigError("something else")
+    assert place_step_error(other, loaded.require(), loaded.places) is other

@@ -8,7 +8,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.pipelines.events import BatchDone, Started, as_json
+from pytubemq.pipelines.events import BatchDone, Started, event_as_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def write_state(place: Path, *, batches: int = 3, **run: Any) -> Path:
         "status": "running",
     }
     (place / "run.json").write_text(json.dumps(facts | run))
-    lines = [json.dumps(as_json(batch(number))) for number in range(batches)]
+    lines = [json.dumps(event_as_json(batch(number))) for number in range(batches)]
     (place / "progress.jsonl").write_text("\n".join([*lines, '{"event": "BatchDo']))
     (place / "spec.json").write_text(json.dumps({"name": "orders", "sinks": [{"options": {"password": "hunter2"}}]}))
     (place / "ledger").mkdir(exist_ok=True)

@@ -24,9 +24,9 @@ from pytubemq.pipelines.file.model import (
     Step,
     TriggerKind,
 )
-from pytubemq.pipelines.operate.backfill import backfill_of, effects
+from pytubemq.pipelines.operate.backfill import backfill_effects, backfill_of
 from pytubemq.pipelines.operate.redrive import Redrive
-from pytubemq.pipelines.operate.reset import forget, progress
+from pytubemq.pipelines.operate.reset import forget_progress, read_progress
 from pytubemq.pipelines.operate.tap import check_stage, stages
 from pytubemq.pipelines.report.plain import plain
 from pytubemq.pipelines.state.files import state_files
@@ -54,13 +54,13 @@ def test_progress_is_put_aside_and_all_else_stays(tmp_path: Path) -> None:
     for name in ("checkpoint", "checkpoint-step-day", "dead_letter", "backfill"):
         (place / name).mkdir()
     files = state_files(str(place))
-    found = progress(files)
+    found = read_progress(files)
     assert (found.batches, found.rows_in, found.offsets) == (3, 3_000, {"1:t:0": 56})
-    aside = forget(files)
+    aside = forget_progress(files)
     assert {path.name for path in aside.iterdir()} == set(found.names)
     assert {path.name for path in place.iterdir()} == {"run.json", "forgotten", "dead_letter", "backfill"}
     (place / "checkpoint").mkdir()
-    forget(files)
+    forget_progress(files)
     assert {path.name for path in aside.iterdir()} == {"checkpoint"}
 
 
@@ -68,7 +68,7 @@ def test_the_progress_of_a_run_at_work_is_not_forgotten(tmp_path: Path) -> None:
     place = write_state(tmp_path / "state")
     (place / "checkpoint").mkdir()
     with pytest.raises(RefusedError, match="runs"):
-        forget(state_files(str(place)))
+        forget_progress(state_files(str(place)))
     assert (place / "checkpoint").is_dir()
 
 
@@ -187,7 +187,7 @@ def test_a_reset_tells_which_sinks_need_a_new_path(tmp_path: Path) -> None:
     place = write_state(tmp_path / "state", status="finished")
     for name in ("checkpoint", "checkpoint-log-lake"):
         (place / name).mkdir()
-    assert progress(state_files(str(place))).logs == ["lake"]
+    assert read_progress(state_files(str(place))).logs == ["lake"]
 
 
 def test_only_topics_have_ranges() -> None:
@@ -196,14 +196,16 @@ def test_only_topics_have_ranges() -> None:
 
 
 def test_what_becomes_of_each_sink_is_told_before() -> None:
-    said = effects(PIPELINE)
+    said = backfill_effects(PIPELINE)
     assert [line.partition(":")[0] for line in said] == ["lake", "db", "out"]
     assert re.search("duplicates", said[0])
     assert re.search("replaced", said[1])
     assert re.search("sent again", said[2])
     decoded = replace(PIPELINE, decode=Decode("json", schema="id INT"))
-    assert effects(decoded)[3:] == [f"dead_letter, for records that are rejected again: {said[0].partition(': ')[2]}"]
-    assert effects(replace(decoded, decode=Decode("json", schema="id INT", on_error=OnError.DROP))) == said
+    assert backfill_effects(decoded)[3:] == [
+        f"dead_letter, for records that are rejected again: {said[0].partition(': ')[2]}"
+    ]
+    assert backfill_effects(replace(decoded, decode=Decode("json", schema="id INT", on_error=OnError.DROP))) == said
 
 
 def test_a_stage_that_is_not_there_is_told_with_the_nearest_one() -> None:

@@ -18,8 +18,8 @@ from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate import dead_letters
 from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
-from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, rows_of
-from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished
+from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, dead_letter_rows
+from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished_redrive
 from pytubemq.server.cluster import ThreadedCluster
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_the_beginning_of_a_reason_means_all_that_is_below_it(place: Path) -> No
 
 
 def test_each_dead_letter_is_shown_with_its_place_and_its_bytes(place: Path) -> None:
-    rows = rows_of(DeadLetterFiles(str(place)).take(Choice()))
+    rows = dead_letter_rows(DeadLetterFiles(str(place)).take(Choice()))
     assert (rows[0]["id"], rows[0]["raw"], rows[0]["attributes"]) == ("1:t:0:0", "bad", {"k": "v"})
     assert (rows[-1]["id"], rows[-1]["raw"]) == ("1:t:0:12#3", {"base64": "/w=="})
 
@@ -181,13 +181,13 @@ def test_nothing_is_redriven_into_a_state_and_what_was_refused_is_not_begun(plac
         begun.pipeline(windowed, "message")
     (begun.place / "message" / "state" / "checkpoint-step-x").mkdir(parents=True)
     begun.give_up()
-    assert unfinished(pipeline) == begun  # some sinks may have some of it
+    assert unfinished_redrive(pipeline) == begun  # some sinks may have some of it
     (begun.place / "message" / "state" / "checkpoint-step-x").rmdir()
     begun.give_up()
-    assert unfinished(pipeline) is None
+    assert unfinished_redrive(pipeline) is None
     with pytest.raises(ConfigError, match="keeps state"):
         stage_redrive(windowed, letters.take(Choice()))
-    assert unfinished(pipeline) is None
+    assert unfinished_redrive(pipeline) is None
     assert sum(row["records"] for row in letters.by_reason()) > 0
 
 
@@ -201,15 +201,15 @@ def test_a_redrive_without_a_dead_letter_section_rejects_into_the_pipeline_s_own
 
 def test_a_redrive_that_was_killed_comes_before_another(place: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path, place)
-    assert unfinished(pipeline) is None
+    assert unfinished_redrive(pipeline) is None
     files = DeadLetterFiles(str(place))
     (tmp_path / "state" / "redrive" / ".123").mkdir(parents=True)  # killed while it was written down
     stage_redrive(pipeline, files.take(Choice(most=3)))
-    left = unfinished(pipeline)
+    left = unfinished_redrive(pipeline)
     assert left is not None
     assert left.rows == 3
     assert left.finish(files) == 3
-    assert unfinished(pipeline) is None
+    assert unfinished_redrive(pipeline) is None
     assert list((tmp_path / "state" / "redrive").iterdir()) == []
 
 
@@ -248,7 +248,7 @@ def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> N
         assert first.rows["raw"].to_pylist() == [b"too long for a message"]
         assert (letters.drop(dict(first.keys)), letters.drop(dict(first.keys))) == (1, 0)
         assert [(row["reason"], row["records"]) for row in letters.by_reason()] == [("decode.json", 6)]
-        assert rows_of(letters.take(Choice(most=1)))[0]["raw"] == {"base64": "/w=="}
+        assert dead_letter_rows(letters.take(Choice(most=1)))[0]["raw"] == {"base64": "/w=="}
         with pytest.raises(ConfigError, match="only the first ones can be removed"):
             letters.check_settling(Choice("decode.json"))
         redrive = stage_redrive(pipeline, letters.take(Choice(most=4)))
@@ -265,7 +265,7 @@ def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> N
             producer.send(json.dumps({"partition": 1}).encode())
         assert {row["reason"]: row["records"] for row in letters.by_reason()} == {"decode.json": 1, "foreign": 2}
         strange = letters.take(Choice("foreign"))
-        assert {row["raw"] for row in rows_of(strange)} == {"something else", '{"partition": 1}'}
+        assert {row["raw"] for row in dead_letter_rows(strange)} == {"something else", '{"partition": 1}'}
         with pytest.raises(ConfigError, match="comes a message that is not one"):
             stage_redrive(pipeline, letters.take(Choice()))
         assert letters.drop(dict(letters.take(Choice()).keys)) == 3

@@ -13,8 +13,8 @@ import pytest
 
 from pytubemq.errors import NotFoundError, RefusedError, TubeError
 from pytubemq.pipelines.file.model import Pipeline, Source
-from pytubemq.pipelines.operate.backfills import backfills
-from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, status
+from pytubemq.pipelines.operate.backfills import read_backfills
+from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, read_status
 from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
 from pytubemq.pipelines.state.files import STALE_S, state_files
 from pytubemq.pipelines.state.place import state_location
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def standing(place: Path, *, later_s: float = 0.0) -> Standing:
-    return status(state_files(str(place)), now_s=time.time() + later_s).standing
+    return read_status(state_files(str(place)), now_s=time.time() + later_s).standing
 
 
 def gone_process() -> int:
@@ -35,12 +35,12 @@ def gone_process() -> int:
 
 
 def test_a_run_whose_process_lives_runs(tmp_path: Path) -> None:
-    found = status(state_files(str(write_state(tmp_path)))).as_dict()
+    found = read_status(state_files(str(write_state(tmp_path)))).as_dict()
     assert (found["status"], found["rows_in"], found["rejected"], found["last_batch"]) == ("running", 3_000, 30, 2)
     assert (found["lag_rows"], found["lag_s"], found["rows_per_s"]) == (4_998, 2.5, 1_000.0)
     assert found["heartbeat_age_s"] is not None
     json.dumps(found)
-    ended = status(state_files(str(write_state(tmp_path / "ended", status="finished")))).as_dict()
+    ended = read_status(state_files(str(write_state(tmp_path / "ended", status="finished")))).as_dict()
     assert ended["heartbeat_age_s"] is None  # it has none any more
 
 
@@ -49,7 +49,7 @@ def test_a_run_without_a_batch_says_what_it_is_at(tmp_path: Path) -> None:
 
     def doing(**run: object) -> object:
         write_state(place, batches=0, **run)
-        return status(state_files(str(place))).as_dict()["doing"]
+        return read_status(state_files(str(place))).as_dict()["doing"]
 
     assert doing() == "starting Spark"
     assert doing(ready=NOW_S) == "no batch yet"
@@ -63,7 +63,7 @@ def test_a_run_without_a_batch_says_what_it_is_at(tmp_path: Path) -> None:
     assert doing(ready=NOW_S, status="failed") is None
     (place / "checkpoint/commits/7").touch()
     write_state(place, ready=NOW_S)
-    assert status(state_files(str(place))).as_dict()["doing"] is None
+    assert read_status(state_files(str(place))).as_dict()["doing"] is None
 
 
 @pytest.mark.process
@@ -91,11 +91,11 @@ def test_the_end_of_a_run_is_what_it_says(tmp_path: Path, said: str) -> None:
 @pytest.mark.process
 def test_the_backfills_of_a_pipeline_are_listed_with_how_each_stands(tmp_path: Path) -> None:
     place = write_state(tmp_path)
-    assert backfills(state_files(str(place))) == []
+    assert read_backfills(state_files(str(place))) == []
     write_state(place / "backfill/later", batches=1, started=NOW_S, status="finished")
     write_state(place / "backfill/first", started=NOW_S - 60, pid=gone_process())
     (place / "backfill/never").mkdir()
-    found = backfills(state_files(str(place)))
+    found = read_backfills(state_files(str(place)))
     assert [(one["backfill"], one["status"], one["rows_in"]) for one in found] == [
         ("first", "dead", 3_000),
         ("later", "finished", 1_000),
@@ -113,7 +113,7 @@ def test_broken_files_of_a_state_do_not_hide_how_it_stands(tmp_path: Path) -> No
     (place / "spec.json").write_text("{")
     (place / "progress.jsonl").write_bytes(b"\xff\xfe\n[]\n5\n")
     (place / "ledger" / "0.json").write_text("no")
-    assert status(state_files(str(place))).as_dict()["batches"] == 0
+    assert read_status(state_files(str(place))).as_dict()["batches"] == 0
 
 
 def test_a_running_pipeline_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_looking_at_a_state_loads_neither_spark_nor_arrow(tmp_path: Path) -> Non
     code = (
         "import sys; from pytubemq.pipelines.operate import status; from pytubemq.pipelines.report import page;"
         "from pytubemq.pipelines.state import files;"
-        f"record = status.status(files.state_files({str(tmp_path)!r})).record;"
+        f"record = status.read_status(files.state_files({str(tmp_path)!r})).record;"
         "print([m for m in ('pyspark', 'pyarrow', 'yaml') if m in sys.modules]); page.page(record);"
         "print([m for m in ('pyspark', 'pyarrow') if m in sys.modules])"
     )

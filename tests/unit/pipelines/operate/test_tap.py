@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, Source, Step
-from pytubemq.pipelines.operate.tap import needs_spark, tap
+from pytubemq.pipelines.operate.tap import tap, tap_needs_spark
 from pytubemq.pipelines.report.plain import plain_rows
 from pytubemq.spark.source.batch import TubeMqReader
 from pytubemq.spark.source.read_schema import decoded_columns, raw_columns
@@ -51,12 +51,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def test_messages_are_shown_as_they_are_and_no_more_are_read_than_asked_for(read: list[object]) -> None:
-    rows = tap(None, PIPELINE, "source", messages=5)
+    rows = tap(PIPELINE, "source", messages=5)
     assert [(row["offset"]) for row in rows] == [0, 28, 56, 84, 112]
     assert read == [0]
     plain = replace(PIPELINE, source=replace(PIPELINE.source, columns=()))
-    assert [row["partition"] for row in tap(None, plain, "source", messages=7)] == [0] * 5 + [1] * 2
-    assert tap(None, plain, "source", messages=1) == [
+    assert [row["partition"] for row in tap(plain, "source", messages=7)] == [0] * 5 + [1] * 2
+    assert tap(plain, "source", messages=1) == [
         {
             "topic": "t", "brokerId": 1, "partition": 0, "offset": 0, "timestamp": None, "msgTime": None,
             "msgType": None, "attributes": {"k": "1"}, "body": '{"id": 1}',
@@ -68,23 +68,23 @@ def test_messages_are_shown_as_they_are_and_no_more_are_read_than_asked_for(read
 def test_rows_are_decoded_and_those_that_are_rejected_stand_apart(pipeline: Pipeline) -> None:
     rows = [{"id": 1, "offset": 0}, {"id": 3, "offset": 56}, {"id": 4, "offset": 84}]
     for stage in ("input", "lake", "all"):
-        assert sorted(tap(None, pipeline, stage, messages=5), key=lambda row: row["id"]) == rows
-    rejected = tap(None, pipeline, "rejected", messages=5)
+        assert sorted(tap(pipeline, stage, messages=5), key=lambda row: row["id"]) == rows
+    rejected = tap(pipeline, "rejected", messages=5)
     assert [(row["reason"], row["offset"], row["raw"]) for row in rejected] == [
         ("decode.json", 28, "oops"),
         ("decode.json", 112, {"base64": "/w=="}),
     ]
     undecoded = replace(pipeline, decode=None)
-    assert tap(None, undecoded, "rejected", messages=5) == []
-    assert tap(None, undecoded, "input", messages=5) == tap(None, undecoded, "source", messages=5)
+    assert tap(undecoded, "rejected", messages=5) == []
+    assert tap(undecoded, "input", messages=5) == tap(undecoded, "source", messages=5)
 
 
 def test_steps_and_other_sources_take_spark() -> None:
     stepped = replace(PIPELINE, steps=(Step("paid", sql="SELECT * FROM input"),))
     stages = ("source", "input", "rejected", "paid", "lake", "all")
-    assert [needs_spark(stepped, stage) for stage in stages] == [False, False, False, True, True, False]
-    assert not any(needs_spark(PIPELINE, stage) for stage in ("source", "input", "rejected", "lake", "all"))
-    assert needs_spark(Pipeline("p", Source(format="rate")), "source")
+    assert [tap_needs_spark(stepped, stage) for stage in stages] == [False, False, False, True, True, False]
+    assert not any(tap_needs_spark(PIPELINE, stage) for stage in ("source", "input", "rejected", "lake", "all"))
+    assert tap_needs_spark(Pipeline("p", Source(format="rate")), "source")
 
 
 def test_a_time_beyond_python_s_years_is_shown_as_text_and_its_neighbours_as_ever() -> None:

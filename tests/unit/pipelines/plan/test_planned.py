@@ -26,7 +26,7 @@ from pytubemq.pipelines.file.model import (
 from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
 from pytubemq.pipelines.plan.planned import Plan, plan
-from pytubemq.pipelines.plan.words import words
+from pytubemq.pipelines.plan.words import plan_lines
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDERS = Pipeline(
@@ -62,18 +62,19 @@ FILES = Pipeline(
     trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
     state="/state/feed",
 )
+COLUMNS = {"input": "id:bigint", "paid": "id:bigint,day:date"}
 PLANS: dict[str, Plan] = {
     "first": plan(ORDERS, looked=LOOKED),
     "again": plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
     "java": plan(ORDERS, looked=replace(LOOKED, java=True)),
-    "offline": plan(replace(ORDERS, dead_letter=None), columns={"input": "id:bigint", "paid": "id:bigint,day:date"}),
+    "offline": plan(replace(ORDERS, dead_letter=None)).with_columns(COLUMNS),
     "files": plan(FILES, last=as_dict(FILES)),
 }
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_reads_as_it_did(name: str) -> None:
-    assert "\n".join(words(PLANS[name])) + "\n" == (GOLDEN / f"{name}.txt").read_text("utf-8")
+    assert "\n".join(plan_lines(PLANS[name])) + "\n" == (GOLDEN / f"{name}.txt").read_text("utf-8")
     assert json.dumps(PLANS[name].as_json(), indent=1) + "\n" == (GOLDEN / f"{name}.json").read_text("utf-8")
 
 
@@ -169,4 +170,4 @@ def test_a_sink_that_another_query_would_feed_is_told_where_the_words_leave_no_d
     plain = replace(ORDERS, steps=ORDERS.steps[:1], sinks=(ORDERS.sinks[0], replace(ORDERS.sinks[2], layout="log")))
     assert told({"lake": "step-paid"}, plain) == [("sinks.lake", "query step-paid", "query main")]
     assert told({"out": "main"}, plain) == [("sinks.out", "query main", "query log-out")]
-    assert "a run refuses this" in "\n".join(words(plan(plain, last=as_dict(plain), fed={"lake": "step-paid"})))
+    assert "a run refuses this" in "\n".join(plan_lines(plan(plain, last=as_dict(plain), fed={"lake": "step-paid"})))

@@ -16,7 +16,7 @@ from pytubemq.pipelines.events import Failed, Finished, RunStatus, Totals
 from pytubemq.pipelines.report.configuration import as_yaml, defaults_in_force
 from pytubemq.pipelines.report.page import _parts, _rate, _seconds, _whole, page
 from pytubemq.pipelines.report.plots import HEIGHT, MOST_BARS, Scale, Series, bars, line, together
-from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, recorded
+from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, read_record
 from pytubemq.pipelines.report.redact import redacted
 from pytubemq.pipelines.state.files import state_files
 from tests.unit.pipelines.operate.state import NOW_S, batch, started, write_state
@@ -122,7 +122,7 @@ def test_configuration_is_shown_and_secrets_in_it_are_not() -> None:
 
 
 def test_a_run_is_read_again_from_its_state(tmp_path: Path) -> None:
-    record = recorded(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7))))
+    record = read_record(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7))))
     assert (record.pipeline, record.status, record.rows_in, record.seconds) == (
         "orders",
         RunStatus.FINISHED,
@@ -166,7 +166,7 @@ def test_the_counts_of_every_query_of_a_run_are_told(tmp_path: Path) -> None:
     (place / "ledger" / "step-day").mkdir()
     told = entry(days=[{"minute": "2026-02-02T02:40", "rows": 7}])
     (place / "ledger" / "step-day" / "0.json").write_text(json.dumps(told))
-    [row] = recorded(state_files(str(place))).audit
+    [row] = read_record(state_files(str(place))).audit
     assert row["written"] == {"lake": 2_970, "days": 7}
 
 
@@ -184,7 +184,7 @@ def test_what_several_queries_read_counts_once(tmp_path: Path) -> None:
     place = write_state(tmp_path, status="finished")
     for lines in ([first, *each], each[1:]):  # the oldest lines go when there are many
         (place / "progress.jsonl").write_text("\n".join(json.dumps(line_of(line)) for line in lines))
-        found = recorded(state_files(str(place)))
+        found = read_record(state_files(str(place)))
         assert found.rows_in == 1_000 * sum(line in lines for line in each[::2])
 
 
@@ -318,7 +318,7 @@ def test_a_run_that_is_read_again_took_as_long_as_it_told_itself(tmp_path: Path)
         "sinks": ["lake"],
         "queries": ["main", "step-day"],
     }
-    read = recorded(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7, **facts))))
+    read = read_record(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7, **facts))))
     told.state, told.spec, told.audit, told.queries = read.state, read.spec, read.audit, read.queries
     assert page(told) == page(read)
     assert (read.seconds, read.queries) == (18.5, ("main", "step-day"))

@@ -25,7 +25,7 @@ from pytubemq.pipelines.file.model import (
     TriggerKind,
 )
 from pytubemq.pipelines.file.writing.normal import as_dict, differences
-from pytubemq.pipelines.report.record import recorded
+from pytubemq.pipelines.report.record import read_record
 from pytubemq.pipelines.run import engine, queries
 from pytubemq.pipelines.run.batch import BatchResult, Output, Shared, StateBody, StopRequestedError
 from pytubemq.pipelines.run.lock import RunLock
@@ -228,7 +228,7 @@ def test_a_run_hears_of_it_from_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(engine._Run, "go", go)
     monkeypatch.setenv("HOME_OF_STATE", str(tmp_path))
-    engine.run(Pipeline("p", Source(), sinks=(Sink("out", "console"),), state="${env:HOME_OF_STATE}/taken"))
+    engine.run_pipeline(Pipeline("p", Source(), sinks=(Sink("out", "console"),), state="${env:HOME_OF_STATE}/taken"))
     assert (tmp_path / "taken" / "run.json").exists()
     assert told[0].error is not None
     told[0].check_held()  # the lock's, and it is held
@@ -348,7 +348,7 @@ def test_what_fails_after_the_end_was_asked_for_cuts_the_run_short_and_is_no_fai
     ended = playing.events[-1]
     assert isinstance(ended, Finished)
     assert ended.message == "interrupted: sink lake: Connection refused"
-    told = recorded(LocalFiles(Path(playing.state.location)))
+    told = read_record(LocalFiles(Path(playing.state.location)))
     assert (told.status, told.message, told.hint) == (RunStatus.STOPPED, ended.message, ended.hint)
 
 
@@ -441,18 +441,18 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
     told: list[Event] = []
     wrong = Pipeline("p", Source(topics=("ordres",), master="b:1"), sinks=sinks, state=str(tmp_path))
     with pytest.raises(NotFoundError, match=r"source\.topic: topic 'ordres' does not exist"):
-        engine.run(wrong, on_event=told.append)
+        engine.run_pipeline(wrong, on_event=told.append)
     assert [type(event) for event in told] == [Failed]
     with pytest.raises(TransportError):
-        engine.run(replace(wrong, source=replace(wrong.source, master="a:1")))
+        engine.run_pipeline(replace(wrong, source=replace(wrong.source, master="a:1")))
     with pytest.raises(ConfigError, match="sinks: needs at least one sink"):
-        engine.run(replace(wrong, sinks=()))
+        engine.run_pipeline(replace(wrong, sinks=()))
     state = StateDirectory(str(tmp_path))
     progress.remember_source(state, wrong)
     (tmp_path / "checkpoint/offsets").mkdir(parents=True)
     (tmp_path / "checkpoint/offsets/0").touch()
     with pytest.raises(ConfigError, match="has the progress of pipeline p reading tubemq ordres"):
-        engine.run(replace(wrong, source=replace(wrong.source, topics=("orders",))))
+        engine.run_pipeline(replace(wrong, source=replace(wrong.source, topics=("orders",))))
 
 
 def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,5 +466,5 @@ def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, m
     sink = Sink("lake", "parquet", path="/lake")
     letters = DeadLetter(path="/dead")
     asked = Pipeline("p", Source(master="h:1", topics=("t",)), sinks=(sink,), dead_letter=letters, state=str(tmp_path))
-    engine.run(asked, once=True)
+    engine.run_pipeline(asked, once=True)
     assert differences(StateDirectory(str(tmp_path)).read(SPEC) or {}, as_dict(asked)) == []

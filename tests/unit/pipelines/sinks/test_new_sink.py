@@ -19,7 +19,7 @@ from pytubemq.pipelines.file.writing.json_schema import json_schema
 from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.file.writing.template import template
 from pytubemq.pipelines.file.writing.written import as_written
-from pytubemq.pipelines.operate.backfill import effects
+from pytubemq.pipelines.operate.backfill import backfill_effects
 from pytubemq.pipelines.plan.planned import plan
 from pytubemq.pipelines.run.session import settings
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
@@ -109,7 +109,7 @@ def test_a_plan_tells_what_the_kind_promises_and_where_it_writes() -> None:
     assert planned.why == "a replay posts the letters again"
     (planned,) = plan(pipeline(options={"registered": "yes"})).sinks
     assert planned.guarantee == "exactly once"
-    assert effects(pipeline()) == ["box: letters are posted again"]
+    assert backfill_effects(pipeline()) == ["box: letters are posted again"]
 
 
 def test_its_writer_is_made_when_the_kind_has_nothing_against_it() -> None:

@@ -9,9 +9,9 @@ from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.commands.run import carry_out, progress_option
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
-from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.pipeline_file import open_file
 from pytubemq.cli.pipeline.progress_display import Shown
-from pytubemq.errors import ConfigError, ExitCode
+from pytubemq.errors import ExitCode
 
 COLUMNS = ["partition", "from", "to", "messages"]
 
@@ -39,34 +39,26 @@ def backfill(
     """
     if not dry_run and not yes:
         raise click.UsageError("this writes rows again: preview it with --dry-run, then confirm with --yes")
-    from pytubemq.pipelines.operate.backfill import APART, backfill_of, effects, ranges
-    from pytubemq.pipelines.state.files import RUN, LocalFiles, read_object
+    from pytubemq.pipelines import backfill_effects, backfill_of, backfill_ranges
 
     options = current()
-    pipeline = open_pipeline(options, file, variables)
+    pipeline = open_file(options, file, variables)
     need_spark("pipeline backfill")
     wanted = backfill_of(pipeline, start, end, id=name)
     assert wanted.pipeline.state is not None
-    if "://" not in wanted.pipeline.state:
-        from pathlib import Path
-
-        if read_object(LocalFiles(Path(wanted.pipeline.state)), RUN).get("status") == "finished":
-            raise ConfigError(
-                f"backfill {wanted.id} is done; its rows would be written once more",
-                hint="give it another name to do it again: --id NAME",
-            )
-    rows = ranges(wanted)
+    wanted.check_not_done()
+    rows = backfill_ranges(wanted)
     total = sum(row["messages"] for row in rows)
     if dry_run:
         emit_rows(options, rows, COLUMNS, name="partition")
         options.say(f"{wanted.title}: {_told(total, start, end)}; nothing was written")
-        for line in effects(pipeline) if total else ():
+        for line in backfill_effects(pipeline) if total else ():
             options.say(f"  {line}")
         return ExitCode.DONE
     options.say(f"{wanted.title}: {count_of(total, 'message')}")
     wanted.keep()
     return carry_out(
-        options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress), apart=APART,
+        options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress), apart=wanted.apart,
         called=wanted.title,
     )  # fmt: skip
 

@@ -11,13 +11,13 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option, tell_for
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option, tell_for
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.pipelines.check.dry import Check
+    from pytubemq.pipelines import Check
 
 COLUMNS = ["check", "passed", "text"]
 
@@ -34,29 +34,27 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     Ends with 0 if all is well; with 78 if the file is wrong, 5 if the cluster cannot be reached, 3 if a topic does not
     exist, else 1.
     """
-    from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+    from pytubemq.cli.pipeline.pipeline_file import open_file
     from pytubemq.cli.pipeline.spark_log import spark_log
-    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines import let_steps_import, load_checked
 
     options = current()
     loaded = load_checked(file, variables=variables)
     loaded.require()
-    pipeline = open_pipeline(options, file, variables)
+    pipeline = open_file(options, file, variables)
     need_spark("pipeline dry-run")
-    on_path(file)
+    let_steps_import(file)
     human = options.output in {None, "table"}
     checks: list[Check] = []
     with tempfile.TemporaryDirectory(prefix="pytubemq-dry-run-") as scratch, spark_log(Path(scratch) / "spark.log"):
-        from pytubemq.pipelines.check.dry import dry_run as looked_at
-        from pytubemq.pipelines.check.session import session_of
+        from pytubemq.pipelines import dry_run as checks_of
 
-        with session_of(pipeline) as spark:
-            for check in looked_at(spark, pipeline, loaded.places, messages=messages):
-                checks.append(check)
-                if check.error is not None:
-                    tell_for(check.error, file, variables)
-                if human:
-                    emit_lines(as_text(check))
+        for check in checks_of(pipeline, loaded.places, messages=messages):
+            checks.append(check)
+            if check.error is not None:
+                tell_for(check.error, file, variables)
+            if human:
+                emit_lines(as_text(check))
     if not human:
         emit_rows(options, [as_row(check) for check in checks], COLUMNS, name="check")
     failed = sum(not check.passed for check in checks)

@@ -11,13 +11,12 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
 from pytubemq.model.names import check_topic
-from pytubemq.pipelines.file.sink_table import SINKS
-from pytubemq.pipelines.file.writing.template import FORMATS, template
+from pytubemq.pipelines import SINKS, TEMPLATE_FORMATS, template
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--format", "message", type=click.Choice(FORMATS), default="json", show_default=True,
+@click.option("--format", "message", type=click.Choice(TEMPLATE_FORMATS), default="json", show_default=True,
               help="The format of the messages.")  # fmt: skip
 @click.option("--sink", type=click.Choice(tuple(SINKS)), default="parquet", show_default=True, help="The kind of sink.")
 @click.option("--topic", metavar="NAME", default="demo", show_default=True, help="The topic to read.")
@@ -30,9 +29,9 @@ def init(file: Path, message: str, sink: str, topic: str, spark_pipelines: bool,
     options = current()
     check_topic(topic)
     if spark_pipelines:
-        from pytubemq.pipelines.operate.spark_pipelines import files
+        from pytubemq.pipelines import spark_pipelines_files
 
-        made = files(name=_name(file), topic=topic, directory=file, master=masters(options, None))
+        made = spark_pipelines_files(name=_name(file), topic=topic, directory=file, master=masters(options, None))
         _write_all(file, made, force=force)
         options.say(f"wrote {', '.join(str(file / name) for name in made)}")
         options.say(f"Next:  spark-pipelines dry-run --spec {file / 'spark-pipeline.yml'}")

@@ -32,7 +32,7 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
     Neither Spark nor a cluster is needed. Ends with 78 if there is an error, and with 0 if there are only warnings.
     """
     if schema:
-        from pytubemq.pipelines.file.writing.json_schema import json_schema
+        from pytubemq.pipelines import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2))
         return ExitCode.DONE

@@ -10,10 +10,9 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_object
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
-from pytubemq.cli.pipeline.pipeline_file import files_of
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.operate.reset import Progress
+    from pytubemq.pipelines import Progress
 
 
 @click.command()
@@ -30,12 +29,12 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     """
     if not dry_run and not yes:
         raise click.UsageError("this forgets the progress: preview it with --dry-run, then confirm with --yes")
-    from pytubemq.pipelines.operate.reset import forget, progress
+    from pytubemq.pipelines import forget_progress, open_state, read_progress
 
     options = current()
-    files = files_of(file, variables)
-    found = progress(files)
-    aside = None if dry_run else str(forget(files))
+    files = open_state(file, variables=variables)
+    found = read_progress(files)
+    aside = None if dry_run else str(forget_progress(files))
     shown = {"state": files.location, "batches": found.batches, "rows_in": found.rows_in, "aside": aside}
     table = options.output in {None, "table"}
     if table:

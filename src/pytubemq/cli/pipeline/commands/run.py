@@ -13,7 +13,7 @@ import click
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
-from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.pipeline_file import open_file
 from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode, TubeError
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from pytubemq.pipelines.events import Event, RunResult
-    from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.report.record import RunRecord
+    from pytubemq.pipelines import Event, Pipeline, RunRecord, RunResult
 
 
 def progress_option(command: Any) -> Any:
@@ -50,28 +48,16 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
     own output goes to spark.log in the state directory.
     """
     options = current()
-    pipeline = open_pipeline(options, file, variables)
+    pipeline = open_file(options, file, variables)
     need_spark("pipeline run")
     try:
         return carry_out(
             options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to, variables=variables
         )
     except ConfigError as error:
-        raise _at_its_place(error, pipeline, file, variables) from error
+        from pytubemq.pipelines import load, place_step_error
 
-
-def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
-    """Return the error of a step in the words of `dry-run`; any other as it is."""
-    from pytubemq.pipelines import load_checked
-    from pytubemq.pipelines.check.compiling import at_its_place
-    from pytubemq.pipelines.spark_faults import StepError
-
-    if not isinstance(error, StepError):
-        return error
-    told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
-    for note in getattr(error, "__notes__", ()):
-        told.add_note(note)
-    return told
+        raise place_step_error(error, pipeline, load(file, variables=variables).places) from error
 
 
 def carry_out(
@@ -120,15 +106,13 @@ def engine_run(
     Raises:
         TubeError: as the engine; a note has the path of Spark's log.
     """
-    from pytubemq.cli.pipeline.commands.report import look_of, put_promises, write_report
+    from pytubemq.cli.pipeline.commands.report import look_of
     from pytubemq.cli.pipeline.progress_display import chosen, display, follower
     from pytubemq.cli.pipeline.spark_log import length, log_place, spark_log
-    from pytubemq.pipelines.file.writing.normal import as_dict
-    from pytubemq.pipelines.report.record import RunRecord, audit_of
-    from pytubemq.pipelines.state.files import SPEC, read_object, state_files
+    from pytubemq.pipelines import complete_record, new_record, open_state, put_promises, write_report
 
     assert pipeline.state is not None
-    record = RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state, spec=as_dict(pipeline))
+    record = new_record(pipeline, called=called)
     log = log_place(pipeline.state, pipeline.name)
     before = length(log)
     kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log
@@ -147,17 +131,16 @@ def engine_run(
     finally:
         put_promises(record, pipeline)
         if report_to is not None and record.began_s is not None:
-            files = state_files(pipeline.state)
-            record.audit, record.spec = audit_of(files, record.queries), read_object(files, SPEC)  # as `report` does
+            complete_record(record, open_state(pipeline.state))
             record.look = look_of(options, file)
             options.say(f"report {write_report(record, report_to)}")
     return Ran(record, result, interrupts.came)
 
 
 def _run(pipeline: Pipeline, once: bool, on_event: Any, apart: str | None) -> RunResult:
-    from pytubemq.pipelines.run.engine import run
+    from pytubemq.pipelines import run_pipeline
 
-    return run(pipeline, once=once, on_event=on_event, apart=apart)
+    return run_pipeline(pipeline, once=once, on_event=on_event, apart=apart)
 
 
 class _Interrupts:
@@ -178,7 +161,7 @@ class _Interrupts:
 
     def around(self, on_event: Any) -> Any:
         """Handle Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
-        from pytubemq.pipelines.events import Started
+        from pytubemq.pipelines import Started
 
         def told(event: Event) -> None:
             if isinstance(event, Started):
@@ -192,10 +175,9 @@ class _Interrupts:
             raise KeyboardInterrupt
         self.came = True
         print("ending after this batch; Ctrl-C again ends at once", file=self._talk, flush=True)
-        from pytubemq.pipelines.operate.stop import ask_to_stop
-        from pytubemq.pipelines.state.files import state_files
+        from pytubemq.pipelines import ask_to_stop, open_state
 
-        ask_to_stop(state_files(self._state))
+        ask_to_stop(open_state(self._state))
 
 
 def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, given: str) -> None:

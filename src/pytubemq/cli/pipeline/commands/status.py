@@ -9,7 +9,6 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
-from pytubemq.cli.pipeline.pipeline_file import files_of
 from pytubemq.errors import ExitCode
 
 
@@ -22,14 +21,12 @@ def status(file: str, variables: dict[str, str]) -> int:
 
     Ends with 10 if its last run failed or was killed, and with 3 if it has never run.
     """
-    from pytubemq.pipelines.operate.backfills import backfills
-    from pytubemq.pipelines.operate.status import Standing
-    from pytubemq.pipelines.operate.status import status as look
+    from pytubemq.pipelines import Standing, open_state, read_backfills, read_status
 
     options = current()
-    files = files_of(file, variables)
-    found = look(files)
-    whole = found.as_dict() | {"backfills": backfills(files)}
+    files = open_state(file, variables=variables)
+    found = read_status(files)
+    whole = found.as_dict() | {"backfills": read_backfills(files)}
     emit_object(options, shown(whole) if options.output in {None, "table"} else whole, name="pipeline")
     if found.standing is Standing.DEAD:
         again = f"{options.next('pytubemq pipeline run')} {as_given(file, variables)}"

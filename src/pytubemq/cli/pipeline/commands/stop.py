@@ -8,7 +8,6 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.pipeline.commands.status import shown
 from pytubemq.cli.pipeline.options import file_argument, set_option
-from pytubemq.cli.pipeline.pipeline_file import files_of
 from pytubemq.errors import ExitCode
 
 WAIT_S = 60.0
@@ -25,11 +24,10 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
 
     Ends with 4 if it does not run, with 3 if it never has, and with 1 if the run failed while it was waited for.
     """
-    from pytubemq.pipelines.operate.status import Standing
-    from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
+    from pytubemq.pipelines import Standing, ask_to_stop, open_state, wait_for_end
 
     options = current()
-    files = files_of(file, variables)
+    files = open_state(file, variables=variables)
     found = ask_to_stop(files)
     if wait_s is not None:
         options.say(f"asked {found.record.pipeline} to end after its batch")

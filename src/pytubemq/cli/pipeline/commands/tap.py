@@ -10,10 +10,10 @@ from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
-from pytubemq.cli.pipeline.pipeline_file import open_pipeline
+from pytubemq.cli.pipeline.pipeline_file import open_file
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines import Pipeline
 
 
 @click.command()
@@ -30,7 +30,7 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
     STAGE is `source` (the messages as they are), `input` (decoded, the default), a step, a sink, or `rejected`.
     """
     options = current()
-    pipeline = open_pipeline(options, file, variables)
+    pipeline = open_file(options, file, variables)
     need_spark("pipeline tap")
     rows = _rows(options, pipeline, stage, messages, newest=newest)
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -40,19 +40,13 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
 
 def _rows(options: GlobalOptions, pipeline: Pipeline, stage: str, messages: int, *, newest: bool) -> list[Any]:
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
-    from pytubemq.pipelines.operate.tap import check_stage, needs_spark
-    from pytubemq.pipelines.operate.tap import tap as look
+    from pytubemq.pipelines import check_stage, tap_needs_spark
+    from pytubemq.pipelines import tap as rows_at
 
     check_stage(pipeline, stage)
-    if not needs_spark(pipeline, stage):
-        return look(None, pipeline, stage, messages=messages, newest=newest)
+    if not tap_needs_spark(pipeline, stage):
+        return rows_at(pipeline, stage, messages=messages, newest=newest)
     assert pipeline.state is not None
     options.say("starting Spark")
     with spark_log(log_place(pipeline.state, pipeline.name)):
-        from pytubemq.pipelines.run.session import open_session
-
-        spark = open_session(pipeline)
-        try:
-            return look(spark, pipeline, stage, messages=messages, newest=newest)
-        finally:
-            spark.stop()
+        return rows_at(pipeline, stage, messages=messages, newest=newest)

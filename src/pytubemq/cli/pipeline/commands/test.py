@@ -12,14 +12,13 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
 from pytubemq.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.pipelines.check.cases import CaseResult
-    from pytubemq.pipelines.check.compare import Mismatch
+    from pytubemq.pipelines import CaseResult, Mismatch
 
 COLUMNS = ["name", "line", "passed", "seconds", "problems"]
 
@@ -35,29 +34,25 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
     Ends with 1 if a test fails, and with 78 if the file has errors or no test.
     """
     from pytubemq.cli.pipeline.spark_log import spark_log
-    from pytubemq.pipelines import load_checked
+    from pytubemq.pipelines import let_steps_import, load_checked
 
     options = current()
     loaded = load_checked(file, variables=variables)
     pipeline = loaded.require()
-    chosen = [case for case in pipeline.tests if only in case.name]
-    if not chosen:
+    if not any(only in case.name for case in pipeline.tests):
         text = f"{file} has no test with {only!r} in its name" if only else f"{file} has no tests"
         raise ConfigError(text, hint="see `tests` in docs/reference/pipeline-file.md")
     need_spark("pipeline test")
-    on_path(file)
+    let_steps_import(file)
     results = []
-    needs = any(table.name not in case.tables for case in chosen for table in pipeline.tables)
     human = options.output in {None, "table"}
     with tempfile.TemporaryDirectory(prefix="pytubemq-test-") as scratch, spark_log(Path(scratch) / "spark.log"):
-        from pytubemq.pipelines.check.cases import run_cases
-        from pytubemq.pipelines.check.session import local_session
+        from pytubemq.pipelines import run_tests
 
-        with local_session(pipeline, with_packages=needs) as spark:
-            for result in run_cases(spark, pipeline, loaded.places, only=only):
-                results.append(result)
-                if human:
-                    emit_lines(as_text(result, file))
+        for result in run_tests(pipeline, loaded.places, only=only):
+            results.append(result)
+            if human:
+                emit_lines(as_text(result, file))
     failed = sum(not result.passed for result in results)
     if not human:
         emit_rows(options, [as_row(result) for result in results], COLUMNS, name="name")

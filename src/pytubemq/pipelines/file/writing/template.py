@@ -6,7 +6,7 @@ from typing import Final
 
 from pytubemq.pipelines.file.sink_table import sink_kind
 
-FORMATS: Final = ("json", "csv", "inlong-msg")
+TEMPLATE_FORMATS: Final = ("json", "csv", "inlong-msg")
 
 _HEAD: Final = """\
 # What goes from a topic to a table. All keys: docs/reference/pipeline-file.md
@@ -76,7 +76,7 @@ def template(*, name: str, file: str, topic: str, message: str = "json", sink: s
         name: the pipeline's name.
         file: what the file will be called, for its comments.
         topic: what it reads.
-        message: one of `FORMATS`.
+        message: one of `TEMPLATE_FORMATS`.
         sink: a word of the table of sinks.
     """
     kind = sink_kind(sink)

@@ -8,14 +8,14 @@ import pytest
 
 from pytubemq.pipelines import load_checked
 from pytubemq.pipelines.file.sink_table import SINKS
-from pytubemq.pipelines.file.writing.template import FORMATS, template
+from pytubemq.pipelines.file.writing.template import TEMPLATE_FORMATS, template
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.parametrize("message", FORMATS)
+@pytest.mark.parametrize("message", TEMPLATE_FORMATS)
 def test_a_template_has_no_fault_and_a_test(tmp_path: Path, message: str, sink: str) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(template(name="orders", file=file.name, topic="demo", message=message, sink=sink), "utf-8")

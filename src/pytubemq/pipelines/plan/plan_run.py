@@ -1,0 +1,61 @@
+"""A run planned in advance: the rules asked, the source and the state looked at.
+
+The invariant: nothing is written, and Spark is not started.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import NotFoundError
+from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.operate.status import read_status
+from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.planned import plan
+from pytubemq.pipelines.rules.registry import refuse
+from pytubemq.pipelines.rules.rule import Context, Need
+from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
+from pytubemq.pipelines.state.fed_queries import fed_before
+from pytubemq.pipelines.state.files import SPEC, read_object, state_files
+from pytubemq.pipelines.state.place import DIRECTORY
+
+if TYPE_CHECKING:
+    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.plan.planned import Plan
+    from pytubemq.pipelines.state.files import Files
+
+
+def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool = False) -> Plan:
+    """Return the plan of a run: what it would read, where rows would go, what each sink guarantees, what has changed.
+
+    Args:
+        pipeline: as `open_pipeline` returns it, or made in Python.
+        places: where the file has each key, for errors. A pipeline without them is also checked as a file would be.
+        offline: ask no cluster; partitions and waiting messages are not known then.
+
+    Raises:
+        PipelineFileError: a rule found errors.
+        TubeError: the cluster cannot be reached, or a topic does not exist.
+    """
+    files = _state_of(pipeline)
+    sees = Need.FILE | Need.VALUES | (Need.NOTHING if offline else Need.CLUSTER)
+    already = Need.NOTHING if places is None else Need.FILE
+    refuse(Context(pipeline, places or unplaced(pipeline), sees), already=already)
+    return plan(
+        pipeline,
+        looked=None if offline or pipeline.source.format != "tubemq" else look(pipeline, files),
+        last=read_object(files, SPEC) or None if files is not None else None,
+        fed=fed_before(files) if files is not None else None,
+        repeating=() if offline else repeating(pipeline),
+        running=files is not None and read_status(files).runs,
+    )
+
+
+def _state_of(pipeline: Pipeline) -> Files | None:
+    """Return the state of earlier runs; None if there was none."""
+    try:
+        return state_files(resolve(pipeline.state or f"{DIRECTORY}/{pipeline.name}"))
+    except NotFoundError:
+        return None
