@@ -1,12 +1,13 @@
 """Takes a stopped Java Broker's messages and group positions into a store.
 
 The invariants: a crash at any point leaves the store without any of it or with all of it, because one checkpoint makes
-it count; a topic that the store has is never touched; within a partition the order is the Java Broker's, and each
-message keeps its payload, flag, filter code and id.
+it count, and a mark lets the next start remove logs that it does not name; a topic that the store has is never touched;
+within a partition the order is the Java Broker's, and each message keeps its payload, flag, filter code and id.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -29,6 +30,7 @@ from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
 from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.storage.journal.journal import is_padding
+from pytubemq.storage.journal.unfinished_import import mark_import, unmark_import
 from pytubemq.storage.log.partition_log import Dirty, PartitionLog
 from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.store.store import BrokerStore
@@ -84,10 +86,15 @@ def import_java(
     try:
         checkpoint = _checkpoint(disk, root)
         _refuse_known(root, checkpoint, stores)
+        # Before the first log: a start must not take what is written for messages that the journal lost.
+        mark_import(disk, root)
         work = _Import(disk, root, result, positions, progress, sum(store.size_bytes for store in stores))
         for store in stores:
             work.take(store)
         work.finish(checkpoint)
+        # All of it counts already; a mark that stays is removed by the next start.
+        with suppress(OSError):
+            unmark_import(disk, root)
     finally:
         lock.release()
     return result

@@ -21,6 +21,7 @@ from pytubemq.storage.journal.log_tails import LogTails
 from pytubemq.storage.journal.quarantine import quarantine_of
 from pytubemq.storage.journal.replay import prove, replay
 from pytubemq.storage.journal.staging import Prepared
+from pytubemq.storage.journal.unfinished_import import is_import_marked, remove_unfinished_import
 from pytubemq.storage.log.survey import STOP_AND_REPAIR, damage_text
 from pytubemq.storage.store.applier import Applier
 from pytubemq.storage.store.reads import MOST_REPORTED
@@ -65,6 +66,9 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
     for directory in (state.root / "journal", state.root, *state.root.parents):
         with suppress(PermissionError):  # not ours to flush: somebody made it for us before
             state.disk.fsync_dir(directory)
+    if is_import_marked(state.disk, state.root):
+        _remove_unfinished_import(state, found)
+        found = recovery.survey(state.disk, state.root)
     proof = prove(state.disk, state.root, found)
     lost_paths = {loss.path for loss in proof.losses}
     quarantine = quarantine_of(state.disk, state.root, found, proof.ends, lost_paths)
@@ -88,6 +92,12 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
     if tails is not None:
         under_way.take_behind(tails, resume)
     return under_way.resume(resume, quarantine, is_new=found.is_new)
+
+
+def _remove_unfinished_import(state: StoreState, found: Found) -> None:
+    unnamed = [log.directory for log in found.logs if not log.end.ordinal]
+    if remove_unfinished_import(state.disk, state.root, unnamed):
+        _log.warning("%s: an import was interrupted; what it wrote was removed, and it can be run again", state.root)
 
 
 class _Recovery:

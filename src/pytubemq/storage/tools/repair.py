@@ -22,6 +22,7 @@ from pytubemq.storage.format.record import LogEnd, PartitionKey
 from pytubemq.storage.journal.log_tails import LogTails
 from pytubemq.storage.journal.quarantine import Quarantine
 from pytubemq.storage.journal.replay import lost_records
+from pytubemq.storage.journal.unfinished_import import is_import_marked, remove_unfinished_import
 from pytubemq.storage.log.fences import without
 from pytubemq.storage.store.repair_report import write_report
 from pytubemq.storage.tools.check.findings import Severity
@@ -185,6 +186,12 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
         disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
+    # Without a checkpoint nobody knows what an import had brought before, and everything is kept.
+    if not wrong and is_import_marked(disk, root):
+        unnamed = [found for found in partitions if (found.topic, found.partition_id) not in checkpoint.ends]
+        if remove_unfinished_import(disk, root, [found.directory for found in unnamed]):
+            say(f"{root}: an import was interrupted; what it wrote is removed, and it can be run again")
+        partitions = find_partitions(disk, root)
     at_hand = journals_at_hand(disk, root, journals)
     # Before anything is cut or numbered: what is put back is where the log's own index expects it.
     back = put_back(disk, at_hand.files, partitions, None if wrong else checkpoint.ends, say)

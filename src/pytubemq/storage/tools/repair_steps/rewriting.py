@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytubemq.storage.disk.disk import flush_directory, write_all
 from pytubemq.storage.format.checkpoint import write_checkpoint
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
-from pytubemq.storage.journal.journal import journal_path
+from pytubemq.storage.journal.journal import UNFINISHED, journal_path
 from pytubemq.storage.tools.read.files import find_journals
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def put_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     salt = int.from_bytes(os.urandom(4), "little")
     disk.makedirs(root / "journal")
     # The file before the checkpoint that names it; a crash in between leaves one file more, and the old state.
-    write_file(disk, path, [FileHeader(FileKind.JOURNAL, number, checkpoint.next_sequence, salt).encode()])
+    # A journal file gets its name with a durable header: a start refuses one without.
+    fresh = path.with_name(path.name + UNFINISHED)
+    write_file(disk, fresh, [FileHeader(FileKind.JOURNAL, number, checkpoint.next_sequence, salt).encode()])
+    disk.rename(fresh, path)
     flush_directory(disk, root / "journal")
     flush_directory(disk, root)
     checkpoint.journal, checkpoint.journal_position = number, HEADER_BYTES

@@ -14,6 +14,7 @@ from pytubemq.storage.disk.damaged_file import rename_damaged
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.checkpoint import NAME
 from pytubemq.storage.journal.quarantine import PREFIX
+from pytubemq.storage.journal.unfinished_import import NAME as IMPORT_MARK
 from pytubemq.storage.store.repair_report import is_report, lost_text
 from pytubemq.storage.tools.check.findings import Finding, Severity
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Decoders = Mapping[str, Callable[["Path", bytes], object]]
 """By a file's name: what raises CorruptError if the bytes are not such a file."""
 
-_OWN: Final = {"journal", "logs", "lock", NAME}
+_OWN: Final = {"journal", "logs", "lock", NAME, IMPORT_MARK}
 _LEFT: Final = re.compile(r"repair-.*|.*\.(new|tmp)", re.DOTALL)
 """Copies that a repair made, and what a write that was not finished left behind."""
 
@@ -58,14 +59,17 @@ def check_side_files(disk: Disk, root: Path, decoders: Decoders) -> Iterator[Fin
 
 
 def kept_files(disk: Disk, root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what repairs and recoveries left in the directory, and what to do with each. Raises OSError."""
+    """Yield what repairs, recoveries and imports left in the directory, and what to do with each. Raises OSError."""
     for name in sorted(disk.listdir(root)):
         if (what := _kept(disk, root, name)) is not None:
             yield root / name, what
 
 
 def _kept(disk: Disk, root: Path, name: str) -> str | None:
-    """Say what a repair or a recovery left in the directory, and what to do with it; None for anything else."""
+    """Say what a repair, a recovery or an import left in the directory, and what to do with it; None for anything
+    else."""
+    if name == IMPORT_MARK:
+        return "an import was interrupted; the next start removes what it wrote, then run it again"
     if is_report(name):
         lost = lost_text(disk, root / name)
         return f"report of a repair: {lost or 'no positions were lost'}; remove it when that is checked"
