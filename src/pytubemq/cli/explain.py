@@ -38,13 +38,15 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "the consumer has no partition: its group has more members than the topics have partitions, or it just joined",
         "wait for the balance, or stop a member",
     ),
-    Code.ALL_PARTITION_WAITING: ("all partitions wait for new messages", "nothing; messages come when there are some"),
+    Code.ALL_PARTITION_WAITING: ("all partitions wait for new messages", "nothing to do; messages come when "
+        "there are some"),
     Code.ALL_PARTITION_INUSE: ("a batch of each partition is unconfirmed", "confirm or reject the batches in hand"),
     Code.PARTITION_OCCUPIED: (
-        "another consumer of the group holds the partition",
+        "the partition is assigned to another consumer of the group",
         "wait until it releases the partition, or read without a group: pytubemq consume TOPIC",
     ),
-    Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do that"),
+    Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do so "
+        "automatically"),
     Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
     Code.CERTIFICATE_FAILURE: ("the peer's certificate or token was not accepted", "check both sides' credentials"),
     Code.SERVER_RECEIVE_OVERFLOW: (
@@ -96,14 +98,14 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "check the reason: pytubemq group show GROUP --topic TOPIC; an administrator can allow it, see "
         "docs/how-to/control-groups.md",
     ),
-    Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it continues automatically"),
+    Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing to do; it continues automatically"),
     Code.CONSUME_CONTENT_FORBIDDEN: (
         "the group may consume the topic only by the filter items that it is allowed",
         "filter by some of them: --type ITEM; an administrator allows more, see docs/how-to/control-groups.md",
     ),
     Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "check its log; retry"),
     Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "retry later"),
-    Code.SERVER_MSGSET_NULL: ("a response had no messages", "nothing; fetch again"),
+    Code.SERVER_MSGSET_NULL: ("a response had no messages", "nothing to do; fetch again"),
     Code.UNSPECIFIED_ABNORMAL: ("something failed that has no code of its own", "check the server's log"),
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ _MAX_MS: Final = 253_402_300_799_999
 _AGO: Final = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NUMBER: Final = re.compile(r"(offset|number):(\d{1,18})", re.ASCII)
-_ZONE: Final = "say its zone, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+08:00"
+_ZONE: Final = "give its zone, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+08:00"
 _FORMS: Final = (
     "it is earliest, latest, a time (2026-01-31T12:00:00Z), a time ago (-10m; s, m, h or d), offset:N or number:N "
     "(N messages from the partition's first one ever)"
@@ -101,7 +101,7 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
             pass
         else:
             if time.tzinfo is None:
-                raise BadRequestError(f"not a moment: {text[:80]!r}", hint=_ZONE, code=Code.BAD_REQUEST)
+                raise BadRequestError(f"not a time: {text[:80]!r}", hint=_ZONE, code=Code.BAD_REQUEST)
             return time_target(time)
     raise BadRequestError(f"not a reset target: {text[:80]!r}", hint=_FORMS, code=Code.BAD_REQUEST)
 

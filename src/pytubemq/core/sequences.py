@@ -2,7 +2,7 @@
 
 A producer that wants it numbers its messages; a Broker keeps a *window* for each producer and partition. The
 invariants: a sequence that a window knows is never new again; one that the window no longer covers is refused, never
-taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was heard of. A window is
+taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was seen. A window is
 bounded, whatever a producer sends, and noting the same thing twice changes nothing. How many windows there are, and
 which are let go of when there are too many, is the matter of who keeps them (`storage.journal.windows`).
 """

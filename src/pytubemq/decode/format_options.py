@@ -74,7 +74,7 @@ def format_of(name: str, *, setting: str = "decode") -> Format:
     if found is None:
         close = suggest(name, FORMATS)
         hint = f"did you mean {close}?" if close else f"the formats are {', '.join(FORMATS)}"
-        raise ConfigError(f"{setting} = {name!r} is no format", hint=hint)
+        raise ConfigError(f"{setting} = {name!r} is not a format", hint=hint)
     return found
 
 
@@ -101,7 +101,7 @@ def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, h
     if not outer.inner:
         formats.append(format_of(inner or "raw", setting="decode.inner"))
         if not formats[1].inner:
-            raise ConfigError("inlong-msg cannot stand inside inlong-msg", hint="decode.inner names another format")
+            raise ConfigError("inlong-msg cannot be inside inlong-msg", hint="decode.inner names another format")
     if formats[-1].needs_schema and not has_schema:
         raise ConfigError(
             f"the format {formats[-1].name} needs the columns",
@@ -126,9 +126,7 @@ def _by_known_name(formats: list[Format], options: Mapping[str, str]) -> dict[st
             hint = f"did you mean {close}?" if close else f"its options are {', '.join(known.values())}"
             raise ConfigError(f"the format {of} has no option {name!r}", hint=hint)
         if right in given:
-            raise ConfigError(
-                f"the option {right} is given twice", hint="names of options do not tell upper from lower"
-            )
+            raise ConfigError(f"the option {right} is given twice", hint="case is ignored in names of options")
         given[right] = value
     return given
 

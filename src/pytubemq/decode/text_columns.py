@@ -126,7 +126,7 @@ class TextColumn:
             cleaned = pc.replace_substring_regex(cleaned, _TOO_FINE, r"\1")
         array, rows = singled_out(cleaned, self._direct, self.kind)
         for row in rows:
-            bad[row] = f"column {self.column.name}: {shown(texts[row].as_py())} is no {self.column.type}"
+            bad[row] = f"column {self.column.name}: {shown(texts[row].as_py())} is not a valid {self.column.type}"
         return array
 
     def _caster(self) -> Callable[[Any], Any]:

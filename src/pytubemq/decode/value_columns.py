@@ -108,7 +108,7 @@ class ValueColumn:
         return array
 
     def _detail(self, value: Any) -> str:
-        return f"column {self.column.name}: {shown(value)} is no {self.column.type}"
+        return f"column {self.column.name}: {shown(value)} is not a valid {self.column.type}"
 
 
 _FROM_TEXT: Final = ("date", "timestamp", "timestamp_ntz", "decimal")

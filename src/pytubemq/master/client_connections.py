@@ -51,7 +51,7 @@ class ClientConnections:
         carried = self._carried.get(id(connection), ())
         if key not in carried and len(carried) >= most:
             raise Refused(
-                Code.BAD_REQUEST, f"this connection carries {len(carried)} clients of this kind, {most} are allowed"
+                Code.BAD_REQUEST, f"this connection has {len(carried)} clients of this kind, {most} are allowed"
             )
 
     def record_use(self, key: Hashable, connection: Connection) -> bool:

@@ -148,7 +148,7 @@ class Producers:
         self, producer: Producer, call: Call, request: HeartRequestP2M, topics: tuple[str, ...], *, must: bool
     ) -> bool:
         if self.by_id.get(producer.client_id) is not producer:
-            text = f"producer {producer.client_id} is out, register again"
+            text = f"producer {producer.client_id} is no longer registered, register again"
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, text)))
             return True
         catalogue = self._catalogue

@@ -315,7 +315,7 @@ class MasterService:
                 raise topic_missing(topic, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
         found = await self._group_reports.group(name, topic=topic)
         if found is None:
-            allowed = "no record forbids it anything" if topic is None else f"nothing keeps it out of {topic}"
+            allowed = "no record restricts it" if topic is None else f"no record keeps it from consuming {topic}"
             raise NotFoundError(
                 f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and {allowed}",
                 hint="`pytubemq group list` names the groups",

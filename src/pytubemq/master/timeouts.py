@@ -55,7 +55,7 @@ class Timeouts:
                 try:
                     room.tick(now_s)
                 except Exception:
-                    logger.exception("master: time-outs of %s failed", type(room).__name__)
+                    logger.exception("master: expiring what is overdue in %s failed", type(room).__name__)
                     self._on_fault(f"expiring clients of {type(room).__name__} failed")
             dues = [due for room in rooms if (due := room.due_s()) is not None]
             sleep_s = min(_LONGEST_SLEEP_S, min(dues, default=_LONGEST_SLEEP_S + now_s) - now_s)

@@ -136,7 +136,7 @@ class EmbeddedCluster:
         broker = self._running.get(broker_id)
         if not isinstance(broker, ServerProcess):
             raise ConfigError(
-                f"Broker {broker_id} is no child process and cannot be killed", hint="set broker_in_child=True"
+                f"Broker {broker_id} is not a child process and cannot be killed", hint="set broker_in_child=True"
             )
         await broker.kill()
 

@@ -93,12 +93,13 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     check_packs_on_read: Annotated[
         bool,
         Meta(
-            description="the same where packs are read, at a small cost for each message, so that this Broker notices "
+            description="the same where record batches are read, at a small cost for each message, so that this "
+            "Broker notices "
             "and reports damage on its disk"
         ),
     ] = _STORE.check_packs_on_read
     heartbeat_period_s: Annotated[
-        float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
+        float, Meta(gt=0, le=60, description="time between heartbeats to a Master without long poll for heartbeats")
     ] = limits.BROKER_HEARTBEAT_PERIOD_S
     lease_timeout_s: Annotated[
         float, Meta(gt=0, le=3_600, description="how long a silent consumer keeps its partitions")
@@ -205,7 +206,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             if not self.insecure and not is_loopback(address.host):
                 if not is_ip(address.host) and ":" not in text:
                     raise ConfigError(
-                        f"{key} = {text!r} has no port, and {text.strip()!r} is no address of this machine",
+                        f"{key} = {text!r} has no port, and {text.strip()!r} is not an address of this machine",
                         hint=f"write host:port, as in 127.0.0.1:{port}",
                     )
                 raise ConfigError(

@@ -130,7 +130,7 @@ def _hosts(section: BrokerSection, count: int, ips: str) -> list[str | None]:
         host = parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT).host
         first = int(_ipv4(host, f"broker.listen = {section.listen!r}"))
         if first + count - 1 > _LAST_IP:
-            raise ConfigError(f"{count} addresses from {host} on go beyond the last there is", hint="name them")
+            raise ConfigError(f"{count} addresses from {host} on go beyond the last IPv4 address", hint="name them")
         return [str(IPv4Address(first + number)) for number in range(count)]
     found = [str(_ipv4(text.strip(), "--worker-ip")) for text in ips.split(",")]
     if len(found) != count:
@@ -145,7 +145,8 @@ def _ipv4(text: str, where: str) -> IPv4Address:
         return IPv4Address(text)
     except AddressValueError:
         raise ConfigError(
-            f"{where}: {text!r} is not an IPv4 address", hint="write one such as 127.0.0.1; a name cannot be counted on"
+            f"{where}: {text!r} is not an IPv4 address",
+            hint="write one such as 127.0.0.1: the workers get the addresses that follow it",
         ) from None
 
 

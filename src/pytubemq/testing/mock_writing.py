@@ -72,7 +72,7 @@ class MockWriting:
         if topic not in self._mock.topics:
             return self.refusal(Method.SEND_PACKS_P2B, Code.FORBIDDEN, f"there is no topic {topic}")
         if not request.packs:
-            return self.refusal(Method.SEND_PACKS_P2B, Code.BAD_REQUEST, "the request has no pack")
+            return self.refusal(Method.SEND_PACKS_P2B, Code.BAD_REQUEST, "the request has no record batch")
         results = [self._take_pack(topic, entry, request.producer_id) for entry in request.packs]
         bad = [span for spans in results for span in spans if span.err_code != Code.SUCCESS]
         code, text = (bad[0].err_code, bad[0].err_msg or "") if bad else (int(Code.SUCCESS), "OK!")

@@ -208,7 +208,7 @@ async def test_topics_of_the_store_that_a_master_passes_over_are_shown(topics: t
             assert [text[:6] for text in scripted.registrations[-1].stored_topics] == ["demo:2", "lost:2"]
             problems = broker.health()["problems"]
             missing = "lost" if topics else "demo, lost"
-            assert f"the store holds {missing}, which the Master does not know" in str(problems)
+            assert f"the store has {missing}, which the Master does not know" in str(problems)
             scripted.push(topic("demo", 2), topic("lost", 2))
             await until(lambda: broker.health()["status"] == "ok")
 

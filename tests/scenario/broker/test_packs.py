@@ -162,7 +162,7 @@ async def test_what_is_no_pack_is_refused_with_the_whole_request() -> None:
             ([b"nonsense"], "pack 0 of the request"),
             ([pack(bytes(MAX_PACK_BYTES), bytes(10), b"x")], "a pack ends with"),
             ([pack(b"x")] * (MAX_PACKS + 1), "more than the"),
-            ([], "no pack"),
+            ([], "no record batch"),
         ):
             answer = await send_packs(peer, *packs)
             assert (answer.err_code, answer.results) == (Code.BAD_REQUEST, [])

@@ -117,11 +117,11 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("bad", "code", "text"),
     [
-        (to(3 * OFFSET_UNIT), Code.BAD_REQUEST, "offset 84 is not in partition 0 of demo, which holds 0 to 56"),
+        (to(3 * OFFSET_UNIT), Code.BAD_REQUEST, "offset 84 is not in partition 0 of demo, which has 0 to 56"),
         (
             to(9 * OFFSET_UNIT, asked="number:9"),
             Code.BAD_REQUEST,
-            "number:9 is not in partition 0 of demo, which holds number:0 to number:2 (offsets 0 to 56)",
+            "number:9 is not in partition 0 of demo, which has number:0 to number:2 (offsets 0 to 56)",
         ),
         (
             to(OFFSET_UNIT + 5),

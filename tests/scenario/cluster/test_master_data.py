@@ -77,8 +77,8 @@ async def test_what_brokers_hold_is_served_again_when_it_is_taken_over(tmp_path:
         api = Api(cluster.http, timeout_s=30)
         health = await asyncio.to_thread(api.health)
         assert health["status"] == "degraded"
-        assert "it holds topics that this Master does not know (demo) and is given no orders" in str(health["reasons"])
-        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
+        assert "it has topics that this Master does not know (demo) and is given no orders" in str(health["reasons"])
+        with pytest.raises(pytubemq.errors.TubeError, match="has topics that this Master does not know"):
             await cluster.create_topic("other")
         found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
         demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}
@@ -113,8 +113,8 @@ async def test_topics_that_only_the_store_knows_are_reported_and_taken_over(tmp_
     async with EmbeddedCluster(data_dir=place, settings={"broker.retention_check_s": 0.2}) as cluster:
         api = Api(cluster.http, timeout_s=30)
         health = await asyncio.to_thread(api.health)
-        assert "it holds topics that this Master does not know (demo)" in str(health["reasons"])
-        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
+        assert "it has topics that this Master does not know (demo)" in str(health["reasons"])
+        with pytest.raises(pytubemq.errors.TubeError, match="has topics that this Master does not know"):
             await cluster.create_topic("demo", partitions=1)
         found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
         demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}

@@ -39,7 +39,7 @@ async def test_a_group_is_told_which_of_its_topics_are_closed_and_why() -> None:
 
         await registry.topics.update([(TopicSpec("other", enable_auth_control=True), BY)])
         assert [topic for topic, _ in await closed(t)] == ["demo", "other"]
-        assert "only groups that are named" in (await closed(t))[1][1]
+        assert "only permitted groups" in (await closed(t))[1][1]
         await registry.consumes.add([ConsumeChange(group="g", topic="other", by=BY)])
         assert [topic for topic, _ in await closed(t)] == ["demo"]
 

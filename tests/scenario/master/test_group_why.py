@@ -78,7 +78,7 @@ async def test_a_group_that_is_not_there_is_none_unless_a_record_or_the_topic_ke
         blocked = ConsumeRecord("blocked", "demo", consume_enable=False)
         await t.master.catalogue.apply([allowed, blocked])
         for name in ("nobody", "allowed"):
-            with pytest.raises(NotFoundError, match="no record forbids it anything"):
+            with pytest.raises(NotFoundError, match="no record restricts it"):
                 await t.master.group(name)
             shown = await t.master.group(name, topic="demo")
             assert (shown.state, shown.topics) == ("absent", [])

@@ -138,7 +138,7 @@ async def test_a_broker_that_runs_is_not_entered_elsewhere_nor_as_a_draft() -> N
         for other in ({"brokerPort": "9999"}, {"brokerIp": "127.0.0.8"}, {"brokerTLSPort": "9998"}):
             found = await here.change("admin_add_broker_configure", **{**HERE, **other})
             assert not found["result"]
-            assert "broker 1 runs at 127.0.0.9:8123 (TLS port 8124), and would be entered at" in found["errMsg"]
+            assert "broker 1 runs at 127.0.0.9:8123 (TLS port 8124), and the record would say" in found["errMsg"]
         assert await here.codes("admin_add_broker_configure", **HERE, manageStatus="draft") == [407]
         assert here.town.master.catalogue.brokers[1] == before
         await broker.close()

@@ -104,7 +104,7 @@ def test_what_a_write_cannot_do_is_refused_before_anything_is_sent(spark: SparkS
     frame = spark.range(10).select(F.col("id").cast("string").alias("body"))
     for changed, options, says in (
         (frame, {"topic": "no_such_topic"}, "no_such_topic"),
-        (frame.withColumn("offset", F.lit(1)), {}, "given by the Broker"),
+        (frame.withColumn("offset", F.lit(1)), {}, "the Broker sets it"),
         (frame, {"idempotent": "true"}, "needs a column idempotencyKey, or planIsMapOnly=true"),
         (frame, {"deliveryTimeot": "1s"}, "did you mean deliveryTimeout"),
         (frame.select(F.when(F.col("body") != "7", F.col("body")).alias("body")), {}, "column body is null"),

@@ -71,7 +71,7 @@ async def test_a_seek_that_cannot_be_done_says_why() -> None:
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
             batch = await anext(consumer.batches(max_wait_s=0.05))
             await batch.confirm()
-            with pytest.raises(NotFoundError, match="does not hold 1:demo:1"):
+            with pytest.raises(NotFoundError, match="1:demo:1 is not assigned"):
                 await consumer.seek(P1, 0)
             with pytest.raises(ConfigError, match="offset is -1"):
                 await consumer.seek(P0, -1)

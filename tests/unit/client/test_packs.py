@@ -194,7 +194,7 @@ async def test_an_unknown_outcome_is_said_so_in_the_last_error() -> None:
     ):
         await warm(producer)
         mock.silence(PACKS, times=1_000)
-        with pytest.raises(TubeError, match="what became of it is unknown"):
+        with pytest.raises(TubeError, match="its outcome is unknown"):
             await producer.send(b"x")
         assert producer.stats.uncertain == 1
 

@@ -51,9 +51,9 @@ def test_what_is_no_place_is_refused_with_the_forms_that_are(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["2026-01-31T12:00:00", "2026-01-31"])
 def test_a_text_without_a_zone_is_refused_since_it_would_mean_another_moment_elsewhere(text: str) -> None:
-    with pytest.raises(BadRequestError, match="not a moment") as error:
+    with pytest.raises(BadRequestError, match="not a time") as error:
         parse_reset_target(text, now_ms=NOW_MS)
-    assert "say its zone" in (error.value.hint or "")
+    assert "give its zone" in (error.value.hint or "")
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ def test_every_default_of_the_table_is_a_value_that_its_option_takes(each: Forma
 @pytest.mark.parametrize(
     ("format", "schema", "inner", "options", "told", "hint"),
     [
-        ("jsn", SCHEMA, None, {}, "decode = 'jsn' is no format", "did you mean json?"),
-        ("inlong-msg", SCHEMA, "cvs", {}, "decode.inner = 'cvs' is no format", "did you mean csv?"),
+        ("jsn", SCHEMA, None, {}, "decode = 'jsn' is not a format", "did you mean json?"),
+        ("inlong-msg", SCHEMA, "cvs", {}, "decode.inner = 'cvs' is not a format", "did you mean csv?"),
         ("csv", SCHEMA, None, {"fieldDelimeter": "|"}, "csv has no option", "did you mean fieldDelimiter?"),
         ("csv", SCHEMA, None, {"fieldDelimiter": "||"}, "fieldDelimiter = '||' is not valid", "one character"),
         ("csv", SCHEMA, None, {"ignoreErrors": "yes"}, "ignoreErrors = 'yes' is not valid", "true or false"),
@@ -55,16 +55,16 @@ def test_every_default_of_the_table_is_a_value_that_its_option_takes(each: Forma
         ("csv", None, None, {}, "csv needs the columns", "decode.schema"),
         ("csv", "tags ARRAY<INT>", None, {}, "csv has no fields of type array<int>", "json"),
         ("csv", SCHEMA, "json", {}, "decode.inner = 'json' has no meaning", "inlong-msg"),
-        ("inlong-msg", SCHEMA, "inlong-msg", {}, "cannot stand inside", "another format"),
+        ("inlong-msg", SCHEMA, "inlong-msg", {}, "cannot be inside", "another format"),
         ("inlong-msg", SCHEMA, "csv", {"maxRecords": "0"}, "maxRecords = '0' is not valid", "at least 1"),
         ("inlong-msg", SCHEMA, "csv", {"decompress": "lz4"}, "decompress = 'lz4' is not valid", "gzip"),
         ("inlong-msg", "inlongmsg_time STRING", "csv", {}, "two decoded columns", "rename"),
         ("raw", SCHEMA, None, {}, "raw makes one column", "csv"),
         ("avro", None, None, {}, "needs the option avroSchema", "writer"),
-        ("avro", None, None, {"avroSchema": "{"}, "is no Avro schema", "record"),
+        ("avro", None, None, {"avroSchema": "{"}, "is not an Avro schema", "record"),
         ("avro", "nme STRING", None, {"avroSchema": AVRO}, "column nme: the Avro schema has no such field", "id"),
         ("canal-json", SCHEMA, None, {"metadata": "_tabel"}, "metadata names '_tabel'", "did you mean _table?"),
-        ("canal-json", SCHEMA, None, {"tableInclude": "("}, "is no regular expression", "as in"),
+        ("canal-json", SCHEMA, None, {"tableInclude": "("}, "is not a regular expression", "as in"),
         ("json", "_error STRING", None, {}, "a decoded column is called _error", "rejected"),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_named_with_the_remedy(
     ],
 )
 def test_an_avro_schema_that_few_bytes_could_make_endless_is_refused(fields: str) -> None:
-    with pytest.raises(ConfigError, match="bound"):
+    with pytest.raises(ConfigError, match=r"of any size|no limit"):
         make_decoder("avro", options={"avroSchema": f'{{"type": "record", "name": "R", "fields": {fields}}}'})
 
 

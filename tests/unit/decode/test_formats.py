@@ -38,10 +38,10 @@ def test_csv_reads_every_type_strictly() -> None:
     naive = NOON.replace(tzinfo=None)
     assert rows == [(-128, 1.5, Decimal("3.10"), True, date(2024, 1, 31), NOON, naive, "\u20ac".encode())]
     assert details == [
-        "column n: '2024-01-31T12:00:00Z' is no timestamp_ntz",
-        "column t: '128' is no tinyint",
-        "column m: '3.141' is no decimal(5,2)",
-        "column at: '2024-02-30' is no timestamp",
+        "column n: '2024-01-31T12:00:00Z' is not a valid timestamp_ntz",
+        "column t: '128' is not a valid tinyint",
+        "column m: '3.141' is not a valid decimal(5,2)",
+        "column at: '2024-02-30' is not a valid timestamp",
     ]
 
 
@@ -78,7 +78,7 @@ def test_times_are_read_in_the_form_that_is_set(time_format: str, text: str) -> 
     options = {"timestampFormat": time_format, "timeZone": "Asia/Shanghai"}
     assert rows_and_details("csv", [text.encode(), b"x"], "at TIMESTAMP", **options) == (
         [(NOON,)],
-        ["column at: 'x' is no timestamp"],
+        ["column at: 'x' is not a valid timestamp"],
     )
     value = {"at": text if "%" in time_format else int(text)}
     assert rows_and_details("json", [value], "at TIMESTAMP", **options) == ([(NOON,)], [])
@@ -132,7 +132,7 @@ def test_kv_reads_by_name_and_the_last_of_equal_names_counts() -> None:
     bodies = [b"name=a=b&id=1&more=2", b"id=1&id=2", b"id=x", b"name", b""]
     assert rows_and_details("kv", bodies, "id INT, name STRING") == (
         [(1, "a=b"), (2, None), (None, None)],
-        ["column id: 'x' is no int", "the field 'name' has no '='"],
+        ["column id: 'x' is not a valid int", "the field 'name' has no '='"],
     )
     options = {"failOnMissingField": "true", "entryDelimiter": ";", "kvDelimiter": ":", "quoteChar": '"'}
     assert rows_and_details("kv", [b'id:1;name:"a;b:c"', b"id:1"], "id INT, name STRING", **options) == (
@@ -169,16 +169,16 @@ def test_json_is_strict_about_types_and_lenient_about_what_is_not_asked_for() ->
     tags = [{"k": "a", "v": None}, {"k": None, "v": 2}]
     assert rows == [(1, None, tags, [("x", 1.0)], b"\0\x01", NOON), (None,) * 6]
     assert details[:7] == [
-        "column id: '1' is no int",
-        "column id: 1.0 is no int",
-        "column id: 2147483648 is no int",
-        "column name: 5 is no string",
-        "column tags: [{'v': '2'}] is no array<struct<k: string, v: int>>",
-        "column raw: '!' is no binary",
-        "column at: 5 is no timestamp",
+        "column id: '1' is not a valid int",
+        "column id: 1.0 is not a valid int",
+        "column id: 2147483648 is not a valid int",
+        "column name: 5 is not a valid string",
+        "column tags: [{'v': '2'}] is not a valid array<struct<k: string, v: int>>",
+        "column raw: '!' is not a valid binary",
+        "column at: 5 is not a valid timestamp",
     ]
-    assert all(detail.startswith("no JSON object") for detail in details[7:])
-    assert details[8] == "no JSON object of the columns: Input data was truncated; it begins '{'"
+    assert all(detail.startswith("not a JSON object") for detail in details[7:])
+    assert details[8] == "not a JSON object with the columns: Input data was truncated; it begins '{'"
     assert len(details) == len(wrong)
 
 
@@ -237,7 +237,7 @@ def test_canal_makes_a_row_of_each_changed_row() -> None:
         (1, Decimal("3.00"), "update", NOON, *at, '{"p":"2.50"}'),
         (2, None, "delete", NOON, *at, '{"id":"2","p":""}'),
     ]
-    assert details == ["column id: 'nine' is no bigint", "no change of Canal: data is no list of rows"]
+    assert details == ["column id: 'nine' is not a valid bigint", "not a change of Canal: data is not a list of rows"]
     _, details = rows_and_details("canal-json", bodies[3:4], "id BIGINT", ddl="reject")
     assert details == ["type 'ALTER' changes a table, not rows"]
 
@@ -268,10 +268,10 @@ def test_debezium_rejects_what_is_no_change_of_a_row() -> None:
     _, details = rows_and_details("debezium-json", bodies, "id INT")
     assert details[:3] == [
         "op 'd' without before",
-        "op 't' is no change of a row",
-        "no change of Debezium: there is no field op",
+        "op 't' is not a change of a row",
+        "not a change of Debezium: there is no field op",
     ]
-    assert details[3].startswith("no JSON")
+    assert details[3].startswith("not JSON")
 
 
 def test_avro_is_read_to_its_last_byte() -> None:
@@ -279,7 +279,7 @@ def test_avro_is_read_to_its_last_byte() -> None:
     text = json.dumps(AVRO)
     rows, details = rows_and_details("avro", [body, body + b"\0", body[:-1], b"\xff" * 30], avroSchema=text)
     assert rows == [(5, None, ["a", "b"])]
-    assert [detail.split(":")[0] for detail in details] == ["no datum of the schema"] * 3
+    assert [detail.split(":")[0] for detail in details] == ["not a datum of the schema"] * 3
     assert rows_and_details("avro", [body], "tags ARRAY<STRING>", avroSchema=text)[0] == [(["a", "b"],)]
 
 
@@ -299,5 +299,5 @@ def test_raw_keeps_the_message() -> None:
     assert rows_and_details("raw", [b"\xff\0", None]) == ([(b"\xff\0",), (None,)], [])
     assert rows_and_details("raw", ["\u20ac".encode(), b"\xff"], "line STRING") == (
         [("\u20ac",)],
-        ["column line: the bytes are no utf-8"],
+        ["column line: the bytes are not utf-8"],
     )

@@ -76,7 +76,7 @@ def test_a_message_seen_in_the_wild_becomes_typed_rows() -> None:
     assert dict(rows[0]["inlongmsg_attributes"])["streamId"] == "test_stream"
     (header,) = done.rejected.to_pylist()
     assert (header["reason"], header["record"], header["offset"], header["raw"]) == ("decode.csv", 0, 28, b"id,name")
-    assert header["detail"] == "column id: 'id' is no int"
+    assert header["detail"] == "column id: 'id' is not a valid int"
     assert dict(header["attributes"])["syncSend"] == "false"
 
 
@@ -183,7 +183,7 @@ def test_what_would_be_too_large_is_refused_before_it_is_unpacked() -> None:
     bomb = gzip.compress(b"\0" * 5_000_000)
     with pytest.raises(InLongError, match="more than the 1048576 bytes"):
         unpack_gzip(bomb, 1 << 20)
-    with pytest.raises(InLongError, match="no Snappy"):
+    with pytest.raises(InLongError, match="not Snappy"):
         unpack_snappy(varint(100) + b"\xff" * 5, 1 << 20)
     many = encode_inlong([({}, [b""] * 1001)], created_ms=1)
     with pytest.raises(InLongError, match="too many records"):
@@ -227,7 +227,7 @@ def test_predefined_fields_lead_by_their_numbers() -> None:
     assert [tuple(row.values())[:3] for row in done.rows.to_pylist()] == [(7, "B,", "x"), (8, "C", "w")]
     assert [row["detail"] for row in done.rejected.to_pylist()] == [
         "4 fields where there are 3 columns",
-        "column a: 'q' is no int",
+        "column a: 'q' is not a valid int",
     ]
     assert [row["record"] for row in done.rejected.to_pylist()] == [1, 0]
     without = make_decoder("inlong-msg", schema=schema, inner="csv", options={"retainPredefinedField": "false"})

@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 def test_the_example_without_spark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = [block for block in BLOCKS if "pyarrow" in block]
     exec(compile(example, "decode.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("0 ['no InLongMsg: ")
+    assert capsys.readouterr().out.startswith("0 ['not an InLongMsg: ")
 
 
 def test_the_example_that_makes_inlongmsg_sends_what_the_decoder_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def test_what_a_setting_may_be_is_said_once(key: str, value: str, said: str) -> 
 def test_a_listening_address_that_is_a_word_alone_is_told_its_form() -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(None, environ={}, flags={"broker.listen": "foo"})
-    assert caught.value.message == "broker.listen = 'foo' has no port, and 'foo' is no address of this machine"
+    assert caught.value.message == "broker.listen = 'foo' has no port, and 'foo' is not an address of this machine"
     assert caught.value.hint == "write host:port, as in 127.0.0.1:8123"
     assert load_settings(None, environ={}, flags={"broker.listen": "127.0.0.1"}).broker.listen == "127.0.0.1"
 

@@ -106,14 +106,14 @@ def _changed(count: int) -> Reply:
 METHODS: tuple[Method[BrokerService], ...] = (
     Method(
         "admin_manual_set_current_offset",
-        "Sets a group's offset in one partition; `oldOffset` is its previous offset, -2 if it had none.",
+        "Set a group's offset in one partition; `oldOffset` is its previous offset, -2 if it had none.",
         True,
         (ONE_TOPIC, ONE_GROUP, PARTITION, Param("manualOffset", Int(0, INT64_MAX), required=True), *OPS_UPD),
         _set_one,
     ),
     Method(
         "admin_set_offset",
-        "Sets groups' offsets from `offsetJsonInfo` (manualSet=true; those of other Brokers are skipped, each "
+        "Set groups' offsets from `offsetJsonInfo` (manualSet=true; those of other Brokers are skipped, each "
         "is brought within what its partition holds), or to the end of topics (manualSet=false).",
         True,
         (
@@ -127,7 +127,7 @@ METHODS: tuple[Method[BrokerService], ...] = (
     ),
     Method(
         "admin_clone_offset",
-        "Gives other groups the offsets of one; all its topics if none is named.",
+        "Copy the offsets of one group to others, in all its topics if none is named.",
         True,
         (
             Param("sourceGroupName", GROUP, required=True),
@@ -139,7 +139,7 @@ METHODS: tuple[Method[BrokerService], ...] = (
     ),
     Method(
         "admin_rmv_offset",
-        "Forgets offsets of groups, in all topics if none is named. `onlyMemory` is accepted and makes no difference: "
+        "Remove offsets of groups, in all topics if none is named. `onlyMemory` is accepted and makes no difference: "
         "offsets are kept in one place. A group that is "
         "reading begins again at once, at the first stored message.",
         True,

@@ -77,19 +77,19 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
         ),
         Method(
             "admin_enable_stats",
-            "Resumes counting in statistics that were disabled. Named topics make no difference.",
+            "Resume counting in statistics that were disabled. Named topics make no difference.",
             True,
             (_KINDS, TOPICS, _BY),
             enable,
         ),
         Method(
             "admin_disable_stats",
-            "Disables statistics. Named topics make no difference.",
+            "Disable statistics. Named topics make no difference.",
             True,
             (_KINDS, TOPICS, _BY),
             disable,
         ),
-        Method("admin_disable_all_stats", "Disables all statistics.", True, (_BY,), disable_all),
+        Method("admin_disable_all_stats", "Disable all statistics.", True, (_BY,), disable_all),
     )
 
 

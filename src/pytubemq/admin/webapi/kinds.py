@@ -311,7 +311,7 @@ def _no_constant(name: str) -> Any:
 
 def _reason(error: ValueError | RecursionError) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deep"
+        return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return "its bytes are not UTF-8"
     return str(error).splitlines()[0]

@@ -188,7 +188,8 @@ class AppendPath:
             self.stats.overflows += 1
             return Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
-                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes in time; retry later",
+                f"{self.staged_bytes} bytes already wait to be written, more than this Broker's disk can write "
+                "in time; retry later",
             )
         return None
 
@@ -386,7 +387,7 @@ class AppendPath:
         try:
             self._on_written()
         except Exception as fault:
-            self._remember(fault, "what follows a write could not be done")
+            self._remember(fault, "the steps after a write failed")
 
     def _publish_early(self, block: AppendBlock) -> None:
         """Complete submissions whose messages are all promised from memory, while the rest is being written."""

@@ -108,7 +108,7 @@ class FetchHandlers:
             # 411 makes a client register again; with 412 it knows that somebody else has the partition.
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
         if hold.consumer_id != consumer_id:
-            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
         return hold
 
     def _attempt(self, fetch: _Fetch) -> None:
@@ -351,7 +351,7 @@ class FetchHandlers:
             if hold is None:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
             if hold.consumer_id != consumer_id:
-                raise Refused(Code.UNAUTHORIZED, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+                raise Refused(Code.UNAUTHORIZED, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
             if hold.is_moved_away:
                 raise Refused(*_moved_refusal(hold))
             max_offset = state.store.ends(key.topic, key.partition_id)[1]

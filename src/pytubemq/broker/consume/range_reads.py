@@ -327,7 +327,7 @@ class RangeHandlers:
             if total_chars > MAX_POSITIONS_CHARS:
                 raise Refused(
                     Code.BAD_REQUEST,
-                    f"more than {count} positions are asked for at once; name the groups or the partitions",
+                    f"more than {count} positions in one request; name the groups or the partitions",
                 )
             count += 1
             found.append(

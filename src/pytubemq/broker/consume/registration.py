@@ -106,14 +106,15 @@ class RegisterHandlers:
         if holder is not None and holder.consumer_id != consumer_id:
             raise Refused(
                 Code.PARTITION_OCCUPIED,
-                f"partition {key.partition_id} of {key.topic} is held by {holder.consumer_id} of group {key.group}",
+                f"partition {key.partition_id} of {key.topic} is registered by {holder.consumer_id} of group "
+                f"{key.group}",
             )
         if not state.positions.has_room(key):
             # 400, not 503: positions that consumers have used stay, so waiting is of no use and a client must not
             raise Refused(
                 Code.BAD_REQUEST,
                 f"group positions are full: this Broker keeps {state.positions.most} of them and takes no more: "
-                f"{key} is new; use a group that it knows",
+                f"{key} is new; use a group that has a position",
             )
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         offset = start_offset(
@@ -164,7 +165,7 @@ class RegisterHandlers:
         if hold is None:
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
         if hold.consumer_id != consumer_id:
-            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
         # First, so that a fetch of it that is under way delivers nothing any more.
         state.registry.drop(hold)
         GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)

@@ -108,7 +108,7 @@ class ConsumerRegistry:
         host = self._hosts.largest()
         return (
             f"registrations are full: all {self.max_holds} are in use, {self._hosts[host or '']} of them from "
-            f"{host or 'nowhere'}; a new one replaces one of whoever has most"
+            f"{host or 'nowhere'}; a new one replaces one of the host that has most"
         )
 
     def get(self, key: RegistrationKey, *, now_s: float) -> Hold | None:

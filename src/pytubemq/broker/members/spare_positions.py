@@ -52,7 +52,7 @@ class SparePositions:
             return None
         return (
             f"resets have created {self.by_reset} group positions that no consumer has used, {self._hosts[host]} of "
-            f"them from {host or 'nowhere'}: with each new one the oldest of whoever has most is removed"
+            f"them from {host or 'nowhere'}: each new one replaces the oldest of the host that has most"
         )
 
     def record_reset(self, key: RegistrationKey, peer: str) -> None:

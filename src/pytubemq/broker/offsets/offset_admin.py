@@ -75,7 +75,7 @@ class OffsetAdmin:
         least, most = self._state.store.ends(key.topic, key.partition_id)
         if not least <= offset <= most:
             raise BadRequestError(
-                f"offset {offset} is not in partition {key.partition_id} of {key.topic}, which holds {least} to {most}",
+                f"offset {offset} is not in partition {key.partition_id} of {key.topic}, which has {least} to {most}",
                 hint=f"give one from {least} to {most}",
                 code=Code.BAD_REQUEST,
             )

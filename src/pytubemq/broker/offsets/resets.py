@@ -264,7 +264,7 @@ def _named_twice(key: RegistrationKey) -> Refused:
 
 def _beyond(key: RegistrationKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
     """Return the text for an offset out of range, in message numbers as well where one was requested."""
-    where = f"is not in partition {key.partition_id} of {key.topic}, which holds"
+    where = f"is not in partition {key.partition_id} of {key.topic}, which has"
     if target.asked is None:
         return f"offset {offset} {where} {least} to {most}"
     first, end = least // OFFSET_UNIT, most // OFFSET_UNIT

@@ -125,12 +125,12 @@ class PackHandlers:
             try:
                 columns = read_columns(data)
             except FormatError as error:
-                raise Refused(Code.BAD_REQUEST, f"pack {number} of the request: {error.message}") from error
+                raise Refused(Code.BAD_REQUEST, f"record batch {number} of the request: {error.message}") from error
             if columns.payload_bytes - columns.lengths[-1] > MAX_PACK_BYTES:
                 raise Refused(
                     Code.BAD_REQUEST,
-                    f"pack {number} of the request has {columns.payload_bytes} bytes of messages; "
-                    f"a pack ends with the message that reaches {MAX_PACK_BYTES}",
+                    f"record batch {number} of the request has {columns.payload_bytes} bytes of messages; "
+                    f"a record batch ends with the message that reaches {MAX_PACK_BYTES}",
                 )
             producer = mark(request.producer_id, request.producer_epoch, sequence, columns.count)
             refusal = None
@@ -206,7 +206,7 @@ def _too_many(faults: dict[int, Refusal]) -> Refusal:
     """Return the refusal of all messages of a batch with one more fault than its request may have."""
     return Refusal(
         Code.BAD_REQUEST,
-        f"more than {MAX_PACK_FAULTS} messages of the request cannot be taken, so no message of this pack is: "
+        f"more than {MAX_PACK_FAULTS} messages of the request are refused, so this record batch is refused as a whole: "
         f"{next(iter(faults.values())).text}",
     )
 

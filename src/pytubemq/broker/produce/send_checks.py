@@ -174,7 +174,7 @@ def mark(producer_id: int | None, epoch: int | None, sequence: int | None, messa
     if producer_id < 1 or sequence < 0 or (epoch is not None and epoch < 0):
         raise Refused(
             Code.BAD_REQUEST,
-            f"producer id {producer_id}, epoch {epoch} and sequence {sequence} are not all of 1, 0 and 0 or more",
+            f"producer id {producer_id} must be at least 1, epoch {epoch} and sequence {sequence} at least 0",
         )
     if sequence > MAX_SEQUENCE - messages + 1:
         raise Refused(

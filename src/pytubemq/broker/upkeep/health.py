@@ -88,8 +88,8 @@ def problems(
     ]
     if state.positions.full:
         found.append(
-            f"group positions are full: {state.positions.most} are kept; for a new one another goes that no consumer "
-            "has used, and if there is none it is refused"
+            f"group positions are full: {state.positions.most} are kept; a new one replaces one that no consumer "
+            "has used, or is refused if there is none"
         )
     return found
 

@@ -71,7 +71,7 @@ def unserved(store: BrokerStore, beyond: dict[str, list[int]]) -> str | None:
         return None
     names = named([f"{topic}:{partition_id}" for topic, partition_id in found])
     return (
-        f"topics: the store holds messages in partitions beyond those of the Master's configuration ({names}), and "
+        f"topics: the store has messages in partitions beyond those of the Master's configuration ({names}), and "
         "they are not served; give the topics their partitions back: pytubemq topic alter TOPIC --partitions N"
     )
 
@@ -81,7 +81,7 @@ def passed_over_text(topics: Collection[str]) -> str | None:
     if not topics:
         return None
     return (
-        f"topics: the store holds {named(topics)}, which the Master does not know; they are not served, and their "
+        f"topics: the store has {named(topics)}, which the Master does not know; they are not served, and their "
         "files are kept; create them with their numbers of partitions to serve them again"
     )
 

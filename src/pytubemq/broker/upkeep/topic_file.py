@@ -104,7 +104,7 @@ class TopicFile:
             return
         self.stored = stored
         self.loss = (
-            f"topics: {self._path} is missing, and the store holds {named(names)}; no topic is served until the "
+            f"topics: {self._path} is missing, and the store has {named(names)}; no topic is served until the "
             "Master has sent its configuration again"
         )
         logger.error("%s", self.loss)

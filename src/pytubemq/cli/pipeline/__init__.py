@@ -15,7 +15,7 @@ def _command(name: str, about: str) -> Lazy:
 
 
 COMMANDS = {
-    "init": _command("init", "Write a pipeline file to begin with."),
+    "init": _command("init", "Write a first pipeline file."),
     "lint": Lazy(
         "pytubemq.cli.pipeline.commands.lint:lint", "Find what is wrong with a file, without Spark or a cluster."
     ),
@@ -26,17 +26,17 @@ COMMANDS = {
     ),
     "run": _command("run", "Run a pipeline, with its progress."),
     "status": _command("status", "Show the state of a pipeline."),
-    "stop": _command("stop", "End a run after the batch in hand."),
+    "stop": _command("stop", "End a run after the current batch."),
     "report": _command("report", "Write the last run as a page of HTML."),
     "tap": _command("tap", "Show rows at a stage, of a few real messages."),
-    "backfill": _command("backfill", "Put a range through a pipeline again."),
+    "backfill": _command("backfill", "Run a range of the topic through a pipeline again."),
     "reset": _command("reset", "Forget a pipeline's progress."),
     "dlq": _command("dlq", "List, show, send again and drop rejected records."),
 }
 
 EPILOG = """\b
 Examples:
-  pytubemq pipeline init orders.yaml          a file to begin with
+  pytubemq pipeline init orders.yaml          write a first file
   pytubemq pipeline lint orders.yaml          what is wrong with it, and where
   pytubemq pipeline test orders.yaml          its own tests, without a cluster
 """

@@ -189,7 +189,7 @@ class BatchSettlement:
         while not registration.stands:
             if self._outcomes.end_reason is not None:
                 raise StaleBatchError(
-                    f"this batch of {self.partition} is not held any more: {self._outcomes.end_reason}"
+                    f"this batch of {self.partition} can no longer be settled: {self._outcomes.end_reason}"
                 )
             await registration.wait_for_next()
         assert registration.connection is not None

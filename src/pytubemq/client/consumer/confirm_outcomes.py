@@ -44,7 +44,7 @@ class ConfirmOutcomes:
             within = "" if confirm_timeout_s is None else f"confirm within {confirm_timeout_s:g} s and "
             hint = f"{within}settle each batch once; what was not confirmed comes again"
         return StaleBatchError(
-            f"this batch of {self._partition} is not held any more: {self._reason(ticket)}", hint=hint
+            f"this batch of {self._partition} can no longer be settled: {self._reason(ticket)}", hint=hint
         )
 
     def _is_elsewhere(self, ticket: int) -> bool:

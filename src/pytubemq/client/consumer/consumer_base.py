@@ -223,7 +223,9 @@ class ConsumerBase:
         consumer = self._partitions.get(named)
         if consumer is None:
             names = ", ".join(str(one) for one in self.assignment[:5]) or "none yet"
-            raise NotFoundError(f"this consumer does not hold {named}", hint=f"it holds {names}", code=Code.NOT_FOUND)
+            raise NotFoundError(
+                f"{named} is not assigned to this consumer", hint=f"it has {names}", code=Code.NOT_FOUND
+            )
         if isinstance(offset, datetime):
             offset = (await self._metadata.offsets([named], at=offset))[named][0]
         if offset < 0:

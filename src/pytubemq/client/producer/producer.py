@@ -97,7 +97,7 @@ class Producer:
         """Number the messages as those of a producer that may have sent some of them before, in another process.
 
         For who can send the same messages to the same partitions in the same order again: what a pytubemq Broker has
-        of this producer's epoch already it does not store again. An older epoch it refuses (403) once it has heard of
+        of this producer's epoch already it does not store again. An older epoch it refuses (403) once it has seen
         a newer one, of which it knows nothing yet. Readers of the topic see the id; messages that another client sends
         under it count as repeats, too. To be called before the producer is entered.
 

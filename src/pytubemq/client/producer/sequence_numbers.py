@@ -146,7 +146,7 @@ def _fenced_error(producer_id: int, epoch: int, error: TubeError) -> TubeError:
         error.message,
         hint=f"nobody else may send as producer {producer_id}: end the other client, or find who forges the id, which "
         f"every reader of the topic sees; then number_as({producer_id}, epoch) with an epoch above {epoch} and above "
-        "that which the partition has heard of, or with another id",
+        "the newest that the partition has seen, or with another id",
     )
     found.__cause__ = error
     return found

@@ -274,7 +274,7 @@ class GroupRange:
 
     def _held(self) -> RpcConnection:
         if self._connection is None:
-            raise ClosedError(f"partition {self.partition} is not held", hint="call begin first")
+            raise ClosedError(f"partition {self.partition} is not registered", hint="call begin first")
         return self._connection
 
     def _require(self, offset: int | None, what: str) -> int:

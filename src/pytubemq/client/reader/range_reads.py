@@ -129,8 +129,8 @@ class RangeConnection:
         """
         if filters and Capability.RANGE_FILTERS not in self.connection.capabilities:
             raise ConfigError(
-                f"the Broker {partition.broker_id} at {self.way.address} reads no range by message type",
-                hint="bring it to this version, or leave the filters out",
+                f"the Broker {partition.broker_id} at {self.way.address} cannot filter a range by message type",
+                hint="upgrade it to this version, or leave the filters out",
             )
         limits = (tuple(sorted(filters)), max_messages, max_bytes)
         at = start
@@ -145,7 +145,9 @@ class RangeConnection:
                 continue
             check(head, hint=_moved_hint(head.err_code, head.min_offset))
             if head.next_offset is None or head.next_offset <= at:
-                raise CorruptError(f"the Broker of {partition} answered messages but no way on from offset {at}")
+                raise CorruptError(
+                    f"the Broker of {partition} returned messages, but no offset to continue at after {at}"
+                )
             upto = min(head.next_offset, end)  # a pack comes whole
             if upto < end:
                 self._ask(partition, upto, end, *limits)
@@ -204,4 +206,4 @@ def _lost(partition: Partition, gap: tuple[int, int], reasons: list[str]) -> Dam
 
 
 def _moved_hint(code: int, first: int | None) -> str | None:
-    return f"what lay there has been deleted; the first offset now is {first}" if code == Code.MOVED else None
+    return f"the messages there have been deleted; the first offset is now {first}" if code == Code.MOVED else None

@@ -154,7 +154,9 @@ class Reader:
             self._check_end(head.max_offset)
             return None
         if head.next_offset is None or head.next_offset <= start:
-            raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
+            raise CorruptError(
+                f"the Broker of {self.partition} returned messages, but no offset to continue at after {start}"
+            )
         end = head.next_offset if self._stop is None else min(head.next_offset, self._stop)  # a pack comes whole
         found = self._unpacker.read(fetched.records, fetched.damaged, start=start, end=end)
         if self._options.filters:
@@ -218,8 +220,8 @@ class Reader:
         )
         if self._options.filters and Capability.RANGE_FILTERS not in connection.capabilities:
             raise ConfigError(
-                f"the Broker {self.partition.broker_id} at {connection.peer} reads no range by message type",
-                hint="bring it to this version, or leave the filters out",
+                f"the Broker {self.partition.broker_id} at {connection.peer} cannot filter a range by message type",
+                hint="upgrade it to this version, or leave the filters out",
             )
         request = ReadRangeRequestC2B(
             client_id=self._metadata.client_id,
@@ -300,4 +302,4 @@ class ReadBatches:
 def _moved_hint(head: ReadRangeResponseB2C) -> str | None:
     if head.err_code != Code.MOVED:
         return None
-    return f"what lay there has been deleted; the first offset now is {head.min_offset}"
+    return f"the messages there have been deleted; the first offset is now {head.min_offset}"

@@ -251,11 +251,11 @@ class MetadataClient:
     async def _request_states(
         self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
     ) -> dict[Partition, PartitionLook]:
-        connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "tell offsets")
+        connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "report offsets")
         if at_ms is not None and Capability.OFFSET_BY_TIME not in connection.capabilities:
             raise ConfigError(
                 f"the Broker {broker_id} at {connection.peer} cannot find offsets by time",
-                hint="bring it to this version, or give an offset",
+                hint="upgrade it to this version, or give an offset",
             )
         response = await self._cluster.ask_broker(
             connection,

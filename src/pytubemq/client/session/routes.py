@@ -223,7 +223,7 @@ class ProducerRole:
             return topic_missing(self._topic, known=await known_topics(self._discovery))
         return UnavailableError(
             f"no Broker takes messages of topic {self._topic!r} now",
-            hint=f"why, of each Broker:  pytubemq topic show {self._topic}",
+            hint=f"for the reason at each Broker:  pytubemq topic show {self._topic}",
             code=Code.SERVICE_UNAVAILABLE,
         )
 

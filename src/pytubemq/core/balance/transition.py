@@ -238,7 +238,7 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
     for name, member in view.members.items():
         if member.deadline_s <= now_s:
             view = _drop(view, name)
-            dropped.append(Dropped(name, "not heard of in time"))
+            dropped.append(Dropped(name, "no heartbeat in time"))
         elif member.event is not None and member.event.first_sent_s + view.timing.event_timeout_s <= now_s:
             # It sends heartbeats and never carries anything out: its partitions would be stuck with it for ever.
             # Once may be a consumer that is busy; a second time in a row its partitions go to somebody who takes them.

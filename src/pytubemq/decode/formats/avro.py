@@ -79,7 +79,7 @@ class AvroFormat:
                     raise ValueError("there is no body")
                 rows.append(self._datum(body))
             except _MALFORMED as error:
-                faults.append(Fault(record, f"no datum of the schema: {shown(str(error) or type(error).__name__)}"))
+                faults.append(Fault(record, f"not a datum of the schema: {shown(str(error) or type(error).__name__)}"))
                 continue
             records.append(record)
         values = [[_plain(row.get(column.name)) for row in rows] for column in self.columns]

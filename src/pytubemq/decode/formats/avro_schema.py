@@ -57,9 +57,9 @@ def parse_schemas(text: str) -> list[Any]:
         KeyError,
         TypeError,
     ) as error:
-        raise ConfigError(f"option avroSchema is no Avro schema: {error}", hint=hint) from error
+        raise ConfigError(f"option avroSchema is not an Avro schema: {error}", hint=hint) from error
     if not parsed or not all(isinstance(each, dict) and each.get("type") == "record" for each in parsed):
-        raise ConfigError("option avroSchema is no schema of a record", hint=hint)
+        raise ConfigError("option avroSchema is not the schema of a record", hint=hint)
     for each in parsed:
         _check(each, {}, (), 0)
     return parsed
@@ -69,7 +69,7 @@ def columns_of_record(schema: Any) -> tuple[Column, ...]:
     """The columns of a record's fields.
 
     Raises:
-        ConfigError: a field is a union of several types, or a record holds itself.
+        ConfigError: a field is a union of several types, or a record contains itself.
     """
     named: dict[str, Any] = {}
     kind = _type(schema, named, (), 0)
@@ -94,7 +94,9 @@ def _check(schema: Any, named: dict[str, Any], inside: tuple[str, ...], depth: i
         return 1 + min((_check(each, named, inside, depth + 1) for each in schema), default=0)
     if isinstance(schema, str):
         if schema in inside:
-            raise ConfigError(f"option avroSchema: the record {schema} holds itself", hint="such data has no bound")
+            raise ConfigError(
+                f"option avroSchema: the record {schema} contains itself", hint="such data can be of any size"
+            )
         if schema in named:
             return _check(named[schema], named, inside, depth + 1)
         return 0 if schema == "null" else 1
@@ -106,7 +108,7 @@ def _check(schema: Any, named: dict[str, Any], inside: tuple[str, ...], depth: i
             return sum(_check(field["type"], named, within, depth + 1) for field in schema["fields"])
         case "array":
             if _check(schema["items"], named, inside, depth + 1) == 0:
-                raise ConfigError("option avroSchema: an array of items without a byte", hint="it has no bound")
+                raise ConfigError("option avroSchema: an array of items without a byte", hint="its size has no limit")
             return 1
         case "map":
             _check(schema["values"], named, inside, depth + 1)
@@ -126,13 +128,13 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...], depth: in
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
             raise ConfigError(
-                f"option avroSchema: a union of {len(kinds)} types is no column",
+                f"option avroSchema: a union of {len(kinds)} types cannot be a column",
                 hint="only a union of null and one type is; name the columns to read in decode.schema",
             )
         return _type(kinds[0], named, inside, depth + 1)
     if isinstance(schema, str):
         if schema in inside:
-            raise ConfigError(f"option avroSchema: the record {schema} holds itself", hint="that is no column")
+            raise ConfigError(f"option avroSchema: the record {schema} contains itself", hint="that cannot be a column")
         if schema in named:
             return _type(named[schema], named, inside, depth + 1)
         return _primitive(schema, {})
@@ -168,10 +170,12 @@ def _primitive(kind: str, schema: Mapping[str, Any]) -> Type:
     if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = schema.get("precision", 0), schema.get("scale", 0)
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise ConfigError(f"option avroSchema: decimal({precision},{scale}) is no column", hint="at most 38 digits")
+            raise ConfigError(
+                f"option avroSchema: decimal({precision},{scale}) cannot be a column", hint="at most 38 digits"
+            )
         return Type("decimal", precision=precision, scale=scale)
     if logical in _LOGICAL:
         return Type(_LOGICAL[logical])
     if kind not in _PRIMITIVES:
-        raise ConfigError(f"option avroSchema: the type {kind!r} is no column", hint="null alone holds nothing")
+        raise ConfigError(f"option avroSchema: the type {kind!r} cannot be a column", hint="null alone has no values")
     return Type(_PRIMITIVES[kind])

@@ -34,7 +34,7 @@ class CanalFormat(ChangesFormat):
 
     def _changes(self, message: Any) -> Iterator[Change]:
         if not isinstance(message, dict) or "type" not in message:
-            raise ChangeError("no change of Canal: there is no field type")
+            raise ChangeError("not a change of Canal: there is no field type")
         kind = message["type"]
         op = _OPS.get(kind.upper()) if isinstance(kind, str) else None
         if message.get("isDdl") is True or (op is None and isinstance(kind, str)):
@@ -43,10 +43,10 @@ class CanalFormat(ChangesFormat):
             return
         rows, old = message.get("data"), message.get("old")
         if op is None or not isinstance(rows, list):
-            raise ChangeError("no change of Canal: data is no list of rows")
+            raise ChangeError("not a change of Canal: data is not a list of rows")
         for at, row in enumerate(rows):
             if not isinstance(row, dict):
-                raise ChangeError(f"entry {at} of data is no row")
+                raise ChangeError(f"entry {at} of data is not a row")
             yield Change(
                 op,
                 row,

@@ -111,7 +111,7 @@ class ChangesFormat:
         records: list[int] = []
         for record, text in enumerate(texts.to_pylist()):
             if record in misread:
-                faults.append(Fault(record, f"the bytes are no {self._charset}"))
+                faults.append(Fault(record, f"the bytes are not {self._charset}"))
                 continue
             if not text:
                 continue  # Debezium sends an empty message after a delete
@@ -120,7 +120,7 @@ class ChangesFormat:
             except ChangeError as error:
                 faults.append(Fault(record, str(error)))
             except (msgspec.DecodeError, RecursionError, UnicodeError, ArithmeticError) as error:
-                faults.append(Fault(record, f"no JSON: {shown(str(error))}"))
+                faults.append(Fault(record, f"not JSON: {shown(str(error))}"))
             else:
                 changes += found
                 records += [record] * len(found)
@@ -163,7 +163,7 @@ def _metadata(names: Sequence[str]) -> tuple[str, ...]:
         if name not in METADATA:
             close = suggest(name, METADATA)
             hint = f"did you mean {close}?" if close else f"there are {', '.join(METADATA)}"
-            raise ConfigError(f"option metadata names {name!r}, which is no such column", hint=hint)
+            raise ConfigError(f"option metadata names {name!r}, which does not exist", hint=hint)
     return tuple(dict.fromkeys(names))
 
 
@@ -172,5 +172,5 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
         return None if text is None else re.compile(text)
     except re.error as error:
         raise ConfigError(
-            f"option {name} = {text!r} is no regular expression: {error}", hint="as in shop_[0-9]+"
+            f"option {name} = {text!r} is not a regular expression: {error}", hint="as in shop_[0-9]+"
         ) from error

@@ -58,7 +58,7 @@ class CsvFormat:
             return FormatResult([pa.nulls(0, kind) for kind in self._kinds])
         texts, rows = texts_of(data, self._charset)
         parses = self._parses and len(leading) < len(self.columns)
-        faults = [Fault(row, f"the bytes are no {self._charset}") for row in rows]
+        faults = [Fault(row, f"the bytes are not {self._charset}") for row in rows]
         if self._delete_head:
             heads = pc.starts_with(texts, self._delimiter)
             texts = pc.if_else(heads, pc.utf8_slice_codeunits(texts, 1), texts)

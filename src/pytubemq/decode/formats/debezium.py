@@ -38,11 +38,11 @@ class DebeziumFormat(ChangesFormat):
         if message is None:
             return  # the empty message after a delete, in its envelope
         if not isinstance(message, dict) or "op" not in message:
-            raise ChangeError("no change of Debezium: there is no field op")
+            raise ChangeError("not a change of Debezium: there is no field op")
         kind = message["op"]
         op = _OPS.get(kind) if isinstance(kind, str) else None
         if op is None:
-            raise ChangeError(f"op {shown(kind)} is no change of a row")
+            raise ChangeError(f"op {shown(kind)} is not a change of a row")
         before, after = message.get("before"), message.get("after")
         row = before if op == DELETE else after
         if not isinstance(row, dict):

@@ -61,7 +61,7 @@ class JsonFormat:
                 objects.append(typed(text))
             except (*MISPARSED, TypeError) as error:
                 if row in misread:
-                    faults.append(Fault(row, f"the bytes are no {self._charset}"))
+                    faults.append(Fault(row, f"the bytes are not {self._charset}"))
                     continue
                 try:  # the types are wrong, or the whole is no JSON; the first is reported with its column below
                     objects.append(self._loose.decode(text))
@@ -108,4 +108,4 @@ def _wire_type(column: Column, *, cast_strings: bool) -> Any:
 def _detail(error: BaseException, text: str | bytes) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
-    return f"no JSON object of the columns: {unread(error, text)}"
+    return f"not a JSON object with the columns: {unread(error, text)}"

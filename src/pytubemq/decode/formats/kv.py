@@ -59,7 +59,7 @@ class KvFormat:
         for row, text in enumerate(texts.to_pylist()):
             try:
                 if text is None:
-                    raise FieldError(f"the bytes are no {self._charset}" if row in misread else "there is no body")
+                    raise FieldError(f"the bytes are not {self._charset}" if row in misread else "there is no body")
                 entries.append(self._pairs(text, len(leading)))
             except FieldError as error:
                 faults.append(Fault(row, str(error)))

@@ -35,5 +35,5 @@ class RawFormat:
         if not self._is_text:
             return FormatResult([data])
         texts, rows = texts_of(data, self._charset)
-        faults = [Fault(row, f"column {self.columns[0].name}: the bytes are no {self._charset}") for row in rows]
+        faults = [Fault(row, f"column {self.columns[0].name}: the bytes are not {self._charset}") for row in rows]
         return without(FormatResult([texts.cast(pa.string())], None, faults), set(rows))

@@ -27,7 +27,7 @@ def unpack_snappy(data: bytes, most_bytes: int) -> bytes:
     try:
         unpacked: bytes = _snappy().decompress(data, size, asbytes=True)
     except (OSError, pa.ArrowException) as error:
-        raise InLongError("the bytes are no Snappy") from error
+        raise InLongError("the bytes are not Snappy") from error
     return unpacked
 
 
@@ -49,7 +49,7 @@ def unpack_gzip(data: bytes, most_bytes: int) -> bytes:
     try:
         unpacked = stream.decompress(data, most_bytes + 1)
     except zlib.error as error:
-        raise InLongError("the bytes are no gzip") from error
+        raise InLongError("the bytes are not gzip") from error
     if len(unpacked) > most_bytes:
         raise InLongError(f"more than the {most_bytes} bytes allowed, after gzip")
     if not stream.eof:

@@ -19,7 +19,7 @@ def read_utf(data: bytes) -> str:
         pairs = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return pairs.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeError as error:
-        raise InLongError("attributes that are no text") from error
+        raise InLongError("attributes that are not text") from error
 
 
 def write_utf(text: str) -> bytes:

@@ -156,7 +156,7 @@ def _skipped(content: bytes, at: int, end: int) -> int:
         case 5:
             size = 4
         case _:
-            raise InLongError("the bytes are no protobuf message of InLong")
+            raise InLongError("the bytes are not a protobuf message of InLong")
     if tag >> 3 == 0 or size > end - at:
         raise InLongError("a protobuf message that is cut off")
     return at + size

@@ -33,5 +33,5 @@ def parse(body: bytes, bounds: Bounds) -> list[Group]:
     """
     version = version_of(body)
     if version is None:
-        raise InLongError("no InLongMsg: it does not begin and end with 0F and a version from 0 to 4")
+        raise InLongError("not an InLongMsg: it does not begin and end with 0F and a version from 0 to 4")
     return parse_version_4(body, bounds) if version == LAST_VERSION else parse_versions_0_to_3(body, version, bounds)

@@ -302,7 +302,13 @@ class Brokers:
 
     def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
         if self.runs.get(run.broker_id) is not run:
-            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"broker {run.broker_id} is out, register again")))
+            call.reply(
+                encode(
+                    refused_heartbeat(
+                        Code.HB_NO_NODE, f"broker {run.broker_id} is no longer registered, register again"
+                    )
+                )
+            )
             return True
         push = not run.in_sync and not run.unknown
         just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S

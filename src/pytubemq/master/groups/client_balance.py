@@ -159,7 +159,7 @@ class ClientBalance:
 
     def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2MV2, *, must: bool) -> bool:
         if client_id not in group.members:
-            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is no longer in its group")))
             return True
         reported = request.sub_rep_info or ClientSubRepInfo(broker_config_id=UNDEFINED, topic_meta_info_id=UNDEFINED)
         meta = _meta(group)

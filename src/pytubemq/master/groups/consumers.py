@@ -159,7 +159,7 @@ class Consumers:
 
     def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
         if client_id not in group.members:
-            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is no longer in its group")))
             return True
         event = self._groups.next_event(group, client_id)
         rules = self._flow.ids(group.name)

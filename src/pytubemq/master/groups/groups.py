@@ -269,7 +269,7 @@ class Groups:
         taken = tuple(sorted(free.intersection(members)))
         until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
         self.apply(group, Drained(frozenset(taken), until_s))
-        logger.info("group %s: %s are to give up all they hold", name, ", ".join(taken) or "none")
+        logger.info("group %s: %s must give up all their partitions", name, ", ".join(taken) or "none")
         return taken
 
     # --- what happens -------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class Groups:
             return
         lost_s = group.pulses[holder].lost_s
         if lost_s is not None and lost_s + self._timing.lost_grace_s <= self._clock.now_s():
-            logger.info("group %s: %s, whose connection is closed, makes way as node %d", name, holder, node_id)
+            logger.info("group %s: %s, whose connection is closed, is replaced as node %d", name, holder, node_id)
             self._forget(group, holder)
             self.apply(group, Left(holder))
 
@@ -389,7 +389,7 @@ class Groups:
             self.apply(group, ConnectionLost(member, grace_s))
 
     def _dropped(self, group: Group, action: Dropped) -> None:
-        logger.warning("group %s: %s is out: %s", group.name, action.member, action.reason)
+        logger.warning("group %s: %s was removed: %s", group.name, action.member, action.reason)
         GROUP.record("left", group=group.name, member=action.member, reason=action.reason)
         self._forget(group, action.member)
 

@@ -181,7 +181,7 @@ class BrokerRegistry:
         run = self._rooms.runs.get(own.broker_id)
         if run is not None and (own.address, own.tls_port) != (record.address, record.tls_port):
             raise BadRequestError(
-                f"broker {own.broker_id} runs at {own.address} (TLS port {own.tls_port}), and would be entered at "
+                f"broker {own.broker_id} runs at {own.address} (TLS port {own.tls_port}), and the record would say "
                 f"{record.address} ({record.tls_port})",
                 hint="stop it first, or start it there, or give one of them another id",
                 code=Code.BAD_REQUEST,
@@ -233,7 +233,7 @@ class BrokerRegistry:
         if isinstance(wanted, Outcome):
             return wanted
         if wanted == record:
-            return Outcome(_key(record), UNCHANGED, f"broker {record.broker_id} is as asked for already")
+            return Outcome(_key(record), UNCHANGED, f"broker {record.broker_id} has these values already")
         if _ports(wanted) != _ports(record) and (clash := _clash(wanted)):
             return clash
         for other in self._catalogue.brokers.values():
@@ -253,11 +253,11 @@ class BrokerRegistry:
                 return Outcome(key, BAD_STATE, text)
             run = self._rooms.runs.get(broker_id)
             if run is not None and run.online and not run.in_sync:
-                text = f"broker {broker_id} has not taken its last change yet: wait for it, or stop it"
+                text = f"broker {broker_id} has not applied its last change yet: wait for it, or stop it"
                 return Outcome(key, BAD_STATE, text)
             places = self._catalogue.deployed_on(broker_id)
             if places and not with_topics:
-                text = f"broker {broker_id} carries {len(places)} topics: remove them, or give isReservedData=true"
+                text = f"broker {broker_id} has {len(places)} topics: remove them, or give isReservedData=true"
                 return Outcome(key, DEPENDENT_LEFT, text)
             for place in places:
                 props = self._catalogue.props(place.topic, broker_id)

@@ -76,7 +76,7 @@ class ClusterRegistry:
                 )
             if wanted == now and self.is_set:
                 raise BadRequestError(
-                    "the cluster's defaults are as asked for already",
+                    "the cluster's defaults have these values already",
                     hint="nothing to do",
                     code=Code.BAD_REQUEST,
                 )

@@ -158,7 +158,7 @@ def _update(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeR
         return Step(Outcome(wanted.key, outcome.NOT_FOUND, text))
     step = _flip(wanted, known)
     if step.put is None:
-        return Step(Outcome(wanted.key, outcome.UNCHANGED, "nothing would change: every value is as asked already"))
+        return Step(Outcome(wanted.key, outcome.UNCHANGED, "nothing would change: it has these values already"))
     return step
 
 

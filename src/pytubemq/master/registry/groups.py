@@ -127,7 +127,7 @@ def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]
         return Step(Outcome((wanted.group,), outcome.NOT_FOUND, f"group {wanted.group} has no record: add one"))
     step = _flip(wanted, known)
     if step.put is None:
-        text = "nothing would change: every value is as asked already"
+        text = "nothing would change: it has these values already"
         return Step(Outcome((wanted.group,), outcome.UNCHANGED, text))
     return step
 

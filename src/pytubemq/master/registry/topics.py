@@ -149,9 +149,9 @@ class TopicRegistry:
         if spec.broker_id not in self._catalogue.brokers:
             return Step(_no_broker(spec))
         if record is not None:
-            text = f"{spec} is there already"
+            text = f"{spec} exists already"
             if record.topic_status is not TopicStatus.NORMAL:
-                text += ", on its way out: restore it, or wait until it is removed"
+                text += " and is being removed: restore it, or wait until it is gone"
             return Step(Outcome(spec.key, EXISTS, text))
         props = spec.props.over(self._catalogue.broker_props(spec.broker_id))
         if (refused := _too_many(spec, props)) is not None:
@@ -163,7 +163,7 @@ class TopicRegistry:
             if spec.broker_id not in self._catalogue.brokers:
                 return Step(_no_broker(spec))
             if record is None:
-                return Step(Outcome(spec.key, NOT_FOUND, f"{spec} is not there: add it first"))
+                return Step(Outcome(spec.key, NOT_FOUND, f"{spec} does not exist: add it first"))
             wanted = turn(spec, record)
             if isinstance(wanted, Outcome):
                 return Step(wanted)
@@ -173,7 +173,7 @@ class TopicRegistry:
 
     def _grow(self, spec: DeploySpec, record: DeployRecord) -> DeployRecord | Outcome:
         if record.topic_status is not TopicStatus.NORMAL:
-            text = f"{spec} is on its way out and cannot be changed: restore it, or remove it"
+            text = f"{spec} is being removed and cannot be changed: restore it, or remove it"
             return Outcome(spec.key, BAD_STATE, text)
         now = record.props.over(self._catalogue.broker_props(record.broker_id))
         wanted = spec.props.over(now)
@@ -186,7 +186,7 @@ class TopicRegistry:
             if after != before and record.topic == HISTORY_TOPIC:
                 return Outcome(spec.key, BAD_VALUE, f"{name} of the system's own topic {HISTORY_TOPIC} stays {before}")
         if wanted == now:
-            return Outcome(spec.key, UNCHANGED, f"{spec} is as asked for already")
+            return Outcome(spec.key, UNCHANGED, f"{spec} has these values already")
         return _too_many(spec, wanted) or replace(record, props=spec.props.over(record.props))
 
     def _soft_delete(self, spec: DeploySpec, record: DeployRecord) -> DeployRecord | Outcome:
@@ -275,7 +275,7 @@ class TopicRegistry:
 def _update_topic(spec: TopicSpec, by: Audit, record: TopicRecord) -> Step[TopicRecord]:
     wanted = spec.over(record)
     if wanted == record:
-        return Step(Outcome((spec.topic,), UNCHANGED, f"topic {spec.topic} is as asked for already"))
+        return Step(Outcome((spec.topic,), UNCHANGED, f"topic {spec.topic} has these values already"))
     return Step(Outcome((spec.topic,)), replace(wanted, stamp=by.changed(record.stamp)))
 
 

@@ -103,7 +103,7 @@ class ClusterHealth:
             if broker.id in self._brokers.faults.forbidden:
                 yield Reason(
                     thing=f"broker {broker.id}",
-                    why=f"it reported faults of its storage and is {broker.manage_status} since",
+                    why=f"it reported faults of its storage and has been {broker.manage_status} since",
                     hint="repair it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
                 )
             run = self._brokers.runs.get(broker.id)
@@ -171,7 +171,7 @@ def _unknown(run: BrokerRun) -> Reason:
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     return Reason(
         thing=f"broker {run.broker_id}",
-        why=f"it holds topics that this Master does not know ({', '.join(names[:_MOST_SHOWN])}{more}) and is given no "
+        why=f"it has topics that this Master does not know ({', '.join(names[:_MOST_SHOWN])}{more}) and is given no "
         "orders: the metadata may be lost, or be another cluster's",
         hint="put a copy of the metadata back, or take the topics over: pytubemq cluster adopt (with --discard the "
         "Broker stops serving them, and keeps their files)",

@@ -191,7 +191,7 @@ def _why(catalogue: Catalogue, brokers: Brokers, group: str, topic: str) -> str 
         return f"an administrator has switched off consuming it for this group{reason}"
     record = catalogue.topics.get(topic)
     if rule is None and record is not None and record.enable_auth_control:
-        return "only groups that are named may consume it, and this one is not: who registers now is refused"
+        return "only permitted groups may consume it, and this one is not: members that register now are refused"
     if not catalogue.deployed(topic):
         return "it is on no Broker any more"
     if not any(brokers.topics.consumable((topic,))) and not brokers.topics.away((topic,)):

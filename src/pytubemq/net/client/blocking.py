@@ -180,7 +180,7 @@ class BlockingConnection:
             raise FrameError(f"{self.peer} sent bytes that are not a frame: 0x{token:08x} with {blocks} blocks")
         due, most_bytes = self._due.pop(0) if self._due else (None, 0)
         if serial != due:
-            raise FrameError(f"{self.peer} answered request {serial}, which is not the one whose turn it is")
+            raise FrameError(f"{self.peer} answered request {serial}, out of order")
         size = 0
         length = bytearray(_LENGTH_BYTES)
         for _ in range(blocks):

@@ -276,7 +276,7 @@ class RpcServer:
             return
         held_bytes = victim.buffered_bytes
         victim.fault(
-            f"it holds {held_bytes} bytes in unfinished or unanswered requests, and all together hold "
+            f"it has {held_bytes} bytes in unfinished or unanswered requests, and all together have "
             f"{self.buffered_bytes}; {self.max_buffered_bytes} are allowed"
         )
         victim.abort()
@@ -326,7 +326,7 @@ class RpcServer:
         for connection in list(self.connections):
             silent_s = now_s - connection.last_byte_s
             if connection.frame_age_s(now_s) > self._limits.frame_timeout_s:
-                connection.fault(f"a frame was begun and not finished within {self._limits.frame_timeout_s:g} s")
+                connection.fault(f"a frame was not completed within {self._limits.frame_timeout_s:g} s")
             elif silent_s > self._limits.idle_timeout_s and not connection.open_calls:
                 logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
                 connection.close()

@@ -69,8 +69,8 @@ class Backfill:
         state = str(self.pipeline.state)
         if "://" not in state and read_object(LocalFiles(Path(state)), RUN).get("status") == RunStatus.FINISHED.value:
             raise ConfigError(
-                f"backfill {self.id} is done; its rows would be written once more",
-                hint="give it another name to do it again: --id NAME",
+                f"backfill {self.id} is done already; its rows would be written again",
+                hint="to run it again, give it another name: --id NAME",
             )
 
     def keep(self) -> None:

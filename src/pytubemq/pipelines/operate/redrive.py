@@ -119,7 +119,7 @@ class Redrive:
                 if result.status is RunStatus.STOPPED:
                     raise TubeError(
                         "the redrive was stopped: no dead letter is removed yet",
-                        hint="the next redrive finishes it, and gives no sink a row twice that is exactly once",
+                        hint="the next redrive finishes it; sinks that are exactly once get no row twice",
                     )
                 done.add(Redriven(0, dict(result.totals.rows_out), result.totals.rejected))
         except ConfigError:

@@ -23,5 +23,5 @@ def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
         needs = "needs: " if promise.guarantee is Guarantee.EXACTLY_ONCE else ""
         why = f"{promise.why}; {needs}{promise.needs}" if promise.needs else promise.why
         if unknown:
-            why += "; the run did not record its Brokers: this holds for pytubemq Brokers"
+            why += "; the run did not record its Brokers: this is the guarantee with pytubemq Brokers"
         record.guarantees.append((sink.name, promise.guarantee.value.replace("_", " "), why))

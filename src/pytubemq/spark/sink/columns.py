@@ -101,7 +101,7 @@ def _check_needed(places: dict[str, int], id_place: int | None, options: SinkOpt
     if BODY not in places:
         raise ConfigError(
             "the rows have no column body",
-            hint='name what is to be sent: .selectExpr("to_json(struct(*)) AS body")',
+            hint='name the body to send: .selectExpr("to_json(struct(*)) AS body")',
         )
     if options.topic is None and TOPIC not in places:
         raise ConfigError("no topic is named", hint='set .option("topic", ...), or give the rows a column topic')
@@ -130,9 +130,7 @@ def _check_type(name: str, kind: DataType, takes: tuple[str, ...]) -> None:
 def _unknown(name: str, known: dict[str, str]) -> ConfigError:
     names = ", ".join(known.values())
     if name.lower() in {own.lower() for own in _SOURCES_OWN}:
-        return ConfigError(
-            f"the column {name} cannot be written: it is given by the Broker", hint=f"select some of {names}"
-        )
+        return ConfigError(f"the column {name} cannot be written: the Broker sets it", hint=f"select some of {names}")
     close = suggest(name, known.values())
     hint = f"did you mean {close}?" if close else f"the sink takes {names}; drop or rename it"
     return ConfigError(f"the sink does not take a column {name}", hint=hint)

@@ -83,9 +83,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
 def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
     for name in ("idempotencyKey", "planIsMapOnly", "queryId", "batchId"):
         if name in given and not options.idempotent:
-            raise ConfigError(
-                f"option {name} is given and idempotent is not", hint="set idempotent=true, or leave it out"
-            )
+            raise ConfigError(f"option {name} needs idempotent", hint="set idempotent=true, or leave it out")
     if options.idempotency_key is not None and options.plan_is_map_only:
         raise ConfigError(
             "options idempotencyKey and planIsMapOnly contradict each other",
@@ -93,19 +91,19 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
         )
     if "checkpointLocation" in given and "batchId" not in given:
         raise ConfigError(
-            "option checkpointLocation is given and batchId is not",
+            "option checkpointLocation needs batchId",
             hint="it is for writes in foreachBatch: give queryId and batchId, too, or leave it out",
         )
     if "batchId" in given and options.query_id is None:
-        raise ConfigError("option batchId is given and queryId is not", hint="name the series with queryId, too")
+        raise ConfigError("option batchId needs queryId", hint="name the series with queryId, too")
 
 
 def _check_checkpoint(options: Mapping[str, str]) -> None:
     """Spark does not hand over the checkpoint of a stream that has it from the session's settings."""
     if not any(name.lower() == "checkpointlocation" and value.strip() for name, value in options.items()):
         raise ConfigError(
-            "idempotent is given and the option checkpointLocation is not: the topic's partitions are kept in the "
-            "checkpoint, so that a batch that comes again goes where its first try went",
+            "idempotent needs the option checkpointLocation: the topic's partitions are kept in the "
+            "checkpoint, so that a repeated batch goes to those of its first try",
             hint='name the query\'s checkpoint by .option("checkpointLocation", ...); '
             "spark.sql.streaming.checkpointLocation alone is not handed to the sink",
         )
@@ -221,7 +219,7 @@ def _encoder(text: str | None, options: Mapping[str, str]) -> InLongEncoder | No
     if text is None:
         for name in options:
             hint = f"encode takes {_takes('encode')}"
-            raise ConfigError(f"option encode.{name} is given and encode is not", hint=hint)
+            raise ConfigError(f"option encode.{name} needs encode", hint=hint)
         return None
     if text.strip().lower() != "inlong-msg":
         raise _bad("encode", text)

@@ -93,8 +93,8 @@ def pinned(location: str, topic: str, current: tuple[Partition, ...]) -> Pins:
             files.move(f"{path}.new", path)
     except (OSError, ValueError, TypeError, KeyError, FormatError) as error:
         raise ConfigError(
-            f"the sink keeps the topic's partitions beside the checkpoint, in {location}/{_FILE}: {error}",
-            hint="see that the driver's Python can read and write there (pyarrow.fs)",
+            f"the sink stores the topic's partitions beside the checkpoint, in {location}/{_FILE}: {error}",
+            hint="check that the driver's Python can read and write there (pyarrow.fs)",
         ) from error
     return pins
 

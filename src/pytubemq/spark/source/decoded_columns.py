@@ -135,7 +135,7 @@ def _kept(text: str | None) -> tuple[str, ...]:
         if name.lower() not in known:
             close = suggest(name, known.values())
             hint = f"did you mean {close}?" if close else f"the source's columns are {', '.join(known.values())}"
-            raise ConfigError(f"option decode.columns names {name!r}, which is no column", hint=hint)
+            raise ConfigError(f"option decode.columns names {name!r}, which does not exist", hint=hint)
     return tuple(dict.fromkeys(known[name.lower()] for name in names))
 
 

@@ -232,7 +232,7 @@ def _check_values(options: SourceOptions, given: Mapping[str, str]) -> None:
     if (options.on_data_loss is OnDataLoss.REPORT) != (options.loss_directory is not None):
         raise ConfigError(
             "failOnDataLoss = report and lossDirectory belong together",
-            hint="set both: a directory, and that holes are to be written there",
+            hint="set both: failOnDataLoss=report, and lossDirectory to a directory",
         )
 
 
@@ -276,7 +276,9 @@ def _positions(given: Mapping[str, str], edge: str, default: Edge, zone: tzinfo,
         return None
     strange = sorted(topic for topic in found.named_topics() if not topics.has(topic))
     if strange:
-        raise ConfigError(f"option {name} names {strange[0]}, a topic that is not read", hint=f"read are {topics}")
+        raise ConfigError(
+            f"option {name} names {strange[0]}, a topic that is not read", hint=f"the topics are {topics}"
+        )
     return found
 
 

@@ -144,5 +144,5 @@ class GroupProgress:
         return ConfigError(
             f"commitGroup {self._group} is in use by a consumer or by another query: {error.message}",
             hint="give each query a commitGroup of its own, which nobody reads with "
-            f"(pytubemq group show {self._group} tells who does)",
+            f"(pytubemq group show {self._group} shows who does)",
         )

@@ -112,7 +112,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
     try:
         records = decode_records(body[_BODY.size :])
     except (ValueError, struct.error) as error:
-        raise corrupt(path, HEADER_BYTES, f"the records make no sense ({error})") from error
+        raise corrupt(path, HEADER_BYTES, f"the records contradict each other ({error})") from error
     return Checkpoint(
         header.number,
         header.base,

@@ -139,7 +139,7 @@ def _checkpoint(disk: Disk, root: Path) -> Checkpoint:
 
 
 def _in_use(root: Path) -> CorruptError:
-    return CorruptError(f"the journal in {root} could not be taken into the logs", hint="run it again")
+    return CorruptError(f"the journal in {root} could not be moved into the logs", hint="run it again")
 
 
 def _refuse_known(root: Path, checkpoint: Checkpoint, stores: Sequence[JavaStore]) -> None:
@@ -147,7 +147,7 @@ def _refuse_known(root: Path, checkpoint: Checkpoint, stores: Sequence[JavaStore
     if known:
         raise BadRequestError(
             f"the store in {root} has messages of topic {', '.join(sorted(known))} already",
-            hint="a topic is imported whole, where it is not yet: name others with --topic, or give a new directory",
+            hint="a topic is imported as a whole, and only once: name others with --topic, or give a new directory",
             code=Code.BAD_REQUEST,
         )
 

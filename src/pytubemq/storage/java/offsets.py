@@ -43,7 +43,7 @@ def read_offsets(path: Path) -> dict[tuple[str, str, int], int]:
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path} is no file of group offsets: {error}") from error
+        raise FormatError(f"{path} is not a file of group offsets: {error}") from error
     return {
         (group, part.topic, part.part_id): part.lst_offset
         for group, parts in file.group_offset_stg_info.items()

@@ -394,7 +394,7 @@ class _PartitionBuilder:
                 Code.FORBIDDEN,
                 NOWHERE,
                 f"{FENCED_EPOCH}: producer {mark.producer_id} sends with epoch {mark.epoch}, and partition "
-                f"{self._topic}:{self._partition_id} has heard of its epoch {newer}; stop this one",
+                f"{self._topic}:{self._partition_id} has seen its epoch {newer}; stop this one",
             )
         # Below the floor a duplicate looks like a message that never came, so it is refused and never guessed.
         floor = window.floor if window is not None else 0

@@ -344,7 +344,7 @@ class _Scan:
         try:
             return decode_records(meta, entries)
         except (ValueError, struct.error) as error:
-            raise corrupt(self._path, position, f"the records make no sense ({error})") from error
+            raise corrupt(self._path, position, f"the records contradict each other ({error})") from error
 
     def _damage(self, block: Prepared) -> bool:
         """True if bytes of messages fail their check."""
@@ -362,7 +362,7 @@ class _Scan:
         damaged = run.damaged_records()
         # The check has covered these entries, so they were written as they are: nothing that a salvage can repair.
         if damaged is None:
-            raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} make no sense")
+            raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} contradict each other")
         # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.
         tails = self._mode.tails
         if tails is not None and damaged:

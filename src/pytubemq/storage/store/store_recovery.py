@@ -224,7 +224,7 @@ class _Recovery:
             # The store opens all the same: it accepts nothing, and what it has can be read.
             self._condition.failure = error
         except StorageError as error:
-            _log.warning("%s: the journal is not taken into the logs yet: %s", self._state.root, error.message)
+            _log.warning("%s: the journal is not moved into the logs yet: %s", self._state.root, error.message)
 
     def _begin(self, journal: Journal, resume: Resume) -> None:
         """Make the next journal file, from which the next checkpoint lets a start go on."""

@@ -166,11 +166,13 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
         if key == _PACKS:
             # As many as single messages, since a pack may have one message only.
             if len(found) == MAX_FETCH_MESSAGES:
-                raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} packs"))
+                raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} record batches"))
             found.append((singles, field_at, value, at))
             short += at - value < HEAD_BYTES
             if short > _MOST_SHORT_PACKS:
-                raise malformed(GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} packs without head"))
+                raise malformed(
+                    GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} record batches without head")
+                )
         # Protobuf takes it for an unknown field; it decides.
         elif key >> 3 == _PACKS >> 3:
             raise UnusualError  # a pack in another wire type

@@ -32,7 +32,7 @@ _FLAGS: Final = 1
 _CODES: Final = 2
 _CRC = Struct("<I")
 _COLUMNS = Struct("<BBHIii")  # version, which columns, 0, count, flag of all, filter code of all
-DAMAGED: Final = "a pack fails its check; it was damaged, on the way or where it was kept"
+DAMAGED: Final = "a record batch fails its check; it was damaged on the way or in storage"
 COLUMNS_HEAD_BYTES: Final = _CRC.size + _COLUMNS.size  # 20
 SIZES: Final = "I" if array("I").itemsize == 4 else "L"
 """The type of an `array` of unsigned 32-bit numbers, as `Columns.lengths` is one."""
@@ -149,25 +149,25 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     # memory.
     size = len(data)
     if size < COLUMNS_HEAD_BYTES:
-        raise FormatError(f"a pack of {size} bytes has no room for its head")
+        raise FormatError(f"a record batch of {size} bytes has no room for its head")
     # Read before the check: nothing but bounds is taken from it until then, and these are checked one by one.
     version, which, zero, count, flag, code = _COLUMNS.unpack_from(data, _CRC.size)
     # What a later version may say is refused and not guessed: a column that is not known here would shift the payloads.
     if version != VERSION or which & ~(_FLAGS | _CODES) or zero:
-        raise FormatError(f"a pack of version {version} with columns {which:#x} is not known here")
+        raise FormatError(f"a record batch of version {version} with columns {which:#x} is not known here")
     if not 0 < count <= MAX_PACK_MESSAGES:
-        raise FormatError(f"a pack of {count} messages; 1 to {MAX_PACK_MESSAGES} are allowed")
+        raise FormatError(f"a record batch of {count} messages; 1 to {MAX_PACK_MESSAGES} are allowed")
     columns = 1 + bool(which & _FLAGS) + bool(which & _CODES)
     payloads_at = COLUMNS_HEAD_BYTES + 4 * count * columns
     if size < payloads_at:
-        raise FormatError(f"a pack of {count} messages ends within its columns, after {size} bytes")
+        raise FormatError(f"a record batch of {count} messages ends within its columns, after {size} bytes")
     # Slices of a view do not copy; the columns may be a large part of a small pack.
     view = memoryview(data)
     at = COLUMNS_HEAD_BYTES + 4 * count
     lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
     # Lengths are unsigned, so no payload can be negative; only their sum can be wrong.
     if payloads_at + sum(lengths) != size:
-        raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
+        raise FormatError(f"a record batch names {sum(lengths)} bytes of messages and has {size - payloads_at}")
     if check and not _passes(view):
         raise FormatError(DAMAGED)
     flags = codes = None
@@ -224,7 +224,7 @@ class PackHead(NamedTuple):
 
 
 def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
-    """All of a stored pack before its columns: tag, length, head."""
+    """All of a stored record batch before its columns: tag, length, head."""
     # The head has a check of its own: a Broker writes it without touching the columns, whose check stays the
     # producer's.
     fields = _HEAD.pack(*head)
@@ -238,13 +238,13 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
         FormatError: it fails its check, or there is none.
     """
     if len(field) < HEAD_BYTES:
-        raise FormatError(f"a stored pack of {len(field)} bytes has no room for its head")
+        raise FormatError(f"a stored record batch of {len(field)} bytes has no room for its head")
     if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
-        raise FormatError("the head of a stored pack fails its check")
+        raise FormatError("the head of a stored record batch fails its check")
     head = PackHead._make(_HEAD.unpack_from(field))
     # A head may pass its check and still be made by a foreign hand: offsets that wrap around would be believed later.
     if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
-        raise FormatError("the head of a stored pack has numbers out of range")
+        raise FormatError("the head of a stored record batch has numbers out of range")
     return head
 
 
@@ -274,11 +274,11 @@ def read_stored_pack(record: bytes | memoryview, *, check: bool = True) -> tuple
         FormatError: it is none, or fails its check.
     """
     if bytes(record[: len(PACK_TAG)]) != PACK_TAG:
-        raise FormatError("a stored pack does not begin with its tag")
+        raise FormatError("a stored record batch does not begin with its tag")
     try:
         size, at = decode_varint(bytes(record[: len(PACK_TAG) + 10]), len(PACK_TAG))
     except (IndexError, ValueError) as error:
-        raise FormatError(f"a stored pack has no length: {error}") from error
+        raise FormatError(f"a stored record batch has no length: {error}") from error
     if at + size != len(record):
-        raise FormatError(f"a stored pack says {size} bytes and has {len(record) - at}")
+        raise FormatError(f"a stored record batch says {size} bytes and has {len(record) - at}")
     return read_pack(memoryview(record)[at:], check=check)

@@ -122,7 +122,7 @@ def test_a_file_of_a_newer_version_is_refused_by_name_and_left_untouched(disk: F
 def test_a_missing_file_of_a_store_with_topics_is_a_loss(disk: FaultyDisk) -> None:
     stored = StoredTopics([("demo", 0), ("demo", 10_002), ("other", 1)])
     file = TopicFile.open(disk, ROOT, stored)
-    assert f"{FILE} is missing, and the store holds demo, other" in (file.loss or "")
+    assert f"{FILE} is missing, and the store has demo, other" in (file.loss or "")
     assert [text.split(":")[:2] for text in file.stored.confs()] == [["demo", "3"], ["other", "2"]]
     assert [text.split(":")[8] for text in file.stored.confs()] == ["2", "1"], "stores"
     file.save(MasterConfig(cluster_id=3))

@@ -26,7 +26,7 @@ sys.argv = ["pytubemq", "errors", "list"]
 runpy.run_module("pytubemq", run_name="__main__")
 """
 """The listing as a terminal gets it; a real one is not there in every container."""
-REASON = {"thing": "broker 1", "why": "it holds topics that this Master does not know " * 4, "hint": "mend it " * 20}
+REASON = {"thing": "broker 1", "why": "it has topics that this Master does not know " * 4, "hint": "mend it " * 20}
 
 
 @pytest.mark.parametrize("row", [MEMBER, REASON], ids=["member", "reason"])

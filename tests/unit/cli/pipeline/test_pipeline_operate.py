@@ -167,7 +167,7 @@ def test_the_report_is_written_where_it_is_asked_for(tube: Tube, file: Path) -> 
     ran = tube("pipeline", "report", str(file), "--out", str(page), "-o", "json")
     assert json.loads(ran.out) == {"report": str(page), "bytes": page.stat().st_size}
     assert "exactly once" in page.read_text()
-    assert "this holds for pytubemq Brokers" in page.read_text()
+    assert "this is the guarantee with pytubemq Brokers" in page.read_text()
     assert tube("pipeline", "report", str(file), "--out", str(file / "below")).code == 78
 
 
@@ -187,7 +187,7 @@ def test_progress_is_forgotten_only_when_it_is_said(tube: Tube, file: Path) -> N
     assert json.loads(looked.out)["offsets"] == {"1:t:0": 28}
     told = tube("pipeline", "reset", str(file), "--dry-run")
     assert "3 batches" in told.out
-    assert "the next run begins at source.start, not at:\n  1:t:0  28\n" in told.out
+    assert "the next run begins at source.start, instead of at:\n  1:t:0  28\n" in told.out
     assert "nothing was forgotten" in told.err
     assert (file.parent / "st" / "checkpoint").is_dir()
     ran = tube("pipeline", "reset", str(file), "--yes")

@@ -138,7 +138,7 @@ async def test_what_was_deleted_is_an_error_with_the_first_offset() -> None:
             ReadRangeResponseB2C(success=False, err_code=301, err_msg="gone", min_offset=56, max_offset=280),
         )
         async with tube.reader(P0, end=Start.LATEST) as reader:
-            with pytest.raises(OffsetMovedError, match=r"(?s)gone.*first offset now is 56"):
+            with pytest.raises(OffsetMovedError, match=r"(?s)gone.*first offset is now 56"):
                 await anext(reader.batches())
 
 

@@ -142,7 +142,7 @@ def test_a_silent_member_is_dropped_and_its_partitions_move() -> None:
     story.now_s += TIMING.client_timeout_s - 1
     story(CameBack("a"))
     story.now_s += 1
-    assert story(Tick()) == (Dropped("b", "not heard of in time"), Wake("a"))
+    assert story(Tick()) == (Dropped("b", "no heartbeat in time"), Wake("a"))
 
 
 def test_a_lost_connection_has_a_short_grace() -> None:
@@ -157,7 +157,7 @@ def test_a_lost_connection_has_a_short_grace() -> None:
     assert story(Tick()) == ()
     story(ConnectionLost("a"))
     story.now_s += TIMING.lost_grace_s
-    assert story(Tick()) == (Dropped("a", "not heard of in time"),)
+    assert story(Tick()) == (Dropped("a", "no heartbeat in time"),)
 
 
 def test_what_a_member_could_not_take_rests_and_is_told_again() -> None:

@@ -140,14 +140,14 @@ def test_so_many_messages_are_read_in_all_and_of_each_partition_what_it_has() ->
     assert dry.shares({}, 10) == {}
 
 
-ERROR = {"reason": "decode.json", "detail": "no JSON: hello"}
+ERROR = {"reason": "decode.json", "detail": "not JSON: hello"}
 
 
 def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> None:
     with pytest.raises(TooManyRejectedError) as found:
         dry.decoding_summary(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
     assert found.value.message == (
-        "0 rows decoded, 10 rejected: decode.json 10; as: no JSON: hello; more than 1% of a batch end the run"
+        "0 rows decoded, 10 rejected: decode.json 10; as: not JSON: hello; more than 1% of a batch end the run"
     )
     assert found.value.hint == "make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
     with pytest.raises(TooManyRejectedError):
@@ -155,7 +155,7 @@ def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> 
 
 
 def test_a_few_of_the_newest_messages_may_be_rejected_unless_the_file_lets_none() -> None:
-    told = "1 row decoded, 1 rejected: decode.json 1; as: no JSON: hello"
+    told = "1 row decoded, 1 rejected: decode.json 1; as: not JSON: hello"
     assert dry.decoding_summary(orders(None), [None, ERROR]) == told
     limited = dry.decoding_summary(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
     assert limited == f"{told}; more than 40% of a batch end the run"

@@ -265,11 +265,11 @@ def test_letters_of_a_plot_are_not_scaled_with_it() -> None:
 
 
 def test_a_rejected_record_is_told_with_an_example_its_place_and_the_command_that_shows_it() -> None:
-    examples = {"decode.json": "column id: <late> is no BIGINT"}
+    examples = {"decode.json": "column id: <late> is not a valid BIGINT"}
     record = record_of(started(), batch(0, examples=examples), batch(1, examples={"decode.json": "another"}))
     record.spec, record.look = {"decode": {"format": "json"}}, "pytubemq pipeline dlq show orders.yaml -n 10"
     text = page(record)
-    assert "example: column id: &lt;late&gt; is no BIGINT" in text
+    assert "example: column id: &lt;late&gt; is not a valid BIGINT" in text
     assert "another" not in text
     assert "parquet: /state/dead_letter" in text
     assert "pytubemq pipeline dlq show orders.yaml -n 10" in text

@@ -51,7 +51,7 @@ def test_by_number_no_key_is_needed() -> None:
         ("", {"topic": "demo"}, "no column body"),
         ("body:s", {}, "no topic is named"),
         ("body:s msgTyp:s", {"topic": "demo"}, "did you mean msgType"),
-        ("body:s offset:l", {"topic": "demo"}, "given by the Broker"),
+        ("body:s offset:l", {"topic": "demo"}, "the Broker sets it"),
         ("body:i", {"topic": "demo"}, "the column body is int\ncast it to binary or string"),
         ("body:s attributes:s", {"topic": "demo"}, "cast it to map<string,string>"),
         ("body:s Body:s", {"topic": "demo"}, "the column body twice"),

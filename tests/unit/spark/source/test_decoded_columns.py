@@ -55,7 +55,7 @@ def test_a_rejected_record_is_a_row_with_its_error_and_the_columns_kept() -> Non
     assert [row["_error"] for row in rows[:2]] == [None, None]
     assert rows[2]["_error"] == {
         "reason": "decode.csv",
-        "detail": "column id: 'x' is no int",
+        "detail": "column id: 'x' is not a valid int",
         "stage": "message",
         "topic": "demo",
         "brokerId": 1,
@@ -80,7 +80,7 @@ def test_errors_can_be_dropped_or_end_the_query() -> None:
     assert batch.schema.names == ["id", "name", "offset", "topic"]
     assert batch.num_rows == 1
     fail = columns(errors="fail")
-    told = r"decode.csv: column id: 'x' is no int\) at topic demo, brokerId 1, partition 2, offset 28"
+    told = r"decode.csv: column id: 'x' is not a valid int\) at topic demo, brokerId 1, partition 2, offset 28"
     with pytest.raises(FormatError, match=told):
         list(fail.decode(raw_batch(fail, [b"1,a", b"x,b"])))
 

@@ -106,5 +106,5 @@ def test_group_offsets_count_the_partition_s_own_messages() -> None:
 
 def test_a_file_that_is_no_offsets_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets.meta").write_text("{]")
-    with pytest.raises(FormatError, match=r"offsets\.meta is no file of group offsets"):
+    with pytest.raises(FormatError, match=r"offsets\.meta is not a file of group offsets"):
         read_offsets(tmp_path / "offsets.meta")

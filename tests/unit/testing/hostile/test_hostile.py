@@ -88,7 +88,7 @@ def test_stored_packs_have_heads_that_pass_their_check() -> None:
     made = values()
     faults = [fault(lambda: record_batch.read_pack_head(bad_stored(made)), FormatError) for _ in range(200)]
     told = {found.message for found in faults if found is not None}
-    assert told == {"the head of a stored pack has numbers out of range"}
+    assert told == {"the head of a stored record batch has numbers out of range"}
 
 
 @pytest.mark.slow

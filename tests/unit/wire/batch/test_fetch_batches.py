@@ -142,11 +142,11 @@ def test_an_answer_of_countless_packs_is_refused() -> None:
     head = encode(HEAD)
     whole = b"\xda\x3e\x30" + bytes(48)
     assert len(fetch_batches.decode_get_message(head + whole * MAX_FETCH_MESSAGES).damaged) == MAX_FETCH_MESSAGES
-    with pytest.raises(EnvelopeError, match="more than 100000 packs"):
+    with pytest.raises(EnvelopeError, match="more than 100000 record batches"):
         fetch_batches.decode_get_message(head + whole * (MAX_FETCH_MESSAGES + 1))
     short = b"\xda\x3e\x00"
     assert len(fetch_batches.decode_get_message(head + short * 1_000).damaged) == 1_000
-    with pytest.raises(EnvelopeError, match="more than 1000 packs without head"):
+    with pytest.raises(EnvelopeError, match="more than 1000 record batches without head"):
         fetch_batches.decode_get_message(head + short * 1_001)
 
 

@@ -171,7 +171,7 @@ def test_columns_that_are_checked_elsewhere_still_name_no_more_than_there_is(
         ((2, 0, 0, 1, 0, 0), "version 2"),
         ((1, 4, 0, 1, 0, 0), "columns 0x4"),
         ((1, 0, 1, 1, 0, 0), "version 1"),
-        ((1, 0, 0, 0, 0, 0), "a pack of 0 messages"),
+        ((1, 0, 0, 0, 0, 0), "a record batch of 0 messages"),
         ((1, 0, 0, MAX_PACK_MESSAGES + 1, 0, 0), "16384 are allowed"),
         ((1, 0, 0, 0xFFFFFFFF, 0, 0), "16384 are allowed"),
         ((1, 3, 0, 2, 0, 0), "ends within its columns"),

@@ -237,7 +237,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_batch_update_broker_configure",
-        "Change several Brokers, each in its own way.",
+        "Change several Brokers, each with its own values.",
         *OPS_UPD,
         json_set("brokerJsonSet", Param("brokerId", BROKER_ID, required=True), *_VALUES),
         run=_update_set,
@@ -266,7 +266,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_set_broker_read_or_write",
-        "Let Brokers be written or read, or not.",
+        "Allow or forbid writing to Brokers and reading from them.",
         *OPS_UPD,
         _BROKERS_NEEDED,
         Param("acceptPublish", Bool()),

@@ -146,7 +146,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_rebalance_group_allocate",
-        "Has members of a group give up their partitions; after `reJoinWait` rounds of 30 s they may have some again.",
+        "Make members of a group give up their partitions; after `reJoinWait` rounds of 30 s they may have some again.",
         True,
         (
             *OPS_UPD,
@@ -158,7 +158,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_set_client_balance_group_consume_from_max",
-        "Lets such groups continue from the newest messages; other groups in the list are ignored.",
+        "Let such groups continue from the newest messages; other groups in the list are ignored.",
         True,
         (*OPS_UPD, Param("groupName", ListOf(GROUP), required=True)),
         _consume_from_max,

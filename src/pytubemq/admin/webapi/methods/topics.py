@@ -246,7 +246,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_batch_add_topic_deploy_info",
-        "Put topics on Brokers, each in its own way.",
+        "Put topics on Brokers, each with its own values.",
         (*OPS_ADD, json_set("topicJsonSet", *_PAIR, *PROPS)),
         _place_set(lambda topics, specs: topics.deploy(specs)),
         ("admin_bath_add_topic_deploy_info", "admin_bath_add_new_topic_record", "admin_batch_add_new_topic_record"),
@@ -260,7 +260,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     _change(
         "admin_batch_update_topic_deploy_info",
-        "Change topics on Brokers, each in its own way.",
+        "Change topics on Brokers, each with its own values.",
         (*OPS_UPD, json_set("topicJsonSet", *_PAIR, *PROPS)),
         _place_set(lambda topics, specs: topics.update_deploy(specs)),
         ("admin_bath_update_topic_deploy_info",),

@@ -20,7 +20,7 @@ _DIRECTORY: Final = "master"
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--repair", is_flag=True, help="Rename a damaged file and keep its sound records.")
 @click.option("--dry-run", is_flag=True, help="With --repair: only show what would be done.")
-@click.option("--yes", is_flag=True, help="With --repair: needed to do it.")
+@click.option("--yes", is_flag=True, help="With --repair: confirm it.")
 @global_options
 def metadata_command(directory: Path, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a stopped Master's metadata in DIRECTORY, the data directory: sound, damaged and lost records.

@@ -181,8 +181,8 @@ def verify_command(directory: Path, topic: str | None) -> int:
 
 @store.command("repair", cls=StoreCommand)
 @click.argument("directory", type=DIRECTORY, callback=broker_directory)
-@click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")
-@click.option("--yes", is_flag=True, help="Needed to do it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, without changing anything.")
+@click.option("--yes", is_flag=True, help="Confirm the repair.")
 @global_options
 def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
     """Repair DIRECTORY so that a Broker can open it: keep data that passes its checks, fence off the lost parts.
@@ -277,7 +277,7 @@ def _check_order(start: Place | None, end: Place | None) -> None:
         return
     for begin, until in ((start.offset, end.offset), (start.time_ms, end.time_ms)):
         if begin is not None and until is not None and begin > until:
-            raise click.UsageError("--from is beyond --to: there is nothing between them")
+            raise click.UsageError("--from is beyond --to: the range is empty")
 
 
 def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:

@@ -23,8 +23,8 @@ COLUMNS = ["partition", "from", "to", "messages"]
 @click.option("--to", "end", default="latest", show_default=True, metavar="PLACE", help="Where to end, likewise.")
 @click.option("--id", "name", metavar="ID", help="A name for this backfill [of its range]; one that was stopped or "
               "killed continues when it is started again.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only show what would be read, and what becomes of each sink.")
-@click.option("--yes", is_flag=True, help="Needed to do it.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be read, and the effect on each sink.")
+@click.option("--yes", is_flag=True, help="Confirm the backfill.")
 @progress_option
 @set_option
 @global_options
@@ -51,7 +51,7 @@ def backfill(
     total = sum(row["messages"] for row in rows)
     if dry_run:
         emit_rows(options, rows, COLUMNS, name="partition")
-        options.say(f"{wanted.title}: {_told(total, start, end)}; nothing was written")
+        options.say(f"{wanted.title}: {_message_count(total, start, end)}; nothing was written")
         for line in backfill_effects(pipeline) if total else ():
             options.say(f"  {line}")
         return ExitCode.DONE
@@ -63,7 +63,7 @@ def backfill(
     )  # fmt: skip
 
 
-def _told(total: int, start: str, end: str) -> str:
+def _message_count(total: int, start: str, end: str) -> str:
     if not total:
         return f"there is no message from {start} to {end}"
     return f"{count_of(total, 'message')} would be read again"

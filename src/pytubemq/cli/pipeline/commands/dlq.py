@@ -84,8 +84,8 @@ def show(file: str, reason: str | None, most: int | None, variables: dict[str, s
 @dlq.command("redrive")
 @file_argument
 @choice_options("The largest number of records [all].")
-@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without doing it.")
-@click.option("--yes", is_flag=True, help="Needed to do it.")
+@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without changing anything.")
+@click.option("--yes", is_flag=True, help="Confirm the redrive.")
 @set_option
 @global_options
 def redrive(
@@ -112,7 +112,7 @@ def redrive(
         check_reason(letters, found, reason)
         meant = found.rows.num_rows
         emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
-        first = "" if left is None else f", after {left.rows:,} of a redrive that was killed"
+        first = "" if left is None else f", after {left.rows:,} of an earlier redrive that was killed"
         options.say(f"{count_of(meant, 'dead letter')} would be put through{first}; nothing was written")
         _say_more(options, found)
         return ExitCode.DONE
@@ -136,7 +136,7 @@ def redrive(
 @dlq.command("drop")
 @file_argument
 @choice_options("The largest number of records [all].")
-@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without doing it.")
+@click.option("--dry-run", is_flag=True, help="Show how many would be affected, without changing anything.")
 @click.option("--yes", is_flag=True, help="Confirm the deletion; their bytes are lost.")
 @set_option
 @global_options
@@ -159,7 +159,7 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     taken = letters.take(choice)
     meant = taken.rows.num_rows
     emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
-    more = ", and more: this many are read at once" if taken.more else ""
+    more = ", and more: one call reads at most this many" if taken.more else ""
     options.say(f"{count_of(meant, 'dead letter')} would be dropped{more}")
 
 
@@ -191,7 +191,7 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> R
 
 def _say_more(options: GlobalOptions, taken: Taken) -> None:
     if taken.more:
-        options.say("more are left than are redriven at once: the next redrive takes them")
+        options.say("one redrive handles no more at once: the next redrive takes the others")
 
 
 def _choice(reason: str | None, most: int | None) -> Choice:

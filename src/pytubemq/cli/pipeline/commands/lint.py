@@ -23,7 +23,7 @@ COLUMNS = ["file", "line", "column", "severity", "code", "key", "message", "hint
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path())
-@click.option("--schema", is_flag=True, help="Print the JSON schema of pipeline files, for editors, instead.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of pipeline files instead, for editors.")
 @set_option
 @global_options
 def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_argument
-@click.option("--offline", is_flag=True, help="Ask no cluster: no partitions, no messages that wait.")
+@click.option("--offline", is_flag=True, help="Do not ask the cluster: leave out partitions and waiting messages.")
 @click.option("--schema", is_flag=True, help="Start Spark to show the columns of each step, too.")
 @set_option
 @global_options

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @file_argument
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
-              help="The page [report.html beside where you are].")  # fmt: skip
+              help="The page [report.html in the current directory].")  # fmt: skip
 @set_option
 @global_options
 def report(file: str, out: Path | None, variables: dict[str, str]) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_argument
-@click.option("--dry-run", is_flag=True, help="Show what would be forgotten, without doing it.")
-@click.option("--yes", is_flag=True, help="Needed to forget it: the next run begins at the file's `source.start`.")
+@click.option("--dry-run", is_flag=True, help="Show what would be forgotten, without changing anything.")
+@click.option("--yes", is_flag=True, help="Confirm the reset: the next run begins at the file's `source.start`.")
 @set_option
 @global_options
 def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
@@ -42,7 +42,7 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     else:
         emit_object(options, shown | {"names": list(found.names), "offsets": found.offsets}, name="state")
     if found.logs:
-        options.say(f"layout log: {', '.join(found.logs)} needs a new path (or an empty one) before the next run")
+        options.say(f"{', '.join(found.logs)}: layout log needs a new or an empty path before the next run")
     if dry_run:
         options.say("nothing was forgotten")
     else:
@@ -52,11 +52,11 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
 def in_words(found: Progress, state: str) -> list[str]:
     """Return a line for each thing that would be forgotten."""
     if not found.names:
-        return [f"{state} has no progress: the next run begins at source.start as it is"]
+        return [f"{state} has no progress: the next run begins at source.start anyway"]
     done = f"{found.batches:,} batch{'' if found.batches == 1 else 'es'}"
     lines = [
         f"progress in {state}: {done}, {found.rows_in:,} read",
         f"stored in: {', '.join(found.names)}",
-        "without it the next run begins at source.start" + (", not at:" if found.offsets else ""),
+        "without it the next run begins at source.start" + (", instead of at:" if found.offsets else ""),
     ]
     return lines + [f"  {partition}  {place}" for partition, place in sorted(found.offsets.items())]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("stage", default="input")
 @click.option("-n", "--messages", type=click.IntRange(1, 10_000), default=10, show_default=True, metavar="N",
               help="Number of messages to read.")  # fmt: skip
-@click.option("--newest", is_flag=True, help="The last ones, instead of those at the pipeline's start.")
+@click.option("--newest", is_flag=True, help="Read the newest messages, instead of those at the pipeline's start.")
 @set_option
 @global_options
 def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ COLUMNS = ["name", "line", "passed", "seconds", "problems"]
 
 @click.command()
 @file_argument
-@click.option("--only", metavar="TEXT", default="", help="The tests with TEXT in their name.")
+@click.option("--only", metavar="TEXT", default="", help="Run only the tests with TEXT in their name.")
 @set_option
 @global_options
 def test(file: str, only: str, variables: dict[str, str]) -> int:

@@ -31,7 +31,7 @@ def final_error(batch: RecordBatch, cause: BaseException | None) -> TubeError:
     text = cause.message if isinstance(cause, TubeError) else "no response came in time"
     message = f"not delivered to {batch.partition} ({tries}): {text}"
     if batch.uncertain:
-        message += "; it was sent and what became of it is unknown: the Broker may have it"
+        message += "; it was sent and its outcome is unknown: the Broker may have it"
     hint = cause.hint if isinstance(cause, TubeError) else None
     error: TubeError
     if isinstance(cause, RefusedError):

@@ -128,7 +128,8 @@ class BrokerAdmission:
         if claim is None or not claim.gives_way(run, who.address, topics, self._clock.now_s()):
             return False
         logger.warning(
-            "broker %d is back at %s: the one at %s had none of its topics and is out; messages that it stored since "
+            "broker %d is back at %s: the one at %s had none of its topics and was removed; messages that it "
+            "stored since "
             "are in its data directory alone",
             record.broker_id,
             who.address,

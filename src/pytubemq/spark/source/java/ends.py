@@ -64,7 +64,7 @@ def refuse_time(partition: Partition) -> ConfigError:
     """The error for a position by time: a Java Broker tells of no message when it came."""
     return ConfigError(
         f"the Broker {partition.broker_id} of {partition} cannot find offsets by time: it is a Java Broker",
-        hint="start at earliest or latest, or name offsets; the column msgTime has the producer's time of each row",
+        hint="start at earliest or latest, or give offsets; the column msgTime has the producer's time of each row",
     )
 
 

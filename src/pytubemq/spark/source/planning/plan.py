@@ -239,9 +239,11 @@ def check_checkpoint(offsets: Mapping[str, int], topics: Topics, *, lenient: boo
         try:
             named.add(Partition.parse(key).topic)
         except FormatError as error:
-            raise _foreign_checkpoint(f"the checkpoint names {key[:100]!r}, which is no partition", topics) from error
+            raise _foreign_checkpoint(
+                f"the checkpoint names {key[:100]!r}, which is not a partition", topics
+            ) from error
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise _foreign_checkpoint(f"the checkpoint has {offset!r} for {key}, which is no offset", topics)
+            raise _foreign_checkpoint(f"the checkpoint has {offset!r} for {key}, which is not an offset", topics)
     strange = sorted(topic for topic in named if not topics.has(topic))
     if strange and (not lenient or len(strange) == len(named)):
         raise _foreign_checkpoint(f"the checkpoint is of topic {', '.join(strange)}", topics)

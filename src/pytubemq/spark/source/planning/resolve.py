@@ -144,5 +144,5 @@ def check_order(starting: Positions, ending: Positions, partitions: Iterable[Par
             case AtOffset(start), AtOffset(end) if end < start:
                 raise ConfigError(
                     f"partition {partition} ends before it begins: endingOffsets {end}, startingOffsets {start}",
-                    hint="there is nothing between them: change one",
+                    hint="change one of them",
                 )

@@ -137,7 +137,7 @@ class Survey:
             self.cluster.reached()
         if len(names) > MAX_TOPICS_PER_CLIENT:
             raise ConfigError(
-                f"{len(names)} topics are to be read, at most {MAX_TOPICS_PER_CLIENT} can be",
+                f"{len(names)} topics are to be read, but at most {MAX_TOPICS_PER_CLIENT} can be",
                 hint="name fewer, or make the pattern narrower",
             )
         found = tube.partitions_of(names) if names else {}
@@ -155,11 +155,11 @@ class Survey:
             self._kinds[broker_id] = BrokerKind.OURS if ours else BrokerKind.JAVA
         options = self._options
         if options.filters:
-            self._only_ours(new, what="reads no range by message type, which the option filters asks for")
+            self._only_ours(new, what="cannot filter a range by message type, which the option filters needs")
         if options.limits.max_bytes is not None:
             self._only_ours(new, what="does not report the bytes that maxBytesPerTrigger counts; use maxRowsPerTrigger")
         if options.commit_group is not None:
-            self._only_ours(new, what="cannot have commitGroup published")
+            self._only_ours(new, what="cannot publish progress for commitGroup")
 
     def _only_ours(self, partitions: Iterable[Partition], *, what: str, by_time: bool = False) -> None:
         for partition in partitions:

@@ -71,7 +71,7 @@ def messages_of(record: bytes) -> list[StoredMessage]:
         try:
             return decode_stored(record)
         except EnvelopeError as error:
-            raise FormatError(f"a record that is no message: {error.message}") from error
+            raise FormatError(f"a record that is not a message: {error.message}") from error
     head, pack = read_stored_pack(record)
     # 0 stands for a producer that numbers nothing.
     known = head.producer_id != 0
