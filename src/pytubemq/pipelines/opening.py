@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.reading.paths import beside
 from pytubemq.pipelines.file.texts import hide_secrets
 from pytubemq.pipelines.rules.lint import read
 from pytubemq.pipelines.state.files import state_files
@@ -43,7 +42,7 @@ def open_pipeline(
         PipelineFileError: the file has errors.
         ConfigError: its state refers to something that does not exist.
     """
-    pipeline = beside(read(file, variables=variables), file)
+    pipeline = read(file, variables=variables)
     hide_secrets(pipeline)
 
     def named() -> str | None:

@@ -66,6 +66,11 @@ def promise_of(
     return Promise(_EXACT, own.why, needs)
 
 
+def not_exactly_once(why: str, *, by: str = "") -> str:
+    """Return the words of a refusal of `guarantee: exactly_once`; `by`: who stands in its way, if not the sink."""
+    return f"exactly_once is not possible{f' with {by}' if by else ''}: {why}"
+
+
 def source_kind(pipeline: Pipeline, *, java: bool) -> SourceKind:
     """Return who answers this pipeline's reads, if its cluster has Java Brokers or not."""
     if pipeline.source.format != "tubemq":

@@ -6,17 +6,28 @@ The invariant: what the runner gives to what a sink writes with is set by nobody
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import DeadLetter, Sink
 from pytubemq.pipelines.file.sink_kind import Wrong
 from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from pytubemq.pipelines.file.model import DeadLetter, Sink
     from pytubemq.pipelines.file.sink_kind import SinkKind
+
+
+_Spec = TypeVar("_Spec", Sink, DeadLetter)
+_TEXTS: Final = ("path", "table", "url", "topic", "master")
+"""The keys of a sink whose values may hold references, beside its options."""
+
+
+def with_texts(spec: _Spec, text_of: Callable[[str], str]) -> _Spec:
+    """Return a sink, or the dead letters, with each text as `text_of` gives it."""
+    texts: dict[str, Any] = {name: text_of(text) for name in _TEXTS if (text := getattr(spec, name))}
+    return replace(spec, options={name: text_of(text) for name, text in spec.options.items()}, **texts)
 
 
 def wrong_values(sink: Sink) -> Iterator[Wrong]:

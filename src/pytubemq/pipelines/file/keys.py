@@ -33,7 +33,7 @@ ROOT: Final = Section(
             default="default"),
         Key("audit", Kind.SECTION, "Counts for each minute of a time in the rows; a plain text is `time`."),
         Key("state", Kind.TEXT, "Directory (path or URI) of checkpoint, ledger and progress.",
-            default="`.pytubemq/<name>` beside the file"),
+            default=f"`{model.default_state('<name>')}` beside the file"),
         Key("spark", Kind.SECTION, "How Spark is started when the runner starts it."),
         Key("tests", Kind.SECTIONS, "Messages in and rows out, run by `pipeline test` without a cluster."),
     ),

@@ -248,6 +248,14 @@ class Case:
     """Rows in place of what tables at rest hold."""
 
 
+def default_state(name: str) -> str:
+    """Return the state directory of a pipeline that names none: it lies beside the file.
+
+    Where there is no file, as for a pipeline made in Python, it lies in the working directory.
+    """
+    return f".pytubemq/{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The whole of it."""
@@ -262,9 +270,14 @@ class Pipeline:
     trigger: Trigger = Trigger()
     audit: Audit | None = None
     state: str | None = None
-    """Directory (path or URI) of checkpoint, ledger and progress; `.pytubemq/<name>` beside the file if None."""
+    """Directory (path or URI) of checkpoint, ledger and progress; `default_state` if None."""
     spark: SparkSettings = SparkSettings()
     tests: tuple[Case, ...] = ()
+
+    @property
+    def state_or_default(self) -> str:
+        """The state directory as the pipeline names it, else the default; neither is absolute."""
+        return self.state or default_state(self.name)
 
     def master_of(self, sink: Sink | DeadLetter) -> str | None:
         """Return the Masters of the topic that a sink writes to: the source's where it names none."""

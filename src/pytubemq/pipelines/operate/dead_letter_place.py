@@ -5,13 +5,12 @@ The invariant: what is read here is where the sinks of dead letters write.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, NotFoundError
+from pytubemq.pipelines.analysis.dead_letter_place import with_place
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.operate.dead_letters import DeadLetterFiles
 
 if TYPE_CHECKING:
@@ -48,8 +47,4 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
 
 def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
     """Return where the pipeline's own dead letters are, for a run over it with a state of its own."""
-    said = pipeline.dead_letter or DeadLetter()
-    kind = sink_kind(said.format).dead_letters
-    if kind is not None and kind.beside_state and said.path is None:
-        return replace(said, path=f"{pipeline.state}/{DEAD_LETTER}")
-    return said
+    return with_place(pipeline.dead_letter or DeadLetter(), f"{pipeline.state}/{DEAD_LETTER}")

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.pipelines.analysis.missing import MissingStartError
+from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import LOG
+from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query, step_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.state.files import Files
-
-MAIN_CHECKPOINT: Final = "checkpoint"
-"""Of the query of all that goes batch by batch; each other query has one of its own, `checkpoint-QUERY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,8 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
 
 def queries_beside(pipeline: Pipeline) -> list[str]:
     """Return the names that queries of the pipeline other than `main` may have."""
-    steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]
-    return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == LOG]
+    steps = [step_query(step.name, updates=updates) for step in pipeline.steps for updates in (False, True)]
+    return steps + [log_query(sink) for sink in pipeline.sinks if sink.layout == LOG]
 
 
 def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
@@ -106,10 +105,10 @@ def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
     Of a pipeline without the query `main` it is the place that all queries named `beside` have passed.
     """
     least: dict[str, int] = {}
-    for checkpoint in (MAIN_CHECKPOINT, *(f"{MAIN_CHECKPOINT}-{query}" for query in beside)):
-        for partition, offset in _ended(files, checkpoint).items():
+    for query in (MAIN, *beside):
+        for partition, offset in _ended(files, checkpoint_of(query)).items():
             least[partition] = min(offset, least.get(partition, offset))
-        if checkpoint == MAIN_CHECKPOINT and least:
+        if query == MAIN and least:
             break
     return least
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import NotFoundError
 from pytubemq.pipelines.file.places import unplaced
-from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.operate.status import read_status
 from pytubemq.pipelines.plan.look import look
 from pytubemq.pipelines.plan.planned import plan
@@ -18,7 +17,7 @@ from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
 from pytubemq.pipelines.state.fed_queries import fed_before
 from pytubemq.pipelines.state.files import SPEC, read_object, state_files
-from pytubemq.pipelines.state.place import DIRECTORY
+from pytubemq.pipelines.state.place import state_location
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
@@ -56,6 +55,6 @@ def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool 
 def _state_of(pipeline: Pipeline) -> Files | None:
     """Return the state of earlier runs; None if there was none."""
     try:
-        return state_files(resolve(pipeline.state or f"{DIRECTORY}/{pipeline.name}"))
+        return state_files(state_location(pipeline))
     except NotFoundError:
         return None

@@ -9,16 +9,17 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.pipelines.analysis.dead_letter_place import with_place
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read, words_of
 from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
 from pytubemq.pipelines.events import MAIN
-from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, LOG, DeadLetter, Guarantee, OnError, TriggerKind
+from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import redacted
-from pytubemq.pipelines.file.sink_table import sink_kind
 from pytubemq.pipelines.file.writing.normal import as_dict, differences
 from pytubemq.pipelines.file.writing.written import as_written
-from pytubemq.pipelines.state.fed_queries import REMEDY
+from pytubemq.pipelines.frames.steps import input_of
+from pytubemq.pipelines.state.fed_queries import REMEDY, moves, query_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -146,17 +147,16 @@ def plan(
     kind = source_kind(pipeline, java=looked is not None and looked.java)
     steps = _steps(pipeline)
     state_of = {step.name.lower(): step.keeps_state for step in steps}
-    last_step = pipeline.steps[-1].name if pipeline.steps else "input"
     sinks = []
     for sink in pipeline.sinks:
-        name = sink.input or last_step
+        name = input_of(pipeline, sink.input)
         stateful, drops = state_of.get(name.lower(), False), sink.name not in repeating
         promise = promise_of(sink, source=kind, stateful=stateful, drops_repeats=drops)
         sinks.append(_sink(sink, name, promise.guarantee, promise.why, promise.needs))
     letters = None
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
-        as_sink = _letters(pipeline.dead_letter or DeadLetter(), pipeline.state)
+        as_sink = _letters(pipeline.dead_letter or DeadLetter(), pipeline.state_or_default)
         promise = promise_of(as_sink, source=kind, drops_repeats=as_sink.name not in repeating)
         letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
     return Plan(
@@ -171,7 +171,7 @@ def plan(
         batch=_batch(pipeline),
         rejects=_rejects(pipeline),
         spark=pipeline.spark.master,
-        state=pipeline.state or f".pytubemq/{pipeline.name}",
+        state=pipeline.state_or_default,
         ran_before=last is not None,
         running=running,
         changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
@@ -221,10 +221,9 @@ def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> 
     return PlannedSink(sink.name, sink.format, name, redacted(key, place), words, why, needs)
 
 
-def _letters(letters: DeadLetter, state: str | None) -> Sink:
-    kind = sink_kind(letters.format).dead_letters
-    if letters.path is None and letters.topic is None and kind is not None and kind.beside_state:
-        letters = replace(letters, path=f"{state or '<state>'}/{DEAD_LETTER}")
+def _letters(letters: DeadLetter, state: str) -> Sink:
+    if letters.topic is None:  # else the path is of those that are too long for it
+        letters = with_place(letters, f"{state}/{DEAD_LETTER}")
     return letters.as_sink()
 
 
@@ -291,22 +290,17 @@ def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change
 
 def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
     """Yield sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
-    for sink in pipeline.sinks:
-        before, now = fed.get(sink.name), _query_of(pipeline, sink)
-        if before is not None and now is not None and now != before:
-            path, why = f"sinks.{sink.name}", f"a run refuses this: {REMEDY}"
-            yield Change(path, f"query {before}", f"query {now}", why)
+    feeds = {sink.name: query for sink in pipeline.sinks if (query := _query_of(pipeline, sink)) is not None}
+    for sink, before, now in moves(fed, feeds):
+        yield Change(f"sinks.{sink}", f"query {before}", f"query {now}", f"a run refuses this: {REMEDY}")
 
 
 def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
     """Return the query that feeds a sink; None where only Spark knows."""
-    if sink.layout == LOG:
-        return f"log-{sink.name}"
-    name = sink.input or (pipeline.steps[-1].name if pipeline.steps else "input")
-    if name.lower() in {step.lower() for step in surely_keep_state(pipeline)}:
-        return f"step-{name}-update" if sink.keys else f"step-{name}"
+    step = input_of(pipeline, sink.input)
+    query = query_of(sink, step, stateful=step in surely_keep_state(pipeline))
     plain = all(step.sql is not None and not keeps_state(step) and not _joins(step) for step in pipeline.steps)
-    return MAIN if plain else None
+    return query if query != MAIN or plain else None
 
 
 def _joins(step: Step) -> bool:

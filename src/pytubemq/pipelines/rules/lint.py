@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.file.reading.loader import Loaded, in_order, load
+from pytubemq.pipelines.file.reading.paths import beside
 from pytubemq.pipelines.rules.registry import faults_of
 from pytubemq.pipelines.rules.rule import Context
 
@@ -35,9 +36,9 @@ def load_checked(path: str | Path, *, variables: Mapping[str, str] | None = None
 
 
 def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Pipeline:
-    """Return the pipeline that a file holds, if `lint` finds no error in it.
+    """Return the pipeline that a file holds, its paths absolute, if `lint` finds no error in it.
 
     Raises:
         PipelineFileError: it does; they are in it.
     """
-    return load_checked(path, variables=variables).require()
+    return beside(load_checked(path, variables=variables).require(), path)

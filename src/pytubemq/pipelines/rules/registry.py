@@ -48,7 +48,7 @@ from pytubemq.pipelines.rules.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.rules.rule import Context, Rule
@@ -112,8 +112,15 @@ def faults_of(context: Context, *, already: Need = Need.NOTHING) -> Iterator[Fau
         yield from found
 
 
-def refuse(context: Context, *, already: Need = Need.NOTHING) -> None:
+def refuse(
+    context: Context, *, already: Need = Need.NOTHING, warn: Callable[[Fault], None] = lambda fault: None
+) -> None:
     """Ask the rules until one finds an error; warnings refuse nothing.
+
+    Args:
+        context: the pipeline, and what can be seen.
+        already: what was seen when the rules were asked before.
+        warn: called with each warning.
 
     Raises:
         PipelineFileError: a rule found errors; all of that rule are in it.
@@ -123,6 +130,8 @@ def refuse(context: Context, *, already: Need = Need.NOTHING) -> None:
         errors = tuple(fault for fault in found if fault.severity is Severity.ERROR)
         if errors:
             raise error_of(*errors)
+        for fault in found:
+            warn(fault)
 
 
 def error_of(first: Fault, *others: Fault) -> Exception:

@@ -18,7 +18,6 @@ from pytubemq.pipelines import events
 from pytubemq.pipelines.events import RunResult, RunStatus, Totals
 from pytubemq.pipelines.file.model import TriggerKind
 from pytubemq.pipelines.file.places import unplaced
-from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.texts import hide_secrets
 from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.frames.brokers import reads_java
@@ -32,6 +31,7 @@ from pytubemq.pipelines.run.session import check_session, open_session, present_
 from pytubemq.pipelines.spark_faults import PipelineError, failed, said
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import PROGRESS, SPEC, STOP
+from pytubemq.pipelines.state.place import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def run_pipeline(
     if once and pipeline.trigger.kind is not TriggerKind.ONCE:
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
     hide_secrets(pipeline)
-    state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))
+    state = StateDirectory(state_location(pipeline))
     pipeline = replace(pipeline, state=state.location).with_masters()
     asked = replace(asked, state=state.location)
     lock = RunLock(state, pipeline.name)

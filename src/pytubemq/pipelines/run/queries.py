@@ -27,12 +27,14 @@ from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
-from pytubemq.pipelines.state.fed_queries import checkpoint_of, remember
+from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query, query_of, remember, step_query
 from pytubemq.pipelines.state.ledger import Ledger
-from pytubemq.pipelines.state.log_owner import LogOwner, log_query
+from pytubemq.pipelines.state.log_owner import LogOwner
 from pytubemq.pipelines.state.progress import remember_source
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
     from pytubemq.errors import TubeError
@@ -162,21 +164,22 @@ def plan_queries(
     opened = open_source(spark, pipeline)
     made = apply_steps(opened.accepted(), pipeline)
     stateful = frozenset(step for step in {output.step for output in outputs} if keeps_state(made[step]))
-    own = [output for output in outputs if output.step in stateful or _is_log(output)]
-    main = [output for output in outputs if output not in own]
+    feeds = {output.name: _query_of(output, stateful) for output in outputs}
+    own = [output for output in outputs if feeds[output.name] != MAIN]
+    main = [output for output in outputs if feeds[output.name] == MAIN]
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
         letters = make_dead_letters(pipeline.dead_letter or DeadLetter(), beside=state.of_spark(DEAD_LETTER))
         main.insert(0, Output(letters, DEAD_LETTER))
-    feeds = {output.name: MAIN for output in main} | {output.name: _own_query(output) for output in own}
+        feeds[DEAD_LETTER] = MAIN
     schemas = {step: rows.schema for step, rows in made.items()}
     compiled = Compiled(spark, schemas, opened.rows, made, stateful, feeds)
-    refuse(Context(pipeline, unplaced(pipeline), EVERYTHING, state, compiled, apart), already=BEFORE_SPARK)
+    context = Context(pipeline, unplaced(pipeline), EVERYTHING, state, compiled, apart)
+    refuse(context, already=BEFORE_SPARK, warn=lambda fault: _LOG.warning("%s", fault.text))
     for output in [*main, *own]:
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else schemas[output.step]
         output.writer.check(spark, None if _is_log(output) else schema)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
     if own:
-        _warn_of_limits(pipeline, own)
         again = reads_otherwise_beside(pipeline)
         beside = apply_steps(open_source(spark, pipeline, beside=True).accepted(), pipeline) if again else made
         queries += _own_queries(pipeline, state, shared, beside if queries else made, beside, own)
@@ -185,22 +188,12 @@ def plan_queries(
     return queries
 
 
-def _warn_of_limits(pipeline: Pipeline, own: list[Output]) -> None:
-    limits = pipeline.dead_letter
-    if limits is not None and (limits.max_ratio, limits.max_rows) != (None, None):
-        names = ", ".join(output.name for output in own)
-        _LOG.warning("the limits of dead_letter do not apply to sink %s: it reads the source on its own", names)
-
-
 def _is_log(output: Output) -> bool:
     return output.writer.spec.layout == LOG
 
 
-def _own_query(output: Output) -> str:
-    """Return the name of the query of a sink that `main` does not feed."""
-    if _is_log(output):
-        return log_query(output.writer.spec)
-    return f"step-{output.step}" + ("-update" if output.writer.spec.keys else "")
+def _query_of(output: Output, stateful: Collection[str]) -> str:
+    return query_of(output.writer.spec, output.step, stateful=output.step in stateful)
 
 
 def _main_query(
@@ -237,7 +230,7 @@ def _own_queries(
         mode = "update" if output.writer.spec.keys else "append"
         groups.setdefault((output.step, mode), []).append(output)
     for (step, mode), taking in groups.items():
-        name = _own_query(taking[0])
+        name = step_query(step, updates=mode == "update")
         rows = (others if queries else first)[step]
         queries.append(_state_query(name, rows, mode, pipeline, state, shared, taking))
     return queries
@@ -247,7 +240,7 @@ def _log_query(output: Output, pipeline: Pipeline, state: StateDirectory, made: 
     from pyspark.sql import functions as f
 
     rows = made[output.step].observe(LOG_ROWS, f.count(f.lit(1)).alias("rows"))
-    return Query(_own_query(output), rows, (output,), state, pipeline.name, log=output.writer.spec)
+    return Query(log_query(output.writer.spec), rows, (output,), state, pipeline.name, log=output.writer.spec)
 
 
 def _state_query(
@@ -265,8 +258,8 @@ def _state_query(
         outputs,
         shared=shared,
         ledger=Ledger(state, query=name),
-        pipeline_id=lambda: progress_id(state, f"checkpoint-{name}", pipeline.name),
-        checkpoint=state.of_spark(f"checkpoint-{name}"),
+        pipeline_id=lambda: progress_id(state, checkpoint_of(name), pipeline.name),
+        checkpoint=state.of_spark(checkpoint_of(name)),
         deterministic=is_deterministic(rows),
     )
     return Query(name, rows, body.outputs, state, pipeline.name, body, mode=mode)

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.sink_values import wrong_dead_letters, wrong_values
-from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Sink
+from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.sink_values import with_texts, wrong_dead_letters, wrong_values
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.sink_table import SINKS, sink_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytubemq.pipelines.file.model import DeadLetter, Sink
     from pytubemq.pipelines.file.sink_kind import Wrong
     from pytubemq.pipelines.sinks.port import SinkWriter
-
-_Spec = TypeVar("_Spec", Sink, DeadLetter)
 
 
 def make_sink(spec: Sink) -> SinkWriter:
     """Make the writer of a sink.
 
     Raises:
-        ConfigError: the sink lacks something, has what its format does not take, or cannot keep the guarantee that it
-            is asked for.
+        ConfigError: the sink lacks something, or has what its format does not take.
     """
-    _refuse(spec.name, wrong_values(_resolved(spec)))
-    writer = _writer(spec, "writer")
-    if spec.guarantee is Guarantee.EXACTLY_ONCE and writer.guarantee is not Guarantee.EXACTLY_ONCE:
-        raise ConfigError(
-            f"sink {spec.name}: {spec.format} gives each row at least once, not exactly once",
-            hint="leave `guarantee` out, or use another sink",
-        )
-    return writer
+    _refuse(spec.name, wrong_values(with_texts(spec, resolve)))
+    return _writer(spec, "writer")
 
 
 def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
@@ -49,10 +40,9 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
         ConfigError: something lacks, or is nothing that the format takes.
     """
     kind = sink_kind(dead_letter.format).dead_letters
-    if kind is not None and kind.beside_state and dead_letter.path is None:
-        dead_letter = replace(dead_letter, path=beside)
+    dead_letter = with_place(dead_letter, beside)
     spec = dead_letter.as_sink()
-    _refuse(spec.name, wrong_dead_letters(_resolved(dead_letter)))
+    _refuse(spec.name, wrong_dead_letters(with_texts(dead_letter, resolve)))
     return _writer(spec, "dead_letters" if kind is not None and kind.own_writer else "writer")
 
 
@@ -60,15 +50,6 @@ def _refuse(name: str, wrong: Iterator[Wrong]) -> None:
     first = next(wrong, None)
     if first is not None:
         raise ConfigError(f"sink {name}: {f'{first.key}: ' if first.key else ''}{first.message}", hint=first.hint)
-
-
-def _resolved(spec: _Spec) -> _Spec:
-    """Return a sink without the references of its texts."""
-    texts: dict[str, Any] = {}
-    for name in ("path", "table", "url", "topic", "master"):
-        if text := getattr(spec, name):
-            texts[name] = resolve(text)
-    return replace(spec, options={name: resolve(text) for name, text in spec.options.items()}, **texts)
 
 
 def _writer(spec: Sink, module: str) -> SinkWriter:

@@ -8,13 +8,15 @@ from one query as long as the progress lasts.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.file.model import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.state.directory import StateDirectory
 
 NAME: Final = "queries.json"
@@ -30,6 +32,44 @@ class _Files(Protocol):
 def checkpoint_of(query: str) -> str:
     """Return the directory of a query's progress, below the state directory."""
     return "checkpoint" if query == MAIN else f"checkpoint-{query}"
+
+
+def log_query(sink: Sink) -> str:
+    """Return the name of the query of Spark's own file sink."""
+    return f"log-{sink.name}"
+
+
+def step_query(step: str, *, updates: bool) -> str:
+    """Return the name of the query of a step that keeps state; `updates`: of its sinks with keys."""
+    return f"step-{step}-update" if updates else f"step-{step}"
+
+
+def query_of(sink: Sink, step: str, *, stateful: bool) -> str:
+    """Return the name of the query that feeds a sink.
+
+    Args:
+        sink: which one.
+        step: whose rows it takes.
+        stateful: True if that step keeps state.
+    """
+    if sink.layout == LOG:
+        return log_query(sink)
+    return step_query(step, updates=bool(sink.keys)) if stateful else MAIN
+
+
+class Move(NamedTuple):
+    """A sink that another query would feed than before."""
+
+    sink: str
+    before: str
+    now: str
+
+
+def moves(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Move]:
+    """Yield the sinks that change their query; `before` and `now`: by sink, its query."""
+    for sink, query in now.items():
+        if before.get(sink, query) != query:
+            yield Move(sink, before[sink], query)
 
 
 def fed_before(files: _Files) -> dict[str, str]:

@@ -77,8 +77,3 @@ class LogOwner:
     def _mine(self) -> str | None:
         said = (self._state.read(self._name) or {}).get("owner")
         return said if isinstance(said, str) else None
-
-
-def log_query(sink: Sink) -> str:
-    """Return the name of the query of Spark's own file sink."""
-    return f"log-{sink.name}"

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.file.secrets import resolve
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
 
-DIRECTORY: Final = ".pytubemq"
 
-
-def state_location(pipeline: Pipeline, file: str | Path) -> str:
+def state_location(pipeline: Pipeline, file: str | Path | None = None) -> str:
     """Return the path or URI of the state: as the pipeline says, with paths and the default relative to its file.
+
+    Args:
+        pipeline: whose state it is.
+        file: the one that it was read from; None if there is none, and paths are relative to the working directory.
 
     Raises:
         ConfigError: what the pipeline says refers to something that is not there.
     """
-    beside = Path(file).absolute().parent
-    if pipeline.state is None:
-        return str(beside / DIRECTORY / pipeline.name)
-    said = resolve(pipeline.state)
-    return said if "://" in said else str(beside / said)
+    said = resolve(pipeline.state_or_default)
+    directory = Path.cwd() if file is None else Path(file).absolute().parent
+    return said if "://" in said else str(directory / said)

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.guarantees import promise_of
+from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
 from pytubemq.pipelines.file import sink_table
-from pytubemq.pipelines.file.model import Guarantee, Sink
+from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import Guarantee, Pipeline, Sink, Source
+from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.rules.registry import faults_of
+from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.sinks.make import make_sink
 
 SINKS = [
@@ -37,11 +40,12 @@ def test_the_table_promises_what_the_sink_says(sink: Sink) -> None:
 @pytest.mark.parametrize("sink", SINKS, ids=lambda sink: f"{sink.format}-{len(sink.keys)}")
 def test_what_is_not_promised_cannot_be_asked_for(sink: Sink) -> None:
     asking = replace(sink, guarantee=Guarantee.EXACTLY_ONCE)
+    context = Context(pipeline := Pipeline("p", Source(topics=("t",)), sinks=(asking,)), unplaced(pipeline))
+    refused = [fault.message for fault in faults_of(context) if fault.code is FaultCode.GUARANTEE_IMPOSSIBLE]
     if promise_of(sink).guarantee is Guarantee.EXACTLY_ONCE:
-        assert make_sink(asking).spec is asking
+        assert refused == []
     else:
-        with pytest.raises(ConfigError, match="at least once, not exactly once"):
-            make_sink(asking)
+        assert refused == [not_exactly_once(promise_of(sink).why)]
 
 
 def test_every_format_is_looked_at() -> None:

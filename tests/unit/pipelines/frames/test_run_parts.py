@@ -14,7 +14,6 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines import failpoints
 from pytubemq.pipelines.file.model import (
     Decode,
-    Guarantee,
     Limit,
     OnError,
     Pipeline,
@@ -237,12 +236,6 @@ def test_messages_columns_that_a_decoded_column_hides_are_not_asked_for_the_audi
 @pytest.mark.parametrize(("minute", "text"), [(0, "1970-01-01T00:00Z"), (None, None), (1 << 60, None)])
 def test_a_minute_is_told_as_text_where_a_date_can_say_it(minute: int | None, text: str | None) -> None:
     assert minute_text(minute) == text
-
-
-def test_a_guarantee_that_a_sink_cannot_give_is_refused() -> None:
-    sink = Sink("k", "kafka", options={"kafka.bootstrap.servers": "x"}, guarantee=Guarantee.EXACTLY_ONCE)
-    with pytest.raises(ConfigError, match="at least once"):
-        make_sink(sink)
 
 
 @pytest.mark.parametrize("format", list(SINKS))

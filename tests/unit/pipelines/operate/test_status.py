@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.errors import NotFoundError, RefusedError, TubeError
+from pytubemq.errors import ConfigError, NotFoundError, RefusedError, TubeError
+from pytubemq.pipelines import read
 from pytubemq.pipelines.file.model import Pipeline, Source
 from pytubemq.pipelines.operate.backfills import read_backfills
 from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, read_status
 from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
+from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import STALE_S, state_files
 from pytubemq.pipelines.state.place import state_location
 from tests.unit.pipelines.operate.state import NOW_S, write_state
@@ -152,6 +154,32 @@ def test_the_state_lies_beside_the_file_unless_the_file_says_where(
     assert state_location(Pipeline("orders", source, state="hdfs://h/st"), file) == "hdfs://h/st"
     monkeypatch.setenv("OUT", "/data")
     assert state_location(Pipeline("orders", source, state="${env:OUT}/st"), file) == "/data/st"
+
+
+def test_the_state_of_a_pipeline_without_a_file_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pipeline = Pipeline("orders", Source(topics=("t",)))
+    assert state_location(pipeline) == str(tmp_path / ".pytubemq" / "orders")
+    with pytest.raises(ConfigError):  # it has no sink: no rule lets it begin
+        run_pipeline(pipeline)
+    assert (tmp_path / ".pytubemq" / "orders" / "run.json").exists()
+
+
+def test_a_file_that_is_read_in_python_keeps_its_state_and_its_paths_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    file = tmp_path / "sub" / "p.yaml"
+    file.write_text(
+        "name: orders\nsource: {format: csv, path: in}\nsinks: [{name: lake, format: delta, path: out}]\n", "utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    pipeline = read("sub/p.yaml")
+    state = str(tmp_path / "sub" / ".pytubemq" / "orders")
+    assert (pipeline.state, state_location(pipeline), state_location(pipeline, file)) == (state, state, state)
+    assert (pipeline.source.path, pipeline.sinks[0].path) == (str(file.parent / "in"), str(file.parent / "out"))
 
 
 @pytest.mark.process

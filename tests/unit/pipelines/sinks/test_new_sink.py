@@ -13,7 +13,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import lint, load_checked
-from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, Source
+from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
 from pytubemq.pipelines.file.sink_table import SINKS, sink_kinds
 from pytubemq.pipelines.file.writing.json_schema import json_schema
 from pytubemq.pipelines.file.writing.normal import as_dict
@@ -119,8 +119,6 @@ def test_its_writer_is_made_when_the_kind_has_nothing_against_it() -> None:
         make_sink(replace(sink, more={}))
     with pytest.raises(ConfigError, match="sink box: box: 'x' is not the number"):
         make_sink(replace(sink, more={"box": "x"}))
-    with pytest.raises(ConfigError, match="at least once, not exactly once"):
-        make_sink(replace(sink, guarantee=Guarantee.EXACTLY_ONCE))
     assert make_dead_letters(DeadLetter("mailbox"), beside="/state/dead_letter").spec.name == "dead_letter"
 
 

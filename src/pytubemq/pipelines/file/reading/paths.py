@@ -15,7 +15,7 @@ _WAREHOUSE: Final = re.compile(r"spark\.sql\.catalog\.([^.]+)\.warehouse", re.IG
 
 
 def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
-    """Return the pipeline with absolute paths for its source, tables, sinks, dead letters and catalogs in directories.
+    """Return the pipeline with absolute paths: of its source, tables, sinks, dead letters, state and catalogs.
 
     A URI stays as it is, and so does what begins with a reference.
     """
@@ -27,6 +27,7 @@ def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
         tables=tuple(replace(table, path=_absolute(table.path, directory)) for table in pipeline.tables),
         sinks=tuple(replace(sink, path=_absolute(sink.path, directory)) for sink in pipeline.sinks),
         dead_letter=None if letters is None else replace(letters, path=_absolute(letters.path, directory)),
+        state=_absolute(pipeline.state_or_default, directory),
         spark=_with_warehouses(pipeline.spark, directory),
     )
 

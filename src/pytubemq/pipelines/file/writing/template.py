@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pytubemq.pipelines.file.model import default_state
 from pytubemq.pipelines.file.sink_table import sink_kind
 
 TEMPLATE_FORMATS: Final = ("json", "csv", "inlong-msg")
@@ -15,7 +16,7 @@ _HEAD: Final = """\
 #   pytubemq pipeline dry-run {file}    reads ten real messages, writes nothing
 #   pytubemq pipeline run {file}
 name: {name}
-state: .pytubemq/{name}                   # its progress: a directory, beside this file unless it is absolute
+state: {state}                   # its progress: a directory, beside this file unless it is absolute
 
 source:
   # master: 127.0.0.1:8715                 # the current profile's if left out
@@ -81,7 +82,7 @@ def template(*, name: str, file: str, topic: str, message: str = "json", sink: s
     """
     kind = sink_kind(sink)
     parts = [
-        _HEAD.format(file=file, name=name, topic=topic),
+        _HEAD.format(file=file, name=name, state=default_state(name), topic=topic),
         _DECODE[message],
         _STEPS,
         kind.template.format(name=name, packages=", ".join(f'"{one}"' for one in kind.packages)),

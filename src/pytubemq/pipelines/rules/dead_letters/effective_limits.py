@@ -5,27 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.pipelines.analysis.step_state import surely_keep_state
+from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.faults import FaultCode
-from pytubemq.pipelines.file.model import LOG
 from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.rule import Need, rule
+from pytubemq.pipelines.state.fed_queries import query_of
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults
 
 
-@rule(Need.FILE)
+@rule(Need.FILE, sharper=Need.SESSION)
 def check(context: Context) -> Faults:
     """Report limits that sinks behind steps with state, and those of layout log, do not heed."""
     pipeline = context.pipeline
     if pipeline.dead_letter is None:
         return
-    stateful = {step.lower() for step in surely_keep_state(pipeline)}
-    apart = [
-        sink.name
-        for sink in pipeline.sinks
-        if sink.layout == LOG or input_of(pipeline, sink.input).lower() in stateful
-    ]  # fmt: skip
+    stateful = set(surely_keep_state(pipeline))
+    if context.compiled is not None:
+        stateful |= context.compiled.stateful
+    apart = []
+    for sink in pipeline.sinks:
+        step = input_of(pipeline, sink.input)
+        if query_of(sink, step, stateful=step in stateful) != MAIN:
+            apart.append(sink.name)
     for key in ("max_ratio", "max_rows"):
         if apart and getattr(pipeline.dead_letter, key) is not None:
             text = (

@@ -26,7 +26,7 @@ def check(context: Context) -> Faults:
     if any(DECODE.key(key) is None for key in keys):
         return  # perhaps it is said, with a mistake that is reported as such
     text = "dead_letter" if said else "records that cannot be decoded become dead letters"
-    hint = f"they are stored as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/{DEAD_LETTER}"
+    hint = f"they are stored as Parquet in {pipeline.state_or_default}/{DEAD_LETTER}"
     key = "decode.on_error" if said else "decode"
     text += ", and the file has no section dead_letter"
     yield context.fault(FaultCode.DEFAULT_DEAD_LETTER, key, text, hint, at_key=not said)

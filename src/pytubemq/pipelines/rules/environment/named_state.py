@@ -28,5 +28,5 @@ def check(context: Context) -> Faults:
         by_default, index = min(exact)
         key = f"sinks[{index}]" if by_default else f"sinks[{index}].guarantee"
         text = f"{'is ' if by_default else ''}exactly_once without `state`"
-        hint = f"progress is stored in .pytubemq/{pipeline.name} beside the file"
+        hint = f"progress is stored in {pipeline.state_or_default} beside the file"
         yield context.fault(FaultCode.DEFAULT_STATE, key, text, hint)

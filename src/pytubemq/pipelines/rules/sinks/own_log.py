@@ -8,8 +8,8 @@ from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import LOG
 from pytubemq.pipelines.rules.rule import Need, rule
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.state.fed_queries import checkpoint_of
-from pytubemq.pipelines.state.log_owner import NOT_OURS, REMEDY, LogOwner, log_query
+from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query
+from pytubemq.pipelines.state.log_owner import NOT_OURS, REMEDY, LogOwner
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults

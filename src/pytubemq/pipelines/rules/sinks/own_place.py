@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.pipelines.analysis.dead_letter_place import with_place
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import DEAD_LETTER
 from pytubemq.pipelines.file.sink_table import sink_kind
@@ -20,7 +20,7 @@ from pytubemq.pipelines.rules.rule import Need, rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.pipelines.file.model import DeadLetter, Sink
+    from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.rules.rule import Context, Faults
 
 
@@ -33,7 +33,7 @@ def check(context: Context) -> Faults:
     pipeline = context.pipeline
     written = {f"sinks[{index}]": sink for index, sink in enumerate(pipeline.sinks)}
     if pipeline.dead_letter is not None:
-        written[DEAD_LETTER] = _with_place(pipeline.dead_letter, pipeline.state).as_sink()
+        written[DEAD_LETTER] = with_place(pipeline.dead_letter, f"{pipeline.state_or_default}/{DEAD_LETTER}").as_sink()
     local = os.path.realpath if Need.VALUES in context.sees else posixpath.normpath
     taken: dict[tuple[str, ...], str] = {}
     for path, sink in written.items():
@@ -48,14 +48,6 @@ def check(context: Context) -> Faults:
             yield context.fault(FaultCode.CONTRADICTION, f"{path}.{key}", text, hint)
         elif place is not None:
             taken[place] = sink.name
-
-
-def _with_place(letters: DeadLetter, state: str | None) -> DeadLetter:
-    """Return the dead letters, with a place beside the state if they have none of their own."""
-    kind = sink_kind(letters.format).dead_letters
-    if letters.path is None and kind is not None and kind.beside_state and state is not None:
-        return replace(letters, path=f"{state}/{DEAD_LETTER}")
-    return letters
 
 
 def _place(context: Context, sink: Sink, local: Callable[[str], str]) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
-from pytubemq.pipelines.analysis.guarantees import SOURCES, SourceKind, promise_of, source_kind
+from pytubemq.pipelines.analysis.guarantees import SOURCES, SourceKind, not_exactly_once, promise_of, source_kind
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.frames.brokers import finds_java
@@ -40,7 +40,7 @@ def check(context: Context) -> Faults:
         if promise.guarantee is Guarantee.EXACTLY_ONCE:
             continue
         by_source = promise is SOURCES[kind]
-        text = f"exactly_once is not possible{f' with {kind.value}' if by_source else ''}: {promise.why}"
+        text = not_exactly_once(promise.why, by=kind.value if by_source else "")
         remedy = "set source.options.javaReads: flushed, or ask for at_least_once"
         hint = remedy if by_source else promise.needs or "ask for at_least_once"
         yield context.fault(FaultCode.GUARANTEE_IMPOSSIBLE, path, text, hint)

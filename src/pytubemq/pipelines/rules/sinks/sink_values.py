@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.analysis.sink_values import wrong_dead_letters, wrong_values
-from pytubemq.pipelines.file.model import DeadLetter, Sink
+from pytubemq.pipelines.analysis.sink_values import with_texts, wrong_dead_letters, wrong_values
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:
@@ -15,27 +13,18 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.sink_kind import Wrong
     from pytubemq.pipelines.rules.rule import Context, Faults
 
-_Spec = TypeVar("_Spec", Sink, DeadLetter)
-_TEXTS: Final = ("path", "table", "url", "topic", "master")
-
 
 @rule(Need.FILE, sharper=Need.VALUES)
 def check(context: Context) -> Faults:
     """Report values that are missing, and those that the kind does not take."""
     for index, sink in enumerate(context.pipeline.sinks):
-        yield from _faults(context, wrong_values(_resolved(context, sink)), f"sinks[{index}]")
+        yield from _faults(context, wrong_values(with_texts(sink, context.known)), f"sinks[{index}]")
     letters = context.pipeline.dead_letter
     if letters is not None:
-        yield from _faults(context, wrong_dead_letters(_resolved(context, letters)), "dead_letter")
+        yield from _faults(context, wrong_dead_letters(with_texts(letters, context.known)), "dead_letter")
 
 
 def _faults(context: Context, found: Iterator[Wrong], path: str) -> Faults:
     for wrong in found:
         at = f"{path}.{wrong.key}" if wrong.key else path
         yield context.fault(wrong.code, at, wrong.message, wrong.hint, at_key=wrong.at_key)
-
-
-def _resolved(context: Context, spec: _Spec) -> _Spec:
-    """Return the sink with known references resolved."""
-    texts: dict[str, Any] = {name: context.known(text) for name in _TEXTS if (text := getattr(spec, name))}
-    return replace(spec, options={name: context.known(text) for name, text in spec.options.items()}, **texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.console.kind import ROWS
 from pytubemq.pipelines.sinks.json_text import json_of
@@ -28,10 +28,9 @@ def make_writer(spec: Sink) -> SinkWriter:
 class ConsoleSink:
     """The sink `console`: one JSON object a line; option `rows` says how many of a batch."""
 
-    guarantee = Guarantee.AT_LEAST_ONCE
-
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         given = {name.lower(): resolve(value) for name, value in spec.options.items()}
         self._rows = int(given.get(ROWS, FIRST_ROWS))
 

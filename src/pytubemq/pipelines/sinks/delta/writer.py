@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.delta.kind import PACKAGE
@@ -42,10 +42,9 @@ def make_writer(spec: Sink) -> SinkWriter:
 class DeltaSink:
     """The sink `delta`: a path, or a table of the session's catalog."""
 
-    guarantee = Guarantee.EXACTLY_ONCE
-
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """Check that the session has Delta, that the place can be written, and that Delta takes the columns.

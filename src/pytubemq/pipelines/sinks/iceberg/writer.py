@@ -10,8 +10,8 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.failpoints import reach
-from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
@@ -41,8 +41,6 @@ def make_writer(spec: Sink) -> SinkWriter:
 class IcebergSink:
     """The sink `iceberg`: a table of a catalog that the session's settings describe."""
 
-    guarantee = Guarantee.EXACTLY_ONCE
-
     def __init__(self, spec: Sink) -> None:
         if spec.keys:
             raise ConfigError(
@@ -50,6 +48,7 @@ class IcebergSink:
                 hint="leave keys out, or use delta or jdbc",
             )
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         self._name = resolve(spec.table or "")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:

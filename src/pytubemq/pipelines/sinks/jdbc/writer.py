@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.failpoints import reach
-from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile, spelled
 from pytubemq.pipelines.sinks.jdbc.database import Database
@@ -57,10 +57,9 @@ def make_writer(spec: Sink) -> SinkWriter:
 class JdbcSink:
     """The sink `jdbc`."""
 
-    guarantee = Guarantee.EXACTLY_ONCE
-
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         self._url = resolve(spec.url or "")
         self._table = resolve(spec.table or "")
         given = {key: resolve(value) for key, value in spec.options.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.kafka.kind import PACKAGE, SERVERS
@@ -42,10 +42,9 @@ def make_writer(spec: Sink) -> SinkWriter:
 class KafkaSink:
     """The sink `kafka`: rows that are Kafka's own columns go as they are, others as one JSON object each."""
 
-    guarantee = Guarantee.AT_LEAST_ONCE
-
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         self._options = {key: resolve(value) for key, value in spec.options.items()}
         if spec.topic:
             self._options["topic"] = resolve(spec.topic)

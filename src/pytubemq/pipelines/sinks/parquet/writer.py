@@ -13,8 +13,9 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.failpoints import reach
-from pytubemq.pipelines.file.model import LOG, Guarantee
+from pytubemq.pipelines.file.model import LOG
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
@@ -45,10 +46,9 @@ def make_writer(spec: Sink) -> SinkWriter:
 class ParquetBatches:
     """The sink `parquet` with layout `batches`."""
 
-    guarantee = Guarantee.EXACTLY_ONCE
-
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         self._root = resolve(spec.path or "").rstrip("/")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:

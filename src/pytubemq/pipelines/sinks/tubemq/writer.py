@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
@@ -65,7 +66,7 @@ class TubeMqSink:
 
         By number it is at least once, too, where `check` has met a Broker that stores repeats, or none that said.
         """
-        return Guarantee.EXACTLY_ONCE if is_by_number(self.spec) and self._doubt is None else Guarantee.AT_LEAST_ONCE
+        return promise_of(self.spec, drops_repeats=self._doubt is None).guarantee
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """Check that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
@@ -86,7 +87,7 @@ class TubeMqSink:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
         if self._doubt is not None and self._asked_for:
             raise ConfigError(
-                f"sink {self.spec.name}: exactly_once is not possible: {self._doubt}",
+                f"sink {self.spec.name}: {not_exactly_once(self._doubt)}",
                 hint="leave `guarantee` out (readers with dedup=true then get each row once), or write to a topic "
                 "on pytubemq Brokers",
             )

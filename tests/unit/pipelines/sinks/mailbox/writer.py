@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.model import Guarantee
+from pytubemq.pipelines.analysis.guarantees import promise_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,12 +24,8 @@ class Mailbox:
 
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
+        self.guarantee = promise_of(spec).guarantee
         self.letters: list[str] = []
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Exactly once where letters are registered."""
-        return Guarantee.EXACTLY_ONCE if "registered" in self.spec.options else Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """A mailbox takes everything."""
