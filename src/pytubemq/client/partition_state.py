@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class PartitionLook:
     """The state of a partition at its Broker.
 
-    `size_bytes` is what the messages between the two ends take on the Broker's disk; None where it does not tell.
+    `size_bytes` is what the messages between the two ends take on the Broker's disk; None where it does not say.
     """
 
     min_offset: int

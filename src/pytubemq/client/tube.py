@@ -163,7 +163,7 @@ class Tube:
             by_message: call it with one `Message` after the other instead; the batch is confirmed after the last.
             on_error: when it raises: "retry" has the whole batch come again after a pause that grows, "skip" confirms
                 it all the same (with `by_message` only the one message is skipped), "stop" ends this consumer,
-                and `wait` raises what the handler raised. Each is logged and told as `HandlerFailed`.
+                and `wait` raises what the handler raised. Each is logged and reported as `HandlerFailed`.
             max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
             close_timeout_s: how long leaving the block waits for running handlers.
         """
@@ -230,7 +230,7 @@ class Tube:
         """Return the names of all topics, sorted.
 
         Raises:
-            ConfigError: the Master cannot tell (Java Masters).
+            ConfigError: the Master cannot say (Java Masters).
         """
         return list(await self._open_metadata().topic_names())
 
@@ -255,7 +255,7 @@ class Tube:
         Raises:
             NotFoundError: one of them does not exist.
             UnreachableError: a Broker that has some of them is away; the text names it.
-            ConfigError: its Broker cannot tell (Java Brokers).
+            ConfigError: its Broker cannot say (Java Brokers).
         """
         return await self._open_metadata().offsets(partitions, at=at)
 
@@ -296,7 +296,7 @@ class Tube:
                 or later (of this machine's clock if it has no zone); or the offset of a message, which every one of the
                 partitions must have.
             partitions: some of the topic's; all when None.
-            dry_run: tell what would happen, and change nothing.
+            dry_run: return what would happen, and change nothing.
 
         Raises:
             NotFoundError: there is no such topic.

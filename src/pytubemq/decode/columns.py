@@ -136,7 +136,7 @@ def _type_of(kind: Any) -> Type:
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """The columns of a text; a whole `struct<...>` is taken for its fields.
+    """Parse the columns of a text; a whole `struct<...>` is taken for its fields.
 
     Raises:
         ConfigError: it is not what Spark would take; the text says where.
@@ -154,7 +154,7 @@ def parse_type(text: str) -> Type:
 
 
 def check_names(columns: tuple[Column, ...]) -> None:
-    """Refuse two columns of one name; Spark tells no upper case from lower.
+    """Refuse two columns of one name; Spark ignores case.
 
     Raises:
         ConfigError: there are two.

@@ -22,8 +22,8 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[Ee][+-]?[0-9]
 
 
 def fitting(precision: int, scale: int) -> Callable[[Decimal], Decimal]:
-    """A function that gives a number the column's digits behind the point; it raises ArithmeticError where that would
-    change it, or there are too many digits, or it is none.
+    """Make a function that gives a number the column's digits behind the point; it raises ArithmeticError where that
+    would change it, or there are too many digits, or it is none.
     """
     unit = Decimal((0, (1,), -scale))
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
@@ -37,7 +37,7 @@ def fitting(precision: int, scale: int) -> Callable[[Decimal], Decimal]:
 
 
 def cast_texts(texts: Any, kind: Any) -> Any:
-    """Texts as an array of `kind`, a decimal type.
+    """Cast texts to an array of `kind`, a decimal type.
 
     Raises:
         pa.ArrowInvalid: one of them does not fit.
@@ -52,7 +52,7 @@ def cast_texts(texts: Any, kind: Any) -> Any:
 
 
 def read(text: str) -> Decimal:
-    """The number that a text is; it raises ArithmeticError where it is none, as with `_` or digits of other scripts."""
+    """Parse a number; raise ArithmeticError where it is none, as with `_` or digits of other scripts."""
     if _NUMBER.fullmatch(text) is None:
         raise InvalidOperation
     return Decimal(text)

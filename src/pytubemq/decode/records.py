@@ -23,7 +23,7 @@ LINES_REASON: Final = "decode.lines"
 class Records:
     """Records of some messages of one batch.
 
-    `data` is a binary array; `rows` tells of each the message's row in the batch, in rising order (None: record i is
+    `data` is a binary array; `rows` has of each the message's row in the batch, in rising order (None: record i is
     message i, whole). `leading` are text arrays for the first columns, `extra` arrays for the
     wrapper's own columns, both a value for each record; `attributes` are the wrapper's, by record.
     """
@@ -41,7 +41,7 @@ class Records:
     """Messages that were not taken apart."""
 
     def part(self, begin: int, end: int) -> Records:
-        """Some of the records, with nothing rejected."""
+        """Return some of the records, with nothing rejected."""
         count = end - begin
         return Records(
             data=self.data.slice(begin, count),
@@ -61,14 +61,14 @@ class Wrapper(Protocol):
     needs: tuple[str, ...]
 
     def records(self, batch: Any, first_row: int) -> Iterator[Records]:
-        """The records of a batch's messages, in bounded portions; rows are counted from `first_row`."""
+        """Return the records of a batch's messages, in bounded portions; rows are counted from `first_row`."""
         ...
 
 
 def in_lines(records: Records, delimiter: str, first_row: int) -> Iterator[Records]:
-    """Each record cut at a delimiter, in portions of bounded count; what the last one ends is no record of its own.
+    """Cut each record at a delimiter, in portions of bounded count; what the last one ends is no record of its own.
 
-    Where the records tell no rows, they are counted from `first_row`. A record of more than `MAX_RECORDS_PER_MESSAGE`
+    Where the records have no rows, they are counted from `first_row`. A record of more than `MAX_RECORDS_PER_MESSAGE`
     lines is rejected.
     """
     mark = delimiter.encode()

@@ -43,7 +43,7 @@ class TextRules:
 
     @classmethod
     def of(cls, values: OptionValues) -> TextRules:
-        """The rules that a format's options set.
+        """Return the rules that a format's options set.
 
         Raises:
             ConfigError: the format of times is not one.
@@ -74,7 +74,7 @@ class TextColumn:
         self._direct = self._caster()
 
     def cast(self, texts: Any) -> tuple[Any, Bad]:
-        """The typed array of a text array, and the rows that do not fit; these are null in the array."""
+        """Cast a text array to the column's type, and return the rows that do not fit; these are null in the array."""
         rules = self._rules
         bad: Bad = {}
         if rules.null_literal is not None:
@@ -110,7 +110,7 @@ class TextColumn:
         return self._direct(_empty_as_null(array)) if pa.types.is_decimal(self.kind) else self._in_zone(array)
 
     def check_nulls(self, array: Any, bad: Bad) -> None:
-        """A null where the column has none is bad."""
+        """Mark nulls as bad where the column takes none."""
         if self.column.nullable or not array.null_count:
             return
         for row, valid in enumerate(array.is_valid().to_pylist()):
@@ -181,7 +181,7 @@ def singled_out(values: Any, cast: Callable[[Any], Any], kind: Any) -> tuple[Any
 
 
 def texts_of(data: Any, charset: str) -> tuple[Any, list[int]]:
-    """A binary array as text, and the rows whose bytes are not of the charset; these are null."""
+    """Decode a binary array to text, and return the rows whose bytes are not of the charset; these are null."""
     if charset in ("utf-8", "ascii"):
         try:
             texts = data.cast(pa.string())
@@ -212,7 +212,7 @@ def _empty_as_null(texts: Any) -> Any:
 
 
 def cast_all(columns: Sequence[TextColumn], texts: Sequence[Any]) -> tuple[list[Any], Bad]:
-    """Every column of a table of texts; a row that is bad in several columns tells of the first."""
+    """Cast every column of a table of texts; a row that is bad in several columns reports the first."""
     arrays: list[Any] = []
     bad: Bad = {}
     for column, values in zip(columns, texts, strict=True):

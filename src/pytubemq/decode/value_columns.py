@@ -1,4 +1,4 @@
-"""OptionValues of Python (of JSON, of Avro) into typed columns.
+"""Python's values, as from JSON or Avro, converted to typed columns.
 
 The invariant: strict. A value has its column's type or is bad, found alone; nothing is rounded, cut or guessed.
 """
@@ -52,7 +52,7 @@ class ValueColumn:
             self._text = TextColumn(replace(column, nullable=True), kind, rules)
 
     def build(self, values: Sequence[Any]) -> tuple[Any, Bad]:
-        """The array of the values, and the rows that do not fit; these are null in the array."""
+        """Build the array of the values, and return the rows that do not fit; these are null in the array."""
         bad: Bad = {}
         kinds = set(map(type, values))
         kinds.discard(type(None))
@@ -68,7 +68,7 @@ class ValueColumn:
         return array, bad
 
     def _at_once(self, values: Sequence[Any], kinds: set[type]) -> Any:
-        """The array where all values are of the one type that needs no look at each; else None."""
+        """Build the array where all values are of the one type that needs no look at each; else None."""
         if self._native is None or not kinds <= self._native:
             return None
         try:
@@ -79,7 +79,7 @@ class ValueColumn:
             return None
 
     def _by_kind(self, values: Sequence[Any], kinds: set[type], bad: Bad) -> Any:
-        """Texts as a column of text, all else one by one."""
+        """Convert texts as a column of text, all else one by one."""
         if self._text is None or str not in kinds:
             return self._one_by_one(values, bad)
         mixed = len(kinds) > 1
@@ -130,7 +130,7 @@ _NATIVE: Final[dict[str, set[type]]] = {
 
 
 def converter(kind: Type, rules: TextRules, *, cast_strings: bool, epoch_days: bool = False) -> Callable[[Any], Any]:
-    """A function from a value that is not None to what pyarrow makes the column of; it raises ValueError or alike."""
+    """Make a function from a value, not None, to what pyarrow makes the column of; it raises ValueError or alike."""
 
     def inner(of: Type | None) -> Callable[[Any], Any]:
         assert of is not None
@@ -298,7 +298,7 @@ def _struct(fields: Sequence[tuple[str, Callable[[Any], Any], bool]]) -> Callabl
 
 
 def build_all(columns: Sequence[ValueColumn], values: Sequence[Sequence[Any]]) -> tuple[list[Any], Bad]:
-    """Every column of a table of values, column by column; a row bad in several columns tells of the first."""
+    """Build every column of a table of values, one by one; a row bad in several columns reports the first."""
     arrays: list[Any] = []
     bad: Bad = {}
     for column, of_column in zip(columns, values, strict=True):

@@ -28,14 +28,14 @@ class Chaos:
         """Kill the Broker during a block of work, which calls the yielded function with its count of rows."""
         reached = [asyncio.Event() for _ in thresholds]
 
-        def tell(rows: int) -> None:
+        def report_rows(rows: int) -> None:
             for threshold, event in zip(thresholds, reached, strict=True):
                 if rows >= threshold:
                     event.set()
 
         async with asyncio.TaskGroup() as group:
             killer = group.create_task(self._kill_at(reached))
-            yield tell
+            yield report_rows
             if not all(event.is_set() for event in reached):
                 killer.cancel()
 

@@ -92,11 +92,11 @@ class Demo:
         bar = self._bars.add("produce", total)
         async with contextlib.AsyncExitStack() as stack:
             thresholds = [total // 3, total * 2 // 3] if self.options.chaos else []
-            tell = await stack.enter_async_context(chaos.during(thresholds))
+            report_rows = await stack.enter_async_context(chaos.during(thresholds))
 
             def on_progress(rows: int) -> None:
                 bar.show(rows)
-                tell(rows)
+                report_rows(rows)
 
             tube = await stack.enter_async_context(pytubemq.connect(self.cluster.master))
             produced = await produce(tube, topic, flights, on_progress)
@@ -124,11 +124,11 @@ class Demo:
 
     async def _pipeline(self, topic: str, work: Path, stored: int, chaos: Chaos) -> SparkDone:
         bar = self._bars.add("spark", stored)
-        async with chaos.during([1] if self.options.chaos else []) as tell:
+        async with chaos.during([1] if self.options.chaos else []) as report_rows:
 
             def on_batch(rows: int) -> None:
                 bar.show(rows)
-                tell(rows)
+                report_rows(rows)
 
             done = await run_pipeline(
                 master=self.cluster.master,

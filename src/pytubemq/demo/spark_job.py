@@ -94,20 +94,22 @@ async def run_pipeline(
         env=environment,
         limit=_MOST_LINE_BYTES,
     )
-    told = _Told(on_batch, begun_s)
+    events = _JobEvents(on_batch, begun_s)
     try:
         assert process.stdout is not None
-        output, _ = await asyncio.gather(process.stdout.read(), told.listen(process))
+        output, _ = await asyncio.gather(process.stdout.read(), events.listen(process))
         code = await process.wait()
     finally:
         await _stop(process)
     result = _object(output)
     if code != 0 or not result:
-        raise told.error(code)
-    return SparkDone(told.session_s, told.query_s, result["batches"], result["rows_in"], directory / "table", report)
+        raise events.error(code)
+    return SparkDone(
+        events.session_s, events.query_s, result["batches"], result["rows_in"], directory / "table", report
+    )
 
 
-class _Told:
+class _JobEvents:
     """The state of the run according to its output so far."""
 
     def __init__(self, on_batch: Callable[[int], None], begun_s: float) -> None:
@@ -124,18 +126,18 @@ class _Told:
         """Read the output until it ends."""
         assert process.stderr is not None
         async for line in process.stderr:
-            told = _object(line)
-            match told.get("event"):
+            event = _object(line)
+            match event.get("event"):
                 case "Started":
                     self.session_s = asyncio.get_running_loop().time() - self._begun_s
-                    self._started_at_s = told["at_s"]
+                    self._started_at_s = event["at_s"]
                 case "BatchDone":
-                    self._rows += told["rows_in"]
+                    self._rows += event["rows_in"]
                     self._on_batch(self._rows)
                 case "Finished":
-                    self.query_s = told["at_s"] - self._started_at_s
-                case None if "message" in told:
-                    self._failure = told
+                    self.query_s = event["at_s"] - self._started_at_s
+                case None if "message" in event:
+                    self._failure = event
                 case None:
                     self._last = line.decode(errors="replace").strip() or self._last
 

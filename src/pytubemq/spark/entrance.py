@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def entrance(method: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: Spark prints the trace of what a data source raises, so one of ours is raised from here.
+    """Wrap a method so that our errors are raised from here: Spark prints the trace of what a data source raises.
 
     The signature stays, as Spark looks at it.
     """

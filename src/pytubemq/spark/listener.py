@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 def observe_times(rows: DataFrame) -> DataFrame:
-    """Let a query tell the append times that it reads, so that its lag in seconds comes from the data.
+    """Let a query report the append times that it reads, so that its lag in seconds comes from the data.
 
     `rows` needs the source's column `timestamp`; call it before that is dropped.
     """
@@ -55,10 +55,10 @@ def observe_times(rows: DataFrame) -> DataFrame:
 
 
 class LagListener(StreamingQueryListener):
-    """Tells how far behind queries are. Of what it can do, it does what it is asked for.
+    """Reports how far behind queries are. Of what it can do, it does what it is asked for.
 
     `prometheus_port`: serve the metrics in Prometheus's text format at `http://<host>:<port>/metrics`; 0 takes a free
-    one, which `port` then tells. `registry`: put them into a `prometheus_client` registry of yours. `json_lines`: one
+    one, which `port` then names. `registry`: put them into a `prometheus_client` registry of yours. `json_lines`: one
     line per batch to a file, or one object per batch to a function. `on_lag`: a function that gets each `QueryLag`.
     `per_partition`: whether partitions have series of their own. Without any of these, `lags()` has the values.
 
@@ -92,7 +92,7 @@ class LagListener(StreamingQueryListener):
             self._serve(prometheus_port, host)
 
     def lags(self) -> dict[str, QueryLag]:
-        """The last lag of each query, by its name (its id where it has none)."""
+        """Return the last lag of each query, by its name (its id where it has none)."""
         with self._guard:
             return {name: totals.last for name, totals in self._queries.items()}
 
@@ -115,24 +115,24 @@ class LagListener(StreamingQueryListener):
         return [family(reading) for reading in found]
 
     def describe(self) -> Iterable[Family]:
-        """Nothing beforehand: a registry need not collect in order to register this."""
+        """Return nothing beforehand: a registry need not collect in order to register this."""
         return []
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """A query has begun, perhaps anew."""
+        """Note that a query has begun, perhaps anew."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A batch is done."""
+        """Take the progress of a batch."""
         try:
             self.take(event.progress)
         except Exception:
             _log.exception("a query's progress was not understood, its lag is not reported")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing is new, so nothing has changed."""
+        """Ignore the event: nothing is new, so nothing has changed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query has ended."""
+        """Note that a query has ended."""
         key = str(event.id)
         with self._guard:
             self._memories.pop(key, None)

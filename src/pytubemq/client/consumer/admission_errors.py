@@ -34,7 +34,7 @@ _HINTS: dict[int, str] = {
 async def missing_topics_error(error: NotFoundError, topics: Iterable[str], cluster: Cluster) -> RefusedError:
     """Return the error for the topics that do not exist, of those that a refused consumer named.
 
-    The Master is asked for the names of all topics; where it does not tell them, its own text stays.
+    The Master is asked for the names of all topics; where it does not name them, its own text stays.
     """
     known = await _topic_names(cluster)
     absent = [topic for topic in topics if topic not in known] if known is not None else []

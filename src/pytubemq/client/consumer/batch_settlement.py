@@ -211,7 +211,7 @@ class BatchSettlement:
         marks.reported_ms = time.time_ns() // 1_000_000
         marks.record_newest(response.max_offset)
         if not by_offset and marks.fetched is None and response.curr_offset is not None:
-            marks.fetched = response.curr_offset  # a Java Broker tells the position only here
+            marks.fetched = response.curr_offset  # a Java Broker gives the position only here
 
     # --- inside ---------------------------------------------------------------------------------------------
 

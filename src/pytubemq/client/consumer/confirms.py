@@ -154,7 +154,7 @@ class Confirms:
 
         Raises:
             StaleBatchError: the batch is not held any more, perhaps since the one before it failed.
-            TubeError: the Broker refuses, or cannot be told.
+            TubeError: the Broker refuses, or cannot be reached.
         """
         await self.wait_idle()
         if not self._partition.is_settling(one.ticket):

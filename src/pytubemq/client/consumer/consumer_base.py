@@ -216,7 +216,7 @@ class ConsumerBase:
         Raises:
             NotFoundError: this consumer does not hold the partition.
             ConfigError: its Broker cannot find offsets by time.
-            RequestTimeoutError: the Broker could not be told in time; it will be when it answers again.
+            RequestTimeoutError: the Broker did not respond in time; it gets the request when it is back.
         """
         self._check()
         named = Partition.parse(partition) if isinstance(partition, str) else partition
@@ -287,7 +287,7 @@ class ConsumerBase:
         self._skipped += skipped
 
     def give_up(self, consumer: OwnedPartition, error: TubeError) -> None:
-        """Give up a partition that a Broker refuses; the next report tells the Master."""
+        """Give up a partition that a Broker refuses; the next report says so to the Master."""
         logger.warning("%s: %s is given up: %s", self.options.group, consumer.partition, error.message)
         if isinstance(error, BadRequestError):
             self._fail(error)  # waiting on in silence would look like an empty topic

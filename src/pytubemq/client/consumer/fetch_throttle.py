@@ -2,7 +2,7 @@
 
 The invariants: a pause ends on its own, and at once if the rule that asked for it is gone; a Broker without a long poll
 is asked again after a short pause that grows, so that an idle partition costs it at most five requests a second; the
-user is told of a pause, but at most once a minute for each partition.
+user is notified of a pause, but at most once a minute for each partition.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The invariants: the messages of a partition are handled in order, one batch at a time; a batch is confirmed after its
 handler has returned, never before; no more handlers run than there are workers; none is called while paused, nor with
-what is known to be taken away; a handler that raises is told and logged, and what becomes of its batch is what
+what is known to be taken away; a handler that raises is reported and logged, and what becomes of its batch is what
 `on_error` says; a failure in the background is raised to whoever waits.
 """
 
@@ -198,7 +198,7 @@ class PushConsumer:
                 logger.info("%s: %s is left before its end", self._consumer.options.group, batch)
                 return
         except Exception as error:
-            self._tell(batch, len(batch), error)
+            self._report_failure(batch, len(batch), error)
             await self._give_up(batch, error)
             return
         self._failures.pop(batch.partition, None)
@@ -215,7 +215,7 @@ class PushConsumer:
             except Exception as error:
                 if self.options.on_error != "skip":
                     raise
-                self._tell(batch, 1, error)
+                self._report_failure(batch, 1, error)
         return True
 
     async def _pause_over(self) -> None:
@@ -259,7 +259,7 @@ class PushConsumer:
                 return
         self._handled += len(batch)
 
-    def _tell(self, batch: Batch, messages: int, error: Exception) -> None:
+    def _report_failure(self, batch: Batch, messages: int, error: Exception) -> None:
         self._failed += 1
         group, then = self._consumer.options.group, self.options.on_error
         if then == "stop":  # whoever waits for this consumer is raised the first one with its traceback

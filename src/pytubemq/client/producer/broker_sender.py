@@ -123,7 +123,7 @@ class BrokerSender:
         )
 
     def _keeps(self, batch: RecordBatch) -> bool:
-        """True if only its partition can tell whether this is a duplicate."""
+        """True if only its partition can decide if this is a duplicate."""
         # Unknown counts as yes: to send elsewhere what that Broker may have makes a duplicate.
         return batch.uncertain and batch.sequence is not None and self.link.drops_duplicates is not False
 
@@ -284,7 +284,7 @@ class BrokerSender:
                     _trace_sent(Method.SEND_MESSAGE_P2B, (batch,))
 
     def _send_first(self, connection: RpcConnection) -> None:
-        """Send one message; the response tells the Broker's capabilities.
+        """Send one message; the response lists the Broker's capabilities.
 
         The message has a sequence number, since the Broker may be one that drops duplicates; to others the number means
         nothing. Such a response does not report a duplicate, so a message that was never sent before is sent under a

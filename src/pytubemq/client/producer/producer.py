@@ -197,7 +197,7 @@ class Producer:
 
         Raises:
             MessageError: the message cannot be sent as it is.
-            TubeError: it was not delivered; `retriable` tells whether trying later makes sense.
+            TubeError: it was not delivered; `retriable` says if trying later makes sense.
         """
         # Others may take the room before this one gets its turn.
         while True:

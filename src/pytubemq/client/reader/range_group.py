@@ -1,6 +1,6 @@
 """One partition registered for a group of its own: the way to read a range from Brokers without READ_RANGE.
 
-Java Brokers hand out messages to registered consumers only, tell no message's offset and take no end. What they do tell
+Java Brokers hand out messages to registered consumers only, give no message's offset and take no end. What they do give
 is where a fetch began and, when it is confirmed, where the next one will begin. That is all that is used here.
 
 The invariant: one `GroupRange` lives on one connection, under one client id. So a fetch that arrives late from an
@@ -60,7 +60,7 @@ class Standing:
 class Taken:
     """The result of one fetch: the partition's messages in [start, end), in order.
 
-    `newest` is the offset that the next message gets; `flushed` where what is on disk ends, if the Broker told;
+    `newest` is the offset that the next message gets; `flushed` where what is on disk ends, if the Broker said so;
     `wait_s` how long the Broker wants no further fetch (its flow control), 0 if it does not mind.
     """
 

@@ -180,7 +180,7 @@ class Portions:
                 fits += 1
             stop = fits
         following = messages[stop].offset if stop < len(messages) else None
-        if following is None:  # the last, or from a Broker that does not tell where each message stands
+        if following is None:  # the last, or from a Broker that does not say where each message is
             stop = len(messages)
         end = self._end if following is None else following
         part = messages if stop - at == len(messages) else messages[at:stop]

@@ -64,7 +64,7 @@ class MetadataClient:
         self._untried = set(cluster.brokers)
         """Brokers known from another process that were not used yet."""
         self._named: set[Partition] = set()
-        """Partitions that the Master has named, to tell one that is not there yet from one that does not exist."""
+        """Partitions that the Master has named, to distinguish one that is not there yet from one that does not exist."""
         self.client_id = self._discovery.client_id
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class MetadataClient:
         """Return the names of all topics, sorted.
 
         Raises:
-            ConfigError: the Master does not tell them (Java Masters).
+            ConfigError: the Master does not name them (Java Masters).
         """
         return await call_with_retry(self._topic_names, for_s=self._retry_for_s, rng=self._cluster.rng)
 
@@ -111,7 +111,7 @@ class MetadataClient:
         """Refresh the Brokers' addresses from the Master, unless that was done within `REFRESH_S`.
 
         Raises:
-            TubeError: the Master does not tell.
+            TubeError: the Master does not say.
         """
         loop = asyncio.get_running_loop()
         async with self._lock:
@@ -133,7 +133,7 @@ class MetadataClient:
         With `at` the first one is that of the first message appended then or later, or the next one if there is none.
 
         Raises:
-            ConfigError: a Broker cannot tell, or not by time.
+            ConfigError: a Broker cannot say, or not by time.
             NotFoundError: a Broker does not have one of them.
             UnavailableError: a Broker is not known to the Master.
             UnreachableError: a Broker is away; the text names it.

@@ -89,7 +89,7 @@ class RouteDiscovery:
         """Return the names of all topics, sorted.
 
         Raises:
-            ConfigError: the Master does not tell them.
+            ConfigError: the Master does not name them.
         """
         response = await self._cluster.ask_master(
             HeartRequestP2M(
@@ -228,7 +228,7 @@ class ProducerRole:
         )
 
     async def _drop_if_removed(self, known: TopicRoutes) -> None:
-        """Drop the partitions of a topic that was removed; only a pytubemq Master tells that from Brokers that
+        """Drop the partitions of a topic that was removed; only a pytubemq Master distinguishes that from Brokers that
         restart."""
         if self._topic not in await self._discovery.request_routes(deployed=True):
             self._update({self._topic: replace(known, partitions=())})

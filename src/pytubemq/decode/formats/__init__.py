@@ -1,1 +1,1 @@
-"""The formats of records, one to a file. Each makes columns of a binary array and tells which records it cannot."""
+"""The formats of records, one to a file. Each makes columns of a binary array and reports which records it cannot."""

@@ -69,7 +69,7 @@ class AvroFormat:
         ]
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """One row for each record."""
+        """Decode one row for each record."""
         faults: list[Fault] = []
         rows: list[dict[str, Any]] = []
         records: list[int] = []
@@ -116,7 +116,7 @@ class AvroFormat:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a logical type as the columns take it."""
+    """Convert a value of a logical type to what the columns take."""
     match value:
         case UUID():
             return str(value)

@@ -39,7 +39,7 @@ _LOGICAL: Final = {
 
 
 def parse_schemas(text: str) -> list[Any]:
-    """The schemas of the option `avroSchema`: one, or a list of them; each a record.
+    """Parse the schemas of the option `avroSchema`: one, or a list of them; each a record.
 
     Raises:
         ConfigError: it is no JSON, or no schema of a record.
@@ -66,7 +66,7 @@ def parse_schemas(text: str) -> list[Any]:
 
 
 def columns_of_record(schema: Any) -> tuple[Column, ...]:
-    """The columns of a record's fields.
+    """Return the columns of a record's fields.
 
     Raises:
         ConfigError: a field is a union of several types, or a record contains itself.

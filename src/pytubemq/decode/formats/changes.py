@@ -41,7 +41,7 @@ METADATA: Final[Mapping[str, Type]] = {
 
 
 class ChangeError(ValueError):
-    """The message tells no change; the text says why."""
+    """The message has no change; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Change:
     before: Any = None
 
     def metadata(self, name: str) -> Any:
-        """The value of a metadata column, but for `_ts`: microseconds."""
+        """Return the value of a metadata column, but for `_ts`: microseconds."""
         match name:
             case "_op":
                 return self.op
@@ -103,7 +103,7 @@ class ChangesFormat:
         self._json = msgspec.json.Decoder(float_hook=Decimal)
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """A row for each change, none for a message that tells of no row (an empty one, or a change of a table)."""
+        """Decode a row for each change, none for a message without a row (an empty one, or a change of a table)."""
         texts, rows = (data, []) if self._charset == "utf-8" else texts_of(data, self._charset)
         misread = set(rows)
         faults: list[Fault] = []
@@ -149,12 +149,12 @@ class ChangesFormat:
 
 
 def text_of(value: Any) -> str | None:
-    """A text of a message, or None where it is none."""
+    """Return a text of a message, or None where it is none."""
     return value if isinstance(value, str) else None
 
 
 def time_of(value: Any) -> int | None:
-    """A time in milliseconds, or None where it is none that fits."""
+    """Return a time in milliseconds, or None where it is none that fits."""
     return value if type(value) is int and abs(value) < 1 << 52 else None
 
 

@@ -53,7 +53,7 @@ class CsvFormat:
         self._parses = all(mark.isascii() and mark not in "\n\r\0" for mark in (self._delimiter, self._quote or ","))
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """One row for each record."""
+        """Decode one row for each record."""
         if not len(data):
             return FormatResult([pa.nulls(0, kind) for kind in self._kinds])
         texts, rows = texts_of(data, self._charset)
@@ -75,7 +75,7 @@ class CsvFormat:
         return merged(parts, self._kinds)
 
     def _lines(self, texts: Any, has_null: bool) -> tuple[Any, list[int]]:
-        """The records as lines, if all may be lines; else the rows of those that may not."""
+        """Return the records as lines, if all may be lines; else the rows of those that may not."""
         if not has_null and not texts.null_count:
             lines = joined(texts)
             if are_lines(lines, len(texts), self._marks):
@@ -90,7 +90,7 @@ class CsvFormat:
         return (None if odd else joined(texts)), odd
 
     def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> FormatResult:
-        """Lines without anything odd; a line with too many or too few fields is skipped by the parser."""
+        """Decode lines without anything odd; a line with too many or too few fields is skipped by the parser."""
         skipped: list[tuple[int, str]] = []
         casts = self._casts[len(leading) :]
 
@@ -146,7 +146,7 @@ class CsvFormat:
         return cast_all(self._casts[: len(leading)], leading)
 
     def _ragged(self, skipped: Sequence[tuple[int, int, str]], leading: Sequence[Any]) -> FormatResult:
-        """Lines with another number of fields than the columns."""
+        """Decode lines with another number of fields than the columns."""
         made: list[tuple[int, list[str]]] = []
         for record, row, text in skipped:
             head = [each[row].as_py() for each in leading]
@@ -172,7 +172,7 @@ class CsvFormat:
         return done
 
     def _cast_rows(self, rows: Sequence[tuple[int, list[str]]]) -> FormatResult:
-        """Fields that were split already, of each record."""
+        """Cast fields that were split already, of each record."""
         width = len(self.columns)
         records: list[int] = []
         kept: list[list[str | None]] = []
@@ -196,7 +196,7 @@ class CsvFormat:
 
 
 def _well_quoted(delimiter: str, quote: str) -> str:
-    """A pattern of the records in which quotes stand around whole fields only."""
+    """Return a pattern of the records in which quotes stand around whole fields only."""
     quote, delimiter = (f"\\x{{{ord(mark):x}}}" for mark in (quote, delimiter))
     field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}]*)"
     return f"^{field}(?:{delimiter}{field})*$"

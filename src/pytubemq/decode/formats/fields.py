@@ -12,7 +12,7 @@ class FieldError(ValueError):
 
 
 def split_fields(text: str, delimiter: str, *, quote: str | None, escape: str | None, keep: bool = False) -> list[str]:
-    """The fields of a record. `keep` leaves quotes and escapes in them, and lets a quote begin anywhere.
+    """Split a record into its fields. `keep` leaves quotes and escapes in them, and lets a quote begin anywhere.
 
     Raises:
         FieldError: a quote that does not end, text after one that ended, or an escape at the end.

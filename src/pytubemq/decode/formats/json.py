@@ -49,7 +49,7 @@ class JsonFormat:
         self._loose = self._decoder(names, [Any for _ in columns])
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """One row for each record."""
+        """Decode one row for each record."""
         texts, rows = (data, []) if self._charset == "utf-8" else texts_of(data, self._charset)
         misread = set(rows)
         faults: list[Fault] = []

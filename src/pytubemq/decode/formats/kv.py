@@ -46,7 +46,7 @@ class KvFormat:
         self._must_have = values.flag("failOnMissingField")
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """One row for each record."""
+        """Decode one row for each record."""
         texts, rows = texts_of(data, self._charset)
         alike = None if rows else self._alike(texts, len(leading))
         if alike is not None:
@@ -75,7 +75,7 @@ class KvFormat:
         return without(FormatResult(arrays, kept, faults), bad)
 
     def _alike(self, texts: Any, leading: int) -> list[Any] | None:
-        """The texts of the columns where all records have the names of the first one in its order; else None."""
+        """Return the texts of the columns where all records have the names of the first one in its order; else None."""
         if not self._parses or not len(texts) or texts.null_count:
             return None
         lines = joined(texts)

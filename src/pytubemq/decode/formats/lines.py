@@ -23,7 +23,7 @@ _FALSE: Final = ["false", "FALSE", "False", "0"]
 
 
 def joined(texts: Any) -> Any:
-    """All texts, a line feed after each, as one buffer."""
+    """Join all texts, a line feed after each, to one buffer."""
     lines = pc.binary_join_element_wise(texts, pa.scalar("", TEXT), pa.scalar("\n", TEXT))
     first, last = lines.offset, lines.offset + len(lines)
     if not len(lines):

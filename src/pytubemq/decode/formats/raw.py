@@ -31,7 +31,7 @@ class RawFormat:
         self._charset = values.text("charset")
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> FormatResult:
-        """One row for each record."""
+        """Decode one row for each record."""
         if not self._is_text:
             return FormatResult([data])
         texts, rows = texts_of(data, self._charset)

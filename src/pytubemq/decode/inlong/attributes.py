@@ -18,7 +18,7 @@ _MOST_MS: Final = 1 << 53
 
 
 def parse_attributes(text: str) -> dict[str, str]:
-    """The pairs of a text, the last of equal names; an entry without `=` has an empty value."""
+    """Parse the pairs of a text, the last of equal names; an entry without `=` has an empty value."""
     found: dict[str, str] = {}
     for entry in text.split("&"):
         name, _, value = entry.partition("=")
@@ -28,7 +28,7 @@ def parse_attributes(text: str) -> dict[str, str]:
 
 
 def format_attributes(attributes: Mapping[str, str]) -> str:
-    """The text of pairs.
+    """Format pairs as text.
 
     Raises:
         ValueError: a name or a value contains a separator.
@@ -40,7 +40,7 @@ def format_attributes(attributes: Mapping[str, str]) -> str:
 
 
 def time_us(attributes: Mapping[str, str], zone: str) -> int | None:
-    """The time of the records, in microseconds since 1970: `dt` in milliseconds, else `t` as 8, 10 or 12 digits."""
+    """Return the records' time, in microseconds since 1970: `dt` in milliseconds, else `t` as 8, 10 or 12 digits."""
     text = attributes.get("dt")
     if text is not None and text.isascii() and text.isdigit() and len(text) < 20:
         in_us = milliseconds_in_us(int(text))
@@ -51,7 +51,7 @@ def time_us(attributes: Mapping[str, str], zone: str) -> int | None:
 
 
 def milliseconds_in_us(time_ms: int) -> int | None:
-    """A time in microseconds, which a timestamp has; None where it is too far from 1970 for one."""
+    """Convert a time to microseconds, which a timestamp has; None where it is too far from 1970 for one."""
     return time_ms * 1000 if abs(time_ms) <= _MOST_MS else None
 
 
@@ -68,12 +68,12 @@ def _digits_us(text: str, zone: str) -> int | None:
 
 
 def stream_of(attributes: Mapping[str, str]) -> str | None:
-    """The stream's name, under its name of today or the older one."""
+    """Return the stream's name, under its name of today or the older one."""
     return attributes.get("streamId") or attributes.get("tid")
 
 
 def predefined_values(attributes: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of predefined fields, by the numbers in their names."""
+    """Return the values of predefined fields, by the numbers in their names."""
     names = [name for name in attributes if name.startswith(PREDEFINED)]
     if not names:
         return ()

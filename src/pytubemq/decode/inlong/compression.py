@@ -14,7 +14,7 @@ _codec: Any = None
 
 
 def unpack_snappy(data: bytes, most_bytes: int) -> bytes:
-    """The bytes that were compressed.
+    """Decompress the bytes.
 
     Raises:
         InLongError: they are no raw Snappy, or would be more than `most_bytes`.
@@ -32,7 +32,7 @@ def unpack_snappy(data: bytes, most_bytes: int) -> bytes:
 
 
 def pack_snappy(data: bytes) -> bytes:
-    """The bytes compressed."""
+    """Compress the bytes."""
     if not data:
         return b"\0"
     packed: bytes = _snappy().compress(data, asbytes=True)
@@ -40,7 +40,7 @@ def pack_snappy(data: bytes) -> bytes:
 
 
 def unpack_gzip(data: bytes, most_bytes: int) -> bytes:
-    """The bytes that were compressed.
+    """Decompress the bytes.
 
     Raises:
         InLongError: they are no gzip, or would be more than `most_bytes`.

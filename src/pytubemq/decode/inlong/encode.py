@@ -29,7 +29,7 @@ def encode_inlong(
     compress: bool = True,
     created_ms: int,
 ) -> bytes:
-    """A message of version 0, 1 or 2: groups of attributes and records, Snappy-compressed or not.
+    """Encode a message of version 0, 1 or 2: groups of attributes and records, Snappy-compressed or not.
 
     Raises:
         ValueError: the version is another, or attributes cannot be written (`&` or `=` in them, too long).
@@ -52,7 +52,7 @@ def encode_inlong_v3(
     compress: bool = True,
     created_ms: int,
 ) -> bytes:
-    """A message of version 3: each record has attributes of its own beside its group's.
+    """Encode a message of version 3: each record has attributes of its own beside its group's.
 
     Raises:
         ValueError: attributes cannot be written.
@@ -73,7 +73,7 @@ def encode_inlong_v4(
     time_s: int,
     compress: bool = True,
 ) -> bytes:
-    """A message of version 4. `own` are attributes of each record, `numbers` those of group and stream.
+    """Encode a message of version 4. `own` are attributes of each record, `numbers` those of group and stream.
 
     Raises:
         ValueError: attributes cannot be written, or there are more than 65,535 records.
@@ -113,7 +113,7 @@ def binary_message(
 def encode_inlong_protobuf(
     records: Sequence[tuple[int, bytes, Mapping[str, str]]], *, source: str = "", compression: str = "none"
 ) -> bytes:
-    """The protobuf form: records as (time in ms, body, params). `compression`: none, gzip or snappy.
+    """Encode the protobuf form: records as (time in ms, body, params). `compression`: none, gzip or snappy.
 
     The message's attributes then say `version=1`, and `compressType=` 0, 1 or 2.
     """

@@ -6,7 +6,7 @@ from pytubemq.decode.inlong.group import InLongError
 
 
 def read_utf(data: bytes) -> str:
-    """The text.
+    """Decode the text.
 
     Raises:
         InLongError: the bytes are no text.
@@ -23,7 +23,7 @@ def read_utf(data: bytes) -> str:
 
 
 def write_utf(text: str) -> bytes:
-    """The bytes of a text."""
+    """Encode a text."""
     if text.isascii() and "\0" not in text:
         return text.encode()
     units = text.encode("utf-16-le", "surrogatepass")

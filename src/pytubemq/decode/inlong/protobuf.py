@@ -27,7 +27,7 @@ _PIECE_TAGS: Final = frozenset((_SOURCE_TAG, _BODY_TAG, _PARAMS_TAG))
 
 
 def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, bounds: Bounds) -> list[Group]:
-    """The records of a message, one group for each run of equal time and params. `attributes` are the message's.
+    """Parse the records of a message, one group for each run of equal time and params. `attributes` are the message's.
 
     Raises:
         InLongError: it is no such message, is cut off, or goes beyond the bounds.
@@ -63,7 +63,7 @@ def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, 
 
 
 def format_protobuf(records: list[tuple[int, str, bytes, Mapping[str, str]]]) -> bytes:
-    """Records as (time in ms, source's address, body, params), uncompressed."""
+    """Encode records as (time in ms, source's address, body, params), uncompressed."""
     out = bytearray()
     for time_ms, source, body, params in records:
         one = bytearray(b"\x08" + varint(time_ms % (1 << 64)))
@@ -99,7 +99,7 @@ def _unpacked(body: bytes, attributes: Mapping[str, str], decompress: str, bound
 
 
 def _pieces(content: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Number, begin and end of each field that is a text, bytes or a message."""
+    """Yield number, begin and end of each field that is a text, bytes or a message."""
     while at < end:
         began = at
         tag, at = read_varint(content, at, end)
@@ -114,7 +114,7 @@ def _pieces(content: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]
 
 
 def _record(content: bytes, at: int, end: int) -> tuple[int, bytes, bytes, list[bytes]]:
-    """One record. Written out, for it is called for each: lengths below 128 and known tags take no call."""
+    """Parse one record. Written out, for it is called for each: lengths below 128 and known tags take no call."""
     time_ms, source, record = 0, b"", b""
     params: list[bytes] = []
     while at < end:

@@ -20,7 +20,7 @@ read_length: Final[Callable[..., tuple[int]]] = Struct(">i").unpack_from
 
 
 def split_records(content: bytes, most: int) -> list[bytes]:
-    """The records of a group, each after its length.
+    """Split a group into its records, each after its length.
 
     Raises:
         InLongError: a length goes beyond the end, or there are more than `most`.
@@ -45,7 +45,7 @@ def split_records(content: bytes, most: int) -> list[bytes]:
 
 
 def own_attributes(content: bytes, at: int, end: int, bounds: Bounds) -> list[tuple[bytes, str]]:
-    """Records in turn with their attributes, each after its length.
+    """Parse records in turn with their attributes, each after its length.
 
     Raises:
         InLongError: a length goes beyond the end.
@@ -65,7 +65,7 @@ def own_attributes(content: bytes, at: int, end: int, bounds: Bounds) -> list[tu
 def joined(
     records: list[tuple[bytes, str]], common: dict[str, str], bounds: Bounds, *, common_wins: bool
 ) -> list[Group]:
-    """Records with own attributes as groups: those in a row that have the same become one.
+    """Group records with attributes of their own: those in a row that have the same become one group.
 
     Raises:
         InLongError: the attributes of all groups together are more than the bound.

@@ -36,7 +36,7 @@ _TEXT: Final[Any] = pa.string()
 _TIME: Final[Any] = pa.timestamp("us", "UTC")
 _PAIRS: Final[Any] = pa.map_(_TEXT, _TEXT)
 _KIND: Final = ("version", "msgEnType")
-"""Attributes of a message that tell its form: 1 is protobuf, 2 (and none) is versions 0 to 4."""
+"""Attributes of a message that give its form: 1 is protobuf, 2 (and none) is versions 0 to 4."""
 
 
 class InLongWrapper:
@@ -66,7 +66,7 @@ class InLongWrapper:
         self.needs: tuple[str, ...] = ("body", "attributes")
 
     def records(self, batch: Any, first_row: int) -> Iterator[Records]:
-        """The records of a batch's messages, in bounded portions; rows are counted from `first_row`."""
+        """Yield the records of a batch's messages, in bounded portions; rows are counted from `first_row`."""
         attributes = _attributes_of(batch)
         portion = _Portion(self)
         for at, body in enumerate(batch.column("body").to_pylist()):
@@ -87,11 +87,11 @@ class InLongWrapper:
         yield portion.records()
 
     def predefined(self, group: Group) -> tuple[str, ...]:
-        """The values that lead the group's records."""
+        """Return the values that lead the group's records."""
         return predefined_values(group.attributes) if self._predefined else ()
 
     def extra(self, groups: list[Group], of_record: Any) -> list[Any]:
-        """The wrapper's columns, a value for each record; `of_record` is the record's group."""
+        """Build the wrapper's columns, a value for each record; `of_record` is the record's group."""
         made: list[Any] = []
         if self._time_column:
             times = pa.array([self.time_us(group) for group in groups], pa.int64()).cast(_TIME)
@@ -102,7 +102,7 @@ class InLongWrapper:
         return made
 
     def time_us(self, group: Group) -> int | None:
-        """The time of a group's records; None where it tells none, or one that no timestamp can hold."""
+        """Return the time of a group's records; None where it has none, or one that no timestamp can hold."""
         if group.time_ms is not None:
             return milliseconds_in_us(group.time_ms)
         return time_us(group.attributes, self._zone)
@@ -128,7 +128,7 @@ class InLongWrapper:
                 if stream_of(group.attributes) is None:
                     raise InLongError("neither streamId nor tid among the attributes")
                 if self.time_us(group) is None:
-                    raise InLongError("no time that a timestamp can hold: neither dt nor t tells one")
+                    raise InLongError("no time that a timestamp can hold: neither dt nor t holds one")
         return groups
 
     def _leading_changes(self, groups: list[Group]) -> int:
@@ -162,7 +162,7 @@ class _Portion:
         return not self._data or self._size <= PORTION_BYTES
 
     def add(self, row: int, group: Group) -> None:
-        """The records of a group of the message in a row."""
+        """Add the records of a group of the message in a row."""
         if not group.records:
             return
         self._groups.append(group)
@@ -172,7 +172,7 @@ class _Portion:
         self._ends.append(len(self._data))
 
     def records(self) -> Records:
-        """All of it, as arrays."""
+        """Return all of it, as arrays."""
         if not self._data:
             nothing = pa.array([], pa.int64())
             return Records(
@@ -205,7 +205,7 @@ def _size_of(attributes: Mapping[str, str]) -> int:
 
 
 def _attributes_of(batch: Any) -> list[dict[str, str]] | None:
-    """The attributes of each message, if the batch has them."""
+    """Return the attributes of each message, if the batch has them."""
     if "attributes" not in batch.schema.names:
         return None
     return [dict(pairs) if pairs else {} for pairs in batch.column("attributes").to_pylist()]

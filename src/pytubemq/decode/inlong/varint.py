@@ -6,7 +6,7 @@ from pytubemq.decode.inlong.group import InLongError
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends.
+    """Read the number at `at`, and return where it ends.
 
     Raises:
         InLongError: it does not end before `end`, or has more than 64 bits.
@@ -25,7 +25,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """The bytes of a number from 0 to 2**64 - 1."""
+    """Encode a number from 0 to 2**64 - 1."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

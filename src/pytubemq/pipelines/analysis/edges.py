@@ -9,7 +9,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.source.positions import AtTime, Edge, parse_offsets, parse_times
 
 if TYPE_CHECKING:
-    from pytubemq.spark.source.positions import Place
+    from pytubemq.spark.source.positions import PositionSpec
 
 EDGES: Final = frozenset({"earliest", "latest"})
 TAKES: Final = "write earliest, latest, group:NAME, a time as 2026-01-31T12:00:00Z, or one ago as -10m"
@@ -20,7 +20,7 @@ def is_time(place: str) -> bool:
     return place not in EDGES and not place.startswith("group:")
 
 
-def read_edge(text: str) -> Place:
+def read_edge(text: str) -> PositionSpec:
     """Parse the place that a text names; times without a zone are in UTC.
 
     Raises:
@@ -48,7 +48,7 @@ def lies_before(one: str, other: str, now_ms: int) -> bool:
     return first is not None and second is not None and first < second
 
 
-def _rank(place: Place, now_ms: int) -> float | None:
+def _rank(place: PositionSpec, now_ms: int) -> float | None:
     if place is Edge.EARLIEST:
         return float("-inf")
     if place is Edge.LATEST:

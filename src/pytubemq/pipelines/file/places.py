@@ -19,7 +19,7 @@ _LAST: Final = re.compile(r"(\.[^.\[\]]+|\[\d+\])$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """A key and its value."""
 
     key: Mark
@@ -33,7 +33,7 @@ class Places:
     """By path, as in `sinks[0].path`; and the names of what stands in lists, for showing."""
 
     file: str
-    by_path: dict[str, Place] = field(default_factory=dict)
+    by_path: dict[str, KeyPlace] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     """`sinks[0]` to `lake`."""
     lines: tuple[str, ...] = ()
@@ -42,17 +42,17 @@ class Places:
 
     def add(self, path: str, key: Mark, node: Node) -> None:
         """Remember where a key and its value stand."""
-        self.by_path[path] = Place(key, node.mark, block=isinstance(node, Scalar) and node.block)
+        self.by_path[path] = KeyPlace(key, node.mark, block=isinstance(node, Scalar) and node.block)
         if isinstance(node, Scalar):
             self.texts[path] = node.text
 
-    def of(self, path: str) -> Place:
+    def of(self, path: str) -> KeyPlace:
         """Return the place of a path, or of the nearest one above it that is in the file."""
         if path == "source.topics[0]" and path not in self.by_path:
             path = "source.topic"
         while path and path not in self.by_path:
             path = _LAST.sub("", path) if _LAST.search(path) else ""
-        return self.by_path.get(path, Place(Mark(1, 1), Mark(1, 1)))
+        return self.by_path.get(path, KeyPlace(Mark(1, 1), Mark(1, 1)))
 
     def shown(self, path: str) -> str:
         """Format a path with names for numbers: `sinks.lake.path`."""

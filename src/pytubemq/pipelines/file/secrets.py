@@ -49,14 +49,14 @@ _given_out: Final[dict[str, None]] = {}
 """What references have become in this process, in their order."""
 
 
-class _Piece(NamedTuple):
-    """A part of a text: a reference, or what stands between two."""
+class _TextPart(NamedTuple):
+    """A part of a text: a reference, or the text between two."""
 
     text: str
     plain: str
-    """What stands in the file itself: of a reference the default, if it has one."""
+    """The text in the file itself: of a reference the default, if it has one."""
     before: str | None
-    """Of a reference with a default, what stands before it."""
+    """The text before the default of a reference, if it has one."""
 
 
 class Reference(NamedTuple):
@@ -174,18 +174,18 @@ def is_there(reference: Reference) -> bool:
     return reference.name in os.environ if reference.kind == "env" else Path(reference.name).is_file()
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
+def _pieces(text: str) -> Iterator[_TextPart]:
     at = 0
     for found in _ANY.finditer(text):
         if found.start() > at:
-            yield _Piece(text[at : found.start()], text[at : found.start()], None)
+            yield _TextPart(text[at : found.start()], text[at : found.start()], None)
         body = _BODY.fullmatch(found[1] or "")
         if body is not None and body[3]:
-            yield _Piece(found[0], body[3], f"${{{body[1]}:{body[2]}:-")
+            yield _TextPart(found[0], body[3], f"${{{body[1]}:{body[2]}:-")
         else:
-            yield _Piece(found[0], "", None)
+            yield _TextPart(found[0], "", None)
         at = found.end()
-    yield _Piece(text[at:], text[at:], None)
+    yield _TextPart(text[at:], text[at:], None)
 
 
 def _plain(text: str) -> str:

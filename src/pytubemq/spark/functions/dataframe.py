@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def decode_dataframe(df: DataFrame, decoder: Decoder, *, keep: Sequence[str] = (), errors: str = "column") -> DataFrame:
-    """The rows of a DataFrame's messages, batch or streaming, as `decode=...` of the source would make them.
+    """Decode a DataFrame's messages, batch or streaming, to rows as `decode=...` of the source would.
 
-    The DataFrame has the columns that the decoder needs (`body`, ...); of the others those that a rejected record tells
+    The DataFrame has the columns that the decoder needs (`body`, ...); of the others those that a rejected record shows
     (topic, partition, offset, ...) are used where they are there, and those of `keep` stay.
 
     Raises:
@@ -44,7 +44,7 @@ def decode_dataframe(df: DataFrame, decoder: Decoder, *, keep: Sequence[str] = (
 def _map_in_arrow(
     df: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
 ) -> DataFrame:
-    """`df.mapInArrow`, which in classic Spark asks for pandas although nothing of it is used."""
+    """Call `df.mapInArrow`, which in classic Spark asks for pandas although nothing of it is used."""
     inner = getattr(df, "_jdf", None)
     if inner is None:
         return df.mapInArrow(function, schema)

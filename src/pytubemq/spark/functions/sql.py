@@ -44,7 +44,7 @@ def register(
     With a decoder: `SELECT * FROM name(TABLE(messages))`, on Arrow. Without: `tubemq_decode(TABLE(messages), 'csv',
     'id BIGINT, name STRING')`, with `inner` and a map of options as fourth and fifth argument, row by row.
 
-    The table's columns are read by name: those that the decoder needs, those kept, and of what a rejected record tells
+    The table's columns are read by name: those that the decoder needs, those kept, and of what a rejected record shows
     (topic, partition, offset, ...) what is there.
 
     Raises:

@@ -5,7 +5,7 @@ batch's end, in messages; exact at pytubemq Brokers, the most it can be at Java 
 the first of these that is known:
 
 1. none, where no row is behind;
-2. by the data, where the query tells its times (`observe_times`): the batch's time minus the newest append time read;
+2. by the data, where the query reports its times (`observe_times`): the batch's time minus the newest append time read;
    for a partition that is read later than others it is the least that it can be;
 3. by what was seen: how long ago the partition was last seen to end where the query has read to. The oldest unread
    message came after that, so it is the most its age can be; it is the least (`at_least`) where the partition was
@@ -30,7 +30,7 @@ from pytubemq.model.offset import messages_between
 LOOKS_KEPT: Final = 256
 """End offsets remembered of a partition; beyond that, every second one of the older half is dropped."""
 OBSERVATION: Final = "tubemq_times"
-"""The name under which a query tells of the times that it has read."""
+"""The name under which a query reports the times that it has read."""
 NEWEST: Final = "newest"
 
 
@@ -79,7 +79,7 @@ class QueryLag:
 
     @property
     def seconds(self) -> float | None:
-        """Behind in the partition that is furthest behind; None where none can tell."""
+        """Behind in the partition that is furthest behind; None where none can say."""
         return max((entry.seconds for entry in self.partitions if entry.seconds is not None), default=None)
 
     @property
@@ -89,7 +89,7 @@ class QueryLag:
         return (max(rows), sum(rows) / len(rows), min(rows)) if rows else (0, 0.0, 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """One line of JSON."""
+        """Return the values for one line of JSON."""
         most, mean, fewest = self.spread
         return {
             "time": iso(self.time_s),
@@ -133,7 +133,7 @@ class _Seen:
             self.times_s[:half], self.ends[:half] = self.times_s[:half:2], self.ends[:half:2]
 
     def behind(self, time_s: float, read_to: int) -> tuple[float, bool]:
-        """Seconds since the last look at which it ended at or before `read_to`, and whether it may be longer."""
+        """Return the seconds since the last look at which its end was at most `read_to`, and True if it may be more."""
         at = bisect_right(self.ends, read_to) - 1
         return (time_s - self.times_s[at], False) if at >= 0 else (time_s - self.since_s, True)
 
@@ -145,7 +145,7 @@ class LagMemory:
         self._seen: dict[Partition, _Seen] = {}
 
     def take(self, progress: Mapping[str, Any]) -> QueryLag:
-        """The lag after a batch, from its progress (`StreamingQueryProgress`, or the object that its JSON is)."""
+        """Compute the lag after a batch from its progress (`StreamingQueryProgress`, or its JSON as an object)."""
         time_s = _time_s(progress.get("timestamp"))
         newest_s = _newest_s(progress.get("observedMetrics"))
         found: list[PartitionLag] = []
@@ -188,7 +188,7 @@ class LagMemory:
 
 
 def offsets(text: Any) -> dict[Partition, int]:
-    """The offsets of a TubeMQ source as Spark's progress tells them: JSON text or an object, by partition key.
+    """Parse the offsets of a TubeMQ source in Spark's progress: JSON text or an object, by partition key.
 
     A value may be a number or an object with `offset`. What is no such thing, as of other sources, comes to nothing.
     """
@@ -210,7 +210,7 @@ def offsets(text: Any) -> dict[Partition, int]:
 
 
 def iso(time_s: float) -> str:
-    """UTC, to the millisecond: `2026-01-31T12:00:00.000Z`."""
+    """Format a time in UTC, to the millisecond: `2026-01-31T12:00:00.000Z`."""
     return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

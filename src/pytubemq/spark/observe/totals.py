@@ -23,7 +23,7 @@ class QueryTotals:
     active: bool = True
 
     def add(self, lag: QueryLag) -> None:
-        """One more batch; an idle look has no rows and counts as none."""
+        """Add a batch; an idle look has no rows and counts as none."""
         self.last = lag
         self.active = True
         self.input_rows += lag.input_rows

@@ -61,7 +61,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
     """Find a use for each column of the rows; names are case-insensitive, as Spark's are.
 
     Raises:
-        ConfigError: a column is missing, unknown, of the wrong type, or there twice; or idempotent mode cannot tell the
+        ConfigError: a column is missing, unknown, of the wrong type, or there twice; or idempotent mode cannot know the
             rows apart.
     """
     known = {name.lower(): name for name in TAKES if name != DEFAULT_ID_COLUMN}

@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def connected(masters: tuple[Address, ...]) -> Tube:
-    """The connection to this cluster.
+    """Return the connection to this cluster.
 
     Raises:
         UnreachableError: no Master answers.

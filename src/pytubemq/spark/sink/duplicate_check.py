@@ -43,7 +43,7 @@ class SingleRepeats:
     """The duplicates among a task's messages that were sent one by one."""
 
     def __init__(self, tube: Tube, where: str) -> None:
-        """`where` names the task in errors."""
+        """Create the check; `where` names the task in errors."""
         self._tube = tube
         self._where = where
         self._found: list[_Repeat] = []

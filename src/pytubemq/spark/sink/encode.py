@@ -1,7 +1,7 @@
 """`encode=inlong-msg`: each body as the one record of an InLongMsg message.
 
-The invariant: what a body becomes follows from its row and the options; only where a row tells no time, and repeats
-need not be told, does the clock say it.
+The invariant: what a body becomes follows from its row and the options; only where a row has no time, and repeats
+need not be recognized, is it the clock's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class InLongEncoder:
     compress: bool = True
 
     def encode(self, bodies: Sequence[bytes], times_ms: Sequence[int | None] | None) -> list[bytes]:
-        """The messages, one for each body; a row without a time gets the current one."""
+        """Encode the messages, one for each body; a row without a time gets the current one."""
         from pytubemq.decode.inlong.encode import encode_inlong
 
         now_ms = int(time.time() * 1000)

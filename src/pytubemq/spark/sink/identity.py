@@ -2,7 +2,7 @@
 
 Two ways to distinguish a duplicate from a new row. *By number*: (query, batch, Spark partition, number of the row in
 its task). The Broker gets the same as a producer's id (query and Spark partition), epoch (batch) and sequence, and
-keeps each once. *By key*: (query, batch, hash of the row's key), which only a reader can tell. The invariant: what is
+keeps each once. *By key*: (query, batch, hash of the row's key), which only a reader can check. The invariant: what is
 derived here follows from the identity alone, so another process derives the same. `docs/design/spark-exactly-once.md`
 has the argument.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUERY, BATCH, PART, SEQUENCE, KEY = "qid", "bid", "pid", "seq", "kid"
 NAMES: Final = frozenset({QUERY, BATCH, PART, SEQUENCE, KEY})
-"""The attributes that tell a message's identity."""
+"""The attributes that hold a message's identity."""
 _PERSON: Final = b"pytubemq-sink"
 
 
@@ -46,24 +46,24 @@ class Identity:
         return int.from_bytes(digest, "big") % (MAX_SEQUENCE >> 1) + 1
 
     def by_number(self) -> str:
-        """The attributes up to the row's number, which follows."""
+        """Return the attributes up to the row's number, which follows."""
         return f"{QUERY}={short_query(self.query)},{BATCH}={self.batch},{PART}={self.part},{SEQUENCE}="
 
     def by_key(self) -> str:
-        """The attributes up to the key's hash, which follows."""
+        """Return the attributes up to the key's hash, which follows."""
         return f"{QUERY}={short_query(self.query)},{BATCH}={self.batch},{KEY}="
 
 
 def short_query(query: str) -> str:
-    """A query's id as messages carry it: 16 hexadecimal digits."""
+    """Shorten a query's id as messages carry it: 16 hexadecimal digits."""
     return blake2b(query.encode(), digest_size=8, person=_PERSON).hexdigest()
 
 
 def key_digest(key: bytes) -> str:
-    """A key as messages carry it: 32 hexadecimal digits, whatever is in it."""
+    """Hash a key as messages carry it: 32 hexadecimal digits, whatever is in it."""
     return blake2b(key, digest_size=16, person=_PERSON).hexdigest()
 
 
 def without_identity(attributes: Mapping[str, str]) -> dict[str, str]:
-    """A row's own attributes: what an earlier query put on a message that is copied is not this query's."""
+    """Return a row's own attributes: what an earlier query put on a message that is copied is not this query's."""
     return {name: value for name, value in attributes.items() if name not in NAMES}

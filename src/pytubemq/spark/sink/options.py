@@ -99,7 +99,7 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
 
 
 def _check_checkpoint(options: Mapping[str, str]) -> None:
-    """Spark does not hand over the checkpoint of a stream that has it from the session's settings."""
+    """Refuse a stream without the option: Spark does not hand over a checkpoint from the session's settings."""
     if not any(name.lower() == "checkpointlocation" and value.strip() for name, value in options.items()):
         raise ConfigError(
             "idempotent needs the option checkpointLocation: the topic's partitions are kept in the "

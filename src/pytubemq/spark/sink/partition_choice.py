@@ -37,7 +37,7 @@ class Stripes:
         return self._partitions[(self._first + row // STRIPE_ROWS) % len(self._partitions)]
 
     def divide(self, first: int, count: int) -> Iterator[tuple[Partition, range]]:
-        """So many rows from number `first` on, by where they go; rows are counted from 0."""
+        """Divide `count` rows from number `first` on by where they go; rows are counted from 0."""
         at = 0
         while at < count:
             stop = min(count, ((first + at) // STRIPE_ROWS + 1) * STRIPE_ROWS - first)

@@ -26,7 +26,7 @@ def payloads(
     identity: str | None = None,
     ends: Iterable[object] = (),
 ) -> tuple[list[bytes], int]:
-    """Payloads and their flag, for rows without attributes of their own.
+    """Build payloads and their flag, for rows without attributes of their own.
 
     Args:
         bodies: at least one byte each.
@@ -56,7 +56,7 @@ def payload_of_one(
     identity: str | None = None,
     end: object = "",
 ) -> tuple[bytes, int]:
-    """Payload and flag of a row with attributes of its own.
+    """Build payload and flag of a row with attributes of its own.
 
     Raises:
         MessageError: an attribute cannot be written.

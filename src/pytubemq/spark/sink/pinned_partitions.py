@@ -28,7 +28,7 @@ _KEPT: Final = 2
 
 
 def partitions_of(batch: int, pins: Pins) -> tuple[Partition, ...]:
-    """The partitions of a batch; () if nothing is pinned."""
+    """Return the partitions of a batch; () if nothing is pinned."""
     found: tuple[Partition, ...] = ()
     for first, partitions in pins:
         if first <= batch or not found:

@@ -54,14 +54,14 @@ class RowReader:
     """Reads the batches of one task."""
 
     def __init__(self, columns: SinkColumns, options: SinkOptions, where: str) -> None:
-        """`where` names the task in errors."""
+        """Create the reader; `where` names the task in errors."""
         self._columns = columns
         self._zone = options.time_zone
         self._encoder = options.encoder
         self._where = where
 
     def read(self, batch: pa.RecordBatch, first: int) -> Rows:
-        """The rows of a batch of which `first` rows of the task stand before.
+        """Read the rows of a batch before which the task had `first` rows.
 
         Raises:
             MessageError: a value cannot be sent.
@@ -84,7 +84,7 @@ class RowReader:
         )
 
     def fault(self, row: int, column: str, problem: str, hint: str | None = None) -> MessageError:
-        """The error for one value."""
+        """Return the error for one value."""
         return MessageError(f"row {row} of {self._where}: column {column} {problem}", hint=hint, code=400)
 
     def _bodies(self, column: Any, first: int) -> list[bytes]:
@@ -145,7 +145,7 @@ class RowReader:
     def _times_ms(
         self, batch: pa.RecordBatch, place: int | None, texts: list[str | None] | None
     ) -> list[int | None] | None:
-        """Times in ms since 1970: as exact as the column tells them."""
+        """Return times in ms since 1970, as exact as the column has them."""
         if place is None or texts is None:
             return None
         column = batch.column(place)
@@ -208,7 +208,7 @@ def _partition(text: str) -> Partition | int:
 
 @lru_cache(maxsize=4096)
 def _minute(minute: int, zone: tzinfo | None) -> str:
-    """A minute since 1970 as `yyyyMMddHHmm`, of a clock in `zone`; without one it is what the clock showed."""
+    """Format a minute since 1970 as `yyyyMMddHHmm`, of a clock in `zone`; without one it is what the clock showed."""
     time = _EPOCH + timedelta(minutes=minute)
     local = time if zone is None else time.astimezone(zone)
     if local.year < 1000:
@@ -218,5 +218,5 @@ def _minute(minute: int, zone: tzinfo | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _minute_ms(text: str, zone: tzinfo) -> int:
-    """`yyyyMMddHHmm` of a clock in `zone`, in ms since 1970."""
+    """Parse `yyyyMMddHHmm` of a clock in `zone` to ms since 1970."""
     return int(datetime.strptime(text, "%Y%m%d%H%M").replace(tzinfo=zone).timestamp()) * 1000

@@ -54,8 +54,8 @@ class Sent(NamedTuple):
     """Messages that the Broker had already, from an earlier try."""
 
 
-class _Flight(NamedTuple):
-    """Messages that left together."""
+class _InFlight(NamedTuple):
+    """An in-flight send: messages that left together."""
 
     topic: str
     rows: Sequence[int]
@@ -77,7 +77,8 @@ class Sending:
         identity: Identity | None = None,
         partitions: Sequence[Partition] = (),
     ) -> None:
-        """
+        """Create the sender of one task.
+
         Args:
             tube: the connection.
             options: the sink's.
@@ -98,7 +99,7 @@ class Sending:
             self._fixed_type = options.encoder.stream_id
         self._partitions = partitions
         self._producers: dict[str, Producer] = {}
-        self._flights: deque[_Flight] = deque()
+        self._in_flight: deque[_InFlight] = deque()
         self._single_repeats = SingleRepeats(tube, where)
         self._met: set[tuple[str, int]] = set()
         """Topic and Broker of what has landed."""
@@ -111,9 +112,9 @@ class Sending:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for flight in self._flights:
-            flight.future.cancel()  # nobody waits any more; what has left may arrive
-        self._flights.clear()
+        for sent_rows in self._in_flight:
+            sent_rows.future.cancel()  # nobody waits any more; what has left may arrive
+        self._in_flight.clear()
         for producer in self._producers.values():
             producer.close()
 
@@ -146,7 +147,7 @@ class Sending:
             TubeError: some rows were not delivered.
             ConfigError: a row's number was given to another one before.
         """
-        while self._flights:
+        while self._in_flight:
             self._land()
         self._single_repeats.compare()
         return self._sent
@@ -166,7 +167,7 @@ class Sending:
     def _targets(
         self, rows: Rows, places: Sequence[int], partitions: Sequence[Partition]
     ) -> Iterator[tuple[Partition | int | None, Sequence[int]]]:
-        """Rows by the partition that they have to go to, each in order; None: to any."""
+        """Group rows by the partition that they have to go to, each in order; None: to any."""
         hints, keys, ids = rows.partitions, rows.keys, rows.ids
         stripes = Stripes(self._identity, partitions) if self._numbered and self._identity and partitions else None
         if hints is None and keys is None and ids is None:
@@ -195,7 +196,7 @@ class Sending:
     def _runs(
         self, rows: Rows, places: Sequence[int], *, in_order: bool
     ) -> Iterator[tuple[str | None, str | None, Sequence[int]]]:
-        """Rows by type and time; where their order counts, only those that follow each other."""
+        """Group rows by type and time; where their order counts, only those that follow each other."""
         types, times, fixed = rows.types, rows.times, self._fixed_type
         if types is None and times is None:
             yield fixed, None, places
@@ -246,7 +247,7 @@ class Sending:
             encoded = producer.encode_payloads(part, flag=flag, msg_type=msg_type, msg_time=msg_time)
             self._wait_for(encoded.messages, encoded.size_bytes)
             future = producer.submit_encoded(encoded, partition=target)
-            self._fly(_Flight(topic, some, encoded, future, encoded.messages, encoded.size_bytes))
+            self._track(_InFlight(topic, some, encoded, future, encoded.messages, encoded.size_bytes))
             start = stop
 
     def _send_mixed(
@@ -277,66 +278,66 @@ class Sending:
             encoded = payload, flag, msg_type, msg_time
             self._wait_for(1, len(payload))
             future = producer.submit_encoded(encoded, partition=target)
-            self._fly(_Flight(topic, (row,), encoded, future, 1, len(payload)))
+            self._track(_InFlight(topic, (row,), encoded, future, 1, len(payload)))
 
-    def _fly(self, flight: _Flight) -> None:
-        self._flights.append(flight)
-        self._messages += flight.messages
-        self._size_bytes += flight.size_bytes
+    def _track(self, sent_rows: _InFlight) -> None:
+        self._in_flight.append(sent_rows)
+        self._messages += sent_rows.messages
+        self._size_bytes += sent_rows.size_bytes
 
     def _wait_for(self, messages: int, size_bytes: int) -> None:
         """Wait until there is room; check what was acknowledged meanwhile, so that a failure is reported soon."""
         most = self._options.max_buffer_bytes
-        while self._flights and (
-            self._flights[0].future.done()
+        while self._in_flight and (
+            self._in_flight[0].future.done()
             or self._messages + messages > MAX_UNANSWERED
             or self._size_bytes + size_bytes > most
         ):
             self._land()
 
     def _land(self) -> None:
-        flight = self._flights[0]
+        sent_rows = self._in_flight[0]
         try:
-            receipts = flight.future.result(self._options.delivery_timeout_s + _ANSWER_GRACE_S)
+            receipts = sent_rows.future.result(self._options.delivery_timeout_s + _ANSWER_GRACE_S)
         except TubeError as error:
-            raise self._not_delivered(flight, error) from error
+            raise self._not_delivered(sent_rows, error) from error
         repeated = int(receipts.repeated)
         if self._numbered:
-            self._compare(flight, receipts)
-        self._flights.popleft()
-        self._messages -= flight.messages
-        self._size_bytes -= flight.size_bytes
+            self._compare(sent_rows, receipts)
+        self._in_flight.popleft()
+        self._messages -= sent_rows.messages
+        self._size_bytes -= sent_rows.size_bytes
         sent = self._sent
         self._sent = Sent(
-            sent.messages + flight.messages, sent.size_bytes + flight.size_bytes, sent.repeated + repeated
+            sent.messages + sent_rows.messages, sent.size_bytes + sent_rows.size_bytes, sent.repeated + repeated
         )
 
-    def _compare(self, flight: _Flight, receipts: Receipts | Receipt) -> None:
+    def _compare(self, sent_rows: _InFlight, receipts: Receipts | Receipt) -> None:
         """See to it that what was there already is the same."""
         partition = receipts.partition
         unmarked = False
-        if (flight.topic, partition.broker_id) not in self._met:
+        if (sent_rows.topic, partition.broker_id) not in self._met:
             # the first request over a connection is one whose response marks no duplicate
-            self._met.add((flight.topic, partition.broker_id))
+            self._met.add((sent_rows.topic, partition.broker_id))
             unmarked = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
-        if isinstance(flight.encoded, EncodedBatches):
+        if isinstance(sent_rows.encoded, EncodedBatches):
             assert isinstance(receipts, Receipts)
-            check_repeats(self._tube, receipts, flight.encoded, flight.rows, self._where, unmarked=unmarked)
+            check_repeats(self._tube, receipts, sent_rows.encoded, sent_rows.rows, self._where, unmarked=unmarked)
         else:
             assert isinstance(receipts, Receipt)
-            payload, flag, _, _ = flight.encoded
-            self._single_repeats.add(receipts, payload, flag, flight.rows[0], unmarked=unmarked)
+            payload, flag, _, _ = sent_rows.encoded
+            self._single_repeats.add(receipts, payload, flag, sent_rows.rows[0], unmarked=unmarked)
 
-    def _not_delivered(self, flight: _Flight, error: TubeError) -> TubeError:
-        lost = len(error.failed) if isinstance(error, PartialSendError) else flight.messages
+    def _not_delivered(self, sent_rows: _InFlight, error: TubeError) -> TubeError:
+        lost = len(error.failed) if isinstance(error, PartialSendError) else sent_rows.messages
         cause = next(iter(error.failed.values())) if isinstance(error, PartialSendError) else error
         rows = (
-            f"row {flight.rows[0]}"
-            if flight.messages == 1
-            else f"{lost:,} of rows {flight.rows[0]} to {flight.rows[-1]}"
+            f"row {sent_rows.rows[0]}"
+            if sent_rows.messages == 1
+            else f"{lost:,} of rows {sent_rows.rows[0]} to {sent_rows.rows[-1]}"
         )
         return TubeError(
-            f"{rows} of {self._where} not delivered to topic {flight.topic!r}: {cause.message}; "
+            f"{rows} of {self._where} not delivered to topic {sent_rows.topic!r}: {cause.message}; "
             "of this task's other rows some may have been",
             hint=cause.hint,
             code=cause.code,

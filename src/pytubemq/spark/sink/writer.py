@@ -40,16 +40,16 @@ class TubeMqWriter(DataSourceArrowWriter):
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: the rows of one task."""
+        """Write, on an executor, the rows of one task."""
         return write_task(self._plan, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks are done, so all is delivered."""
-        _tell("written", messages)
+        """Log the end: all tasks are done, so all is delivered."""
+        _log_end("written", messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task has failed for good. What was delivered stays: a topic takes nothing back."""
-        _tell("given up; delivered rows stay", messages)
+        """Log that a task has failed for good. What was delivered stays: a topic takes nothing back."""
+        _log_end("given up; delivered rows stay", messages)
 
 
 class TubeMqStreamWriter(DataSourceStreamArrowWriter):
@@ -59,16 +59,16 @@ class TubeMqStreamWriter(DataSourceStreamArrowWriter):
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: the rows of one task of a micro-batch."""
+        """Write, on an executor, the rows of one task of a micro-batch."""
         return write_task(self._plan, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks are done, so all is delivered."""
-        _tell(f"batch {batchId} written", messages)
+        """Log the end: all tasks are done, so all is delivered."""
+        _log_end(f"batch {batchId} written", messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """A task has failed for good; the query ends, and its restart writes this batch again."""
-        _tell(f"batch {batchId} given up; delivered rows stay", messages)
+        """Log that a task has failed for good; the query ends, and its restart writes this batch again."""
+        _log_end(f"batch {batchId} given up; delivered rows stay", messages)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TubeMqWriter:
@@ -131,7 +131,7 @@ def _partitions(options: SinkOptions) -> tuple[Partition, ...]:
     return found
 
 
-def _tell(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+def _log_end(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
     done = [message for message in messages if isinstance(message, TaskDone)]
     _log.debug(
         "%s: %d messages, %d bytes, %d of them there already, by %d of %d tasks",

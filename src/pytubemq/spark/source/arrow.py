@@ -35,7 +35,7 @@ class BatchBuilder:
         """A `pyarrow.Schema`: that of every batch."""
 
     def build(self, messages: Sequence[Message], *, malformed: Set[int] = frozenset()) -> Any:
-        """A `pyarrow.RecordBatch` with one row per message; those at the positions `malformed` have no attributes."""
+        """Build a `pyarrow.RecordBatch` of one row per message; those at positions in `malformed` get no attributes."""
         arrays = [self._column(name, messages, self.schema.field(name).type, malformed) for name in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -47,12 +47,12 @@ class BatchBuilder:
         return partition.broker_id if name == "brokerId" else partition.partition_id
 
     def minutes(self, texts: Sequence[str | None]) -> Any:
-        """`msgTime` of these texts."""
+        """Build the column `msgTime` of these texts."""
         kind = self.schema.field("msgTime").type
         return _timestamps([minute_us(text, self._time_zone) for text in texts], kind)
 
     def maps(self, attributes: Sequence[Mapping[str, str] | None]) -> Any:
-        """`attributes` of these; None is null."""
+        """Build the column `attributes` of these; None is null."""
         kind = self.schema.field("attributes").type
         offsets: list[int | None] = [0]
         keys: list[str] = []
@@ -97,8 +97,8 @@ def _timestamps(times_us: list[int | None], kind: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def minute_us(text: str | None, zone: tzinfo) -> int | None:
-    """`yyyyMMddHHmm` of a clock in `zone`, as microseconds since 1970 UTC; None for anything else, and for a time that
-    is before the year 1 or after 9999 there.
+    """Parse `yyyyMMddHHmm` of a clock in `zone` to microseconds since 1970 UTC; None for anything else, and for a time
+    that is before the year 1 or after 9999 there.
     """
     if text is None or len(text) != 12 or not (text.isascii() and text.isdigit()):
         return None

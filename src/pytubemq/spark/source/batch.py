@@ -34,7 +34,7 @@ class TubeMqReader(DataSourceReader):
 
     @entrance
     def partitions(self) -> list[InputPartition]:
-        """A task per partition that has something to read; small ranges share one, and the options can ask for more.
+        """Plan a task per partition with something to read; small ranges share one, and the options can ask for more.
 
         Raises:
             ConfigError: what is named is not there, or ends before it begins.
@@ -65,5 +65,5 @@ class TubeMqReader(DataSourceReader):
         return tasks(plan(start, end, ends), survey, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of one task."""
+        """Read, on an executor, the rows of one task."""
         return read_range(self._options, partition)

@@ -32,12 +32,12 @@ class TubeMqDataSource(DataSource):
 
     @entrance
     def schema(self) -> StructType:
-        """The source's columns; also where wrong options are found first."""
+        """Return the source's columns; wrong options are found here first."""
         return source_schema(_checked(self.options))
 
     @entrance
     def reader(self, schema: StructType) -> TubeMqReader:
-        """The batch reader."""
+        """Return the batch reader."""
         from pytubemq.spark.source.batch import TubeMqReader
 
         options = _checked(self.options, Scope.BATCH)
@@ -46,7 +46,7 @@ class TubeMqDataSource(DataSource):
 
     @entrance
     def streamReader(self, schema: StructType) -> TubeMqStreamReader:
-        """The stream reader."""
+        """Return the stream reader."""
         from pytubemq.spark.source.stream import TubeMqStreamReader
 
         options = _checked(self.options, Scope.STREAM)
@@ -55,14 +55,14 @@ class TubeMqDataSource(DataSource):
 
     @entrance
     def writer(self, schema: StructType, overwrite: bool) -> TubeMqWriter:
-        """The batch writer."""
+        """Return the batch writer."""
         from pytubemq.spark.sink.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite=overwrite)
 
     @entrance
     def streamWriter(self, schema: StructType, overwrite: bool) -> TubeMqStreamWriter:
-        """The writer of one micro-batch."""
+        """Return the writer of one micro-batch."""
         from pytubemq.spark.sink.writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)

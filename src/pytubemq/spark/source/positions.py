@@ -52,7 +52,7 @@ class AtTime:
     ago_ms: int | None = None
 
     def at_ms(self, now_ms: int) -> int:
-        """The time that is meant when it is `now_ms`."""
+        """Return the time that is meant when it is `now_ms`."""
         return max(0, now_ms - self.ago_ms) if self.ago_ms is not None else self.time_ms or 0
 
 
@@ -63,41 +63,41 @@ class AtGroup:
     group: str
 
 
-Place = Edge | AtOffset | AtTime | AtGroup
+PositionSpec = Edge | AtOffset | AtTime | AtGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
     """A place for every partition; what is said of a partition wins over what is said of its topic."""
 
-    default: Place
-    topics: Mapping[str, Place] = field(default_factory=dict)
-    partitions: Mapping[Partition, Place] = field(default_factory=dict)
+    default: PositionSpec
+    topics: Mapping[str, PositionSpec] = field(default_factory=dict)
+    partitions: Mapping[Partition, PositionSpec] = field(default_factory=dict)
 
-    def of(self, partition: Partition) -> Place:
-        """The place for one partition."""
+    def of(self, partition: Partition) -> PositionSpec:
+        """Return the place for one partition."""
         found = self.partitions.get(partition)
         return found if found is not None else self.topics.get(partition.topic, self.default)
 
-    def places(self) -> Iterator[Place]:
-        """All that are named."""
+    def places(self) -> Iterator[PositionSpec]:
+        """Yield all that are named."""
         yield self.default
         yield from self.topics.values()
         yield from self.partitions.values()
 
     def named_topics(self) -> set[str]:
-        """The topics that entries name."""
+        """Return the topics that entries name."""
         return {*self.topics, *(partition.topic for partition in self.partitions)}
 
 
 def parse_offsets(name: str, text: str, *, default: Edge, zone: tzinfo) -> Positions:
-    """The option `name`, which takes places.
+    """Parse the option `name`, which takes places.
 
     Raises:
         ConfigError: it is none.
     """
 
-    def read(value: object) -> Place:
+    def read(value: object) -> PositionSpec:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return AtOffset(value)
         if isinstance(value, str) and not value.strip().isdigit():
@@ -114,13 +114,13 @@ def parse_offsets(name: str, text: str, *, default: Edge, zone: tzinfo) -> Posit
 
 
 def parse_times(name: str, text: str, *, default: Edge, zone: tzinfo) -> Positions:
-    """The option `name`, which takes times.
+    """Parse the option `name`, which takes times.
 
     Raises:
         ConfigError: it is none.
     """
 
-    def read(value: object) -> Place:
+    def read(value: object) -> PositionSpec:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_MS:
             return AtTime(value)
         if isinstance(value, str):
@@ -131,19 +131,19 @@ def parse_times(name: str, text: str, *, default: Edge, zone: tzinfo) -> Positio
 
 
 def bad(name: str, value: str) -> ConfigError:
-    """The error for a value that an option does not take."""
+    """Return the error for a value that an option does not take."""
     return ConfigError(f"option {name} = {value[:200]!r} is not valid", hint=f"{name} takes {takes(name)}")
 
 
-def _by_name(name: str, text: str, default: Edge, read: Callable[[object], Place]) -> Positions:
+def _by_name(name: str, text: str, default: Edge, read: Callable[[object], PositionSpec]) -> Positions:
     try:
         entries = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise bad(name, text) from error
     if not isinstance(entries, dict) or len(entries) > MAX_ENTRIES:
         raise bad(name, text)
-    topics: dict[str, Place] = {}
-    partitions: dict[Partition, Place] = {}
+    topics: dict[str, PositionSpec] = {}
+    partitions: dict[Partition, PositionSpec] = {}
     for key, value in entries.items():
         try:
             if ":" in key:

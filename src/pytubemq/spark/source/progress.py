@@ -35,7 +35,7 @@ class GroupProgress:
     """Publishes offsets as the position of one group."""
 
     def __init__(self, group: str, tube: Callable[[], Tube]) -> None:
-        """`tube` gives the connection, a new one after it was closed."""
+        """Create it; `tube` returns the connection, a new one after it was closed."""
         self._group = group
         self._tube = tube
         self._member: BalanceConsumer | None = None
@@ -66,7 +66,7 @@ class GroupProgress:
             self._take(offsets)
 
     def publish(self, offsets: Mapping[str, int], *, at_once: bool) -> None:
-        """Tell how far the query is; not more often than once in `EVERY_S` unless `at_once`."""
+        """Report how far the query is; not more often than once in `EVERY_S` unless `at_once`."""
         now_s = time.monotonic()
         if offsets == self._published or (not at_once and now_s - self._at_s < EVERY_S):
             return

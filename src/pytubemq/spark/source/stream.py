@@ -95,7 +95,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = False
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxRowsPerTrigger`, or all that there is. A query that runs once gets another limit from Spark."""
+        """Return `maxRowsPerTrigger`, or all that there is. A query that runs once gets another limit from Spark."""
         limits = self._options.limits
         if not limits.any_most and limits.min_rows is None:
             return ReadAllAvailable()
@@ -124,7 +124,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @entrance
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        """The end of the batch that begins at `start`, where the batch before it has ended for good."""
+        """Return the end of the batch that begins at `start`, where the batch before it has ended for good."""
         self._begin(start)
         if self._row_limit is not None:
             self._row_limit.end(time.monotonic())
@@ -143,12 +143,12 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @entrance
     def reportLatestOffset(self) -> Offsets:
-        """The newest offsets, for the query's progress: lag is these minus the batch's end."""
+        """Return the newest offsets, for the query's progress: lag is these minus the batch's end."""
         return newest(self._current_ends())
 
     @entrance
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """The tasks of a batch. Works from the two offsets alone: a replay begins here."""
+        """Plan the tasks of a batch, from the two offsets alone: a replay begins here."""
         self._begin(start)
         ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
         report_to = None if self._reports is None else self._reports.to
@@ -160,11 +160,11 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of one task."""
+        """Read, on an executor, the rows of one task."""
         return read_range(self._options, partition)
 
     def commit(self, end: Offsets) -> None:
-        """Nothing to do: the checkpoint is the one truth about progress."""
+        """Ignore the call: the checkpoint is the one truth about progress."""
 
     def stop(self) -> None:
         """Leave the group and close the driver's connections."""
@@ -193,7 +193,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._progress = progress
 
     def _publish(self, done: Offsets, *, idle: bool) -> None:
-        """Tell how far the query is: a batch's end is its successor's start, and by then its commit is on disk."""
+        """Publish how far the query is: a batch's end is its successor's start, and by then its commit is on disk."""
         if self._progress is not None:
             self._progress.publish(self._still_read(done), at_once=idle or self._available_now)
 
@@ -210,7 +210,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return origin
 
     def _still_read(self, offsets: Offsets) -> Offsets:
-        """Without the partitions that are not there any more."""
+        """Drop the partitions that do not exist any more."""
         ends = self._current_ends()
         return {key: offset for key, offset in offsets.items() if Partition.parse(key) in ends}
 
@@ -257,7 +257,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return target if self._ending is None else capped(target, self._ending.offsets(ends))
 
     def _fixed_ends(self) -> dict[Partition, Ends]:
-        """The ends now, and with the first answer the target of a query that reads what is available."""
+        """Return the ends now, and set with the first ones the target of a query that reads what is available."""
         ends = self._current_ends()
         if self._target is None:
             self._target = self._reachable(ends)
@@ -272,7 +272,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._current_ends()
 
     def _current_ends(self, *, reaching: Mapping[str, int] | None = None) -> dict[Partition, Ends]:
-        """The ends of all partitions, asked for again when they are old or do not reach as far as `reaching`."""
+        """Return the ends of all partitions, fetched again when they are old or do not reach as far as `reaching`."""
         needed = {Partition.parse(key): offset for key, offset in (reaching or {}).items()}
         fresh = self._asked_s is not None and time.monotonic() - self._asked_s <= FRESH_S
         if not fresh or not all(
@@ -291,7 +291,7 @@ def _max_rows(limit: ReadLimit) -> int:
 
 
 def _leave_at_sigterm() -> None:
-    """Spark ends this process by SIGTERM, which would skip `stop`: end as a program does, instead."""
+    """Exit at SIGTERM, by which Spark ends this process, as a program does: the signal alone would skip `stop`."""
 
     def leave(*_: Any) -> None:
         raise SystemExit(0)

@@ -22,7 +22,7 @@ from pytubemq.pipelines.file.model import (
     Source,
     Step,
 )
-from pytubemq.pipelines.file.places import Place, Places, unplaced
+from pytubemq.pipelines.file.places import KeyPlace, Places, unplaced
 from pytubemq.pipelines.rules.rule import Need
 from pytubemq.pipelines.spark_faults import TooManyRejectedError
 
@@ -111,7 +111,7 @@ def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_els
         MissingTopicError("sinks[0].topic", "sinks.out.topic", "t2", known=None),
     ]
     places = unplaced(WINDOWED)
-    places.file, places.by_path = "p.yaml", {"source.topic": Place(Mark(2, 3), Mark(2, 10))}
+    places.file, places.by_path = "p.yaml", {"source.topic": KeyPlace(Mark(2, 3), Mark(2, 10))}
     found = [places.fault(FaultCode.TOPIC_MISSING, one.path, one.message, cause=one) for one in gone]
     state = places.fault(FaultCode.OTHER_PROGRESS, "state", "is another's")
     asked: list[Need] = []

@@ -78,7 +78,7 @@ async def keep_share(consumer: SharingConsumer) -> None:
 
     Raises:
         ConfigError: the consumer has no number.
-        TubeError: something went wrong that does not mend on its own.
+        TubeError: something went wrong that does not pass on its own.
     """
     node_id, source_count = consumer.node_id, consumer.source_count
     if node_id is None or source_count is None:

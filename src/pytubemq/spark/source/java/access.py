@@ -61,7 +61,7 @@ _open_lock = threading.Lock()
 
 
 def access(masters: tuple[Address, ...], known: Known | None = None) -> Access:
-    """This process's way to a cluster, made when it is asked for first.
+    """Return this process's access to a cluster, made at the first call.
 
     `known` is what the driver had learned of the cluster: with it a task needs no Master.
 

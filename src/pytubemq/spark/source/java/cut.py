@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 
 
 def mark(record: StoredMessage) -> Mark:
-    """The mark of a message."""
+    """Return the mark of a message."""
     return Mark(record.message_id, record.check_sum, record.flag, record.payload)
 
 
@@ -66,7 +66,7 @@ def cut(pack: Sequence[Mark], sight: Sequence[Mark], *, complete: bool) -> int |
 
 
 def _agreeing(pack: Sequence[Mark], sight: Sequence[Mark]) -> int | None:
-    """The one place of the pack from which on both are the same, as far as both go; None if that is not certain."""
+    """Find the one place of the batch from which on both are the same, as far as both go; None if it is not certain."""
     if not sight:
         return None
     places = [place for place, one in enumerate(pack) if one == sight[0]]

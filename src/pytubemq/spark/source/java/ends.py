@@ -1,6 +1,6 @@
 """The first and end offsets of Java Brokers' partitions.
 
-A Java Broker tells it to those who hold a partition for a group: the registration answers both ends, and confirming
+A Java Broker gives it to those who hold a partition for a group: the registration answers both ends, and confirming
 nothing answers the newer one, which is the cheapest question there is. So the driver keeps partitions held under a
 group of its own and asks anew where they begin every `HELD_S`.
 
@@ -43,7 +43,7 @@ def java_ends(
     read_group: str | None = None,
     flushed_only: bool = False,
 ) -> dict[Partition, Ends]:
-    """Per partition its first readable offset and the one that its next message gets, as they are now.
+    """Fetch, per partition, its first readable offset and the one that its next message gets, as they are now.
 
     With `flushed_only` the second one is where what the Broker has flushed to disk ends.
 
@@ -61,7 +61,7 @@ def java_ends(
 
 
 def refuse_time(partition: Partition) -> ConfigError:
-    """The error for a position by time: a Java Broker tells of no message when it came."""
+    """Return the error for a position by time: a Java Broker does not know when a message came."""
     return ConfigError(
         f"the Broker {partition.broker_id} of {partition} cannot find offsets by time: it is a Java Broker",
         hint="start at earliest or latest, or give offsets; the column msgTime has the producer's time of each row",
@@ -79,7 +79,7 @@ class EndsWatch:
         self._few = asyncio.Semaphore(AT_ONCE)
 
     async def ask(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
-        """The ends of these partitions."""
+        """Fetch the ends of these partitions."""
         found = await asyncio.gather(*map(self._ask, partitions))
         return dict(zip(partitions, found, strict=True))
 
@@ -148,14 +148,14 @@ class _Held:
         self._flushed: int | None = None
 
     async def begin(self) -> None:
-        """Register at the partition's begin, which the Broker tells."""
+        """Register at the partition's begin, which the Broker returns."""
         self._began_s = asyncio.get_running_loop().time()
         standing = await self._hold.begin(0)
         self._first, self._newest = standing.at, standing.newest
         self._fresh = True
 
     async def ends(self) -> Ends:
-        """Both ends, as they are now."""
+        """Fetch both ends, as they are now."""
         if asyncio.get_running_loop().time() - self._began_s > HELD_S:
             await self.begin()
         if self._flushed_only:
@@ -166,7 +166,7 @@ class _Held:
         return Ends(self._first, self._newest)
 
     async def _on_disk(self) -> Ends:
-        """A fetch that wants no message looks through the index only, and tells how far the disk goes."""
+        """Fetch without messages, which reads the index only, and return the end of what is on disk."""
         taken = await self._hold.fetch()
         if taken.flushed is not None:
             self._flushed = taken.flushed

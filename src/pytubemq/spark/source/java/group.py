@@ -22,7 +22,7 @@ STRAYS: Final = 2
 
 
 def group_names(*, read_group: str | None, query: str | None, attempt: int) -> Iterator[str]:
-    """The names to try, in order.
+    """Yield the names to try, in order.
 
     Args:
         read_group: the option; then it is the only name.
@@ -41,7 +41,7 @@ def group_names(*, read_group: str | None, query: str | None, attempt: int) -> I
 
 
 def ends_group_names(*, read_group: str | None) -> Iterator[str]:
-    """The names under which a driver asks where partitions end; never one that a task reads under."""
+    """Yield the names under which a driver asks where partitions end; never one that a task reads under."""
     base = f"{read_group or PREFIX}_ends"
     for number in range(NAMES):
         yield f"{base}_{number}"
@@ -50,5 +50,5 @@ def ends_group_names(*, read_group: str | None) -> Iterator[str]:
 
 
 def _word(query: str | None) -> str:
-    """A query's id as a part of a name: letters and digits only, 16 of them."""
+    """Shorten a query's id to a part of a name: letters and digits only, 16 of them."""
     return re.sub(r"[^0-9A-Za-z]", "", query)[:16] if query else "batch"

@@ -9,7 +9,7 @@ AT_LEAST_ONCE: Final = "at least once"
 
 
 def java_guarantee(flushed_only: bool) -> tuple[str, str]:
-    """The level and its reason, by the option `javaReads` (`flushed_only`: it says `flushed`)."""
+    """Return the level and its reason, by the option `javaReads` (`flushed_only`: it says `flushed`)."""
     if flushed_only:
         return EXACTLY_ONCE, (
             "only what the Java Broker has flushed to disk is read, so a batch read again has the same messages even "

@@ -18,7 +18,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.java.access import Access, access
 from pytubemq.spark.source.java.group import group_names
-from pytubemq.spark.source.java.reading import Piece, RangeReading
+from pytubemq.spark.source.java.reading import RangePiece, RangeReading
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def java_batches(
     flushed_only: bool = False,
     on_loss: Callable[[OffsetRange, Ends], None] | None = None,
 ) -> Iterator[Any]:
-    """The messages of [start, end) as `pyarrow.RecordBatch`es, in order.
+    """Yield the messages of [start, end) as `pyarrow.RecordBatch`es, in order.
 
     `offset` is null where the Broker does not let it be known: in a store that several partitions share.
 
@@ -59,7 +59,7 @@ def java_batches(
         wanted: the range; `end` is at most the end that `java_ends` returned.
         columns: names of `source.schema.COLUMNS`.
         time_zone: of `msgTime`.
-        fail_on_data_loss: whether it is an error that some of the range is gone.
+        fail_on_data_loss: raise an error if some of the range is gone.
         known: what the driver knows of the cluster, so that no Master need be asked.
         read_group: the one group that may read; None takes names of the query's own.
         flushed_only: read from disk only, never what the Broker may still lose.
@@ -103,15 +103,15 @@ def java_batches(
 
 
 def _task() -> tuple[str | None, int]:
-    """The streaming query's id, if there is one, and how often Spark has begun this task before."""
+    """Return the streaming query's id, if there is one, and how often Spark has begun this task before."""
     context = TaskContext.get()
     if context is None:
         return None, 0
     return context.getLocalProperty(QUERY_ID), context.attemptNumber()
 
 
-def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> Unpacked:
-    """The messages of a piece; those that fail their checksum are left out, unless that is an error."""
+def _messages(unpacker: Unpacker, piece: RangePiece, *, fail: bool) -> Unpacked:
+    """Unpack the messages of a piece; those that fail their checksum are left out, unless that is an error."""
     records = piece.records
     if piece.dense:
         offsets = range(piece.start, piece.end, OFFSET_UNIT)
@@ -126,7 +126,7 @@ def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> Unpacked:
     return found
 
 
-def _holes(piece: Piece, unreadable: Sequence[Unreadable], wanted: OffsetRange) -> Iterator[OffsetRange]:
+def _holes(piece: RangePiece, unreadable: Sequence[Unreadable], wanted: OffsetRange) -> Iterator[OffsetRange]:
     """Return the holes: offsets that cannot be read, or all that were fetched with them where those are not known."""
     if not piece.dense:
         yield OffsetRange(wanted.partition, piece.start, piece.end)
@@ -139,12 +139,12 @@ def _holes(piece: Piece, unreadable: Sequence[Unreadable], wanted: OffsetRange) 
             start = at + 1
 
 
-def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:
-    """The pieces of a reading, which fetches one ahead of its user."""
+def _ahead(way: Access, reading: RangeReading) -> Iterator[RangePiece]:
+    """Yield the pieces of a reading, fetching one ahead of its user."""
     pieces = reading.pieces()
-    task: asyncio.Task[Piece | None] | None = None
+    task: asyncio.Task[RangePiece | None] | None = None
 
-    async def following() -> Piece | None:
+    async def following() -> RangePiece | None:
         nonlocal task
         fetching = task or asyncio.get_running_loop().create_task(_next(pieces))
         task = None
@@ -168,5 +168,5 @@ def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:
         way.run(ended())
 
 
-async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
+async def _next(pieces: AsyncIterator[RangePiece]) -> RangePiece | None:
     return await anext(pieces, None)

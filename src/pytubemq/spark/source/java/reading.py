@@ -55,7 +55,7 @@ class Hold(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RangePiece:
     """The partition's messages in [start, end); `dense`: one for each place there, so that each offset is known."""
 
     records: Sequence[StoredMessage]
@@ -80,7 +80,7 @@ class RangeReading:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         now_s: Callable[[], float] | None = None,
     ) -> None:
-        """`hold` makes a hold for a group's name, of which `names` has those to try.
+        """Create the reading; `hold` makes a hold for a group's name, of which `names` has those to try.
 
         `wait_for_group`: wait for one of them to become free, because there are no others.
         """
@@ -101,8 +101,8 @@ class RangeReading:
         if hold is not None:
             await hold.end()
 
-    async def pieces(self) -> AsyncIterator[Piece]:
-        """The range, piece by piece.
+    async def pieces(self) -> AsyncIterator[RangePiece]:
+        """Yield the range, piece by piece.
 
         Raises:
             OffsetMovedError: the Broker no longer has all of it, and data loss is an error.
@@ -125,8 +125,8 @@ class RangeReading:
                 if piece.records:
                     yield piece
 
-    async def _next(self) -> Piece | None:
-        """One fetch: what of it belongs to the range; None if there is nothing to hand out yet."""
+    async def _next(self) -> RangePiece | None:
+        """Fetch once and return what belongs to the range; None if there is nothing to hand out yet."""
         hold = self._hold
         if hold is None:
             hold = self._hold = await self._take()
@@ -138,32 +138,32 @@ class RangeReading:
             return None
         self._limited_since_s = self._now_s()
         if taken.start != self._at:
-            raise self._moved(f"moved its reader from {self._at} to {taken.start}")  # holding it anew tells why
+            raise self._moved(f"moved its reader from {self._at} to {taken.start}")  # a new registration shows why
         self._check(taken)
         if taken.end == taken.start:
             await self._nothing(taken)
             return None
         if taken.end <= self._end:
             is_dense = dense(len(taken.records), taken.start, taken.end)
-            return Piece(taken.records, taken.start, taken.end, is_dense)
+            return RangePiece(taken.records, taken.start, taken.end, is_dense)
         return await self._last(hold, taken)
 
     def _check(self, taken: Taken) -> None:
         if len(taken.records) > messages_between(taken.start, taken.end):
             raise self._moved(f"gave {len(taken.records)} messages for the offsets {taken.start} to {taken.end}")
 
-    async def _last(self, hold: Hold, taken: Taken) -> Piece | None:
-        """The piece of a fetch that went beyond the range's end."""
+    async def _last(self, hold: Hold, taken: Taken) -> RangePiece | None:
+        """Cut the piece from a fetch that went beyond the range's end."""
         if dense(len(taken.records), taken.start, taken.end):
             kept = messages_between(taken.start, self._end)
-            return Piece(taken.records[:kept], taken.start, self._end, dense=True)
+            return RangePiece(taken.records[:kept], taken.start, self._end, dense=True)
         if not taken.records:
-            return Piece((), taken.start, self._end, dense=False)
+            return RangePiece((), taken.start, self._end, dense=False)
         found = await self._cut(hold, taken)
         if found is None:
             return None
         is_dense = dense(found, taken.start, self._end)
-        return Piece(taken.records[:found], taken.start, self._end, is_dense)
+        return RangePiece(taken.records[:found], taken.start, self._end, is_dense)
 
     async def _cut(self, hold: Hold, taken: Taken) -> int | None:
         """Count a fetch's messages before the range's end, and move the reader there."""
@@ -237,15 +237,15 @@ class RangeReading:
             self._on_loss(OffsetRange(self._wanted.partition, first, last), ends)
 
     async def _nothing(self, taken: Taken) -> None:
-        """A fetch brought nothing and moved nowhere, though the range goes on."""
+        """Handle a fetch that brought nothing and moved nowhere, though the range goes on."""
         if taken.newest < self._end:
-            raise self._moved(f"ends at {taken.newest}, before {self._end}")  # holding it anew tells what is lost
+            raise self._moved(f"ends at {taken.newest}, before {self._end}")  # a new registration shows what is lost
         if self._now_s() - self._since_s > OUTAGE_S:
             raise self._silent(self._at, self._end)
         await self._sleep(POLL_S)
 
     async def _limited(self, wait_s: float) -> None:
-        """The Broker's flow control: wait as it says, but not for ever."""
+        """Wait as the Broker's flow control says, but not for ever."""
         if self._now_s() - self._limited_since_s > LIMITED_S:
             raise ThrottledError(
                 f"the Broker of {self._wanted.partition} has let nothing through for {LIMITED_S:.0f} s by its flow "

@@ -30,11 +30,11 @@ class TaskRowLimit:
         return self._rows
 
     def begin(self, now_s: float, most_rows: int) -> None:
-        """A batch is planned, which reads so many rows of one partition; they may be cut into several tasks."""
+        """Note a planned batch that reads so many rows of one partition; they may be cut into several tasks."""
         self._begun = (now_s, most_rows)
 
     def end(self, now_s: float) -> None:
-        """The batch that was planned last is done."""
+        """Note that the batch that was planned last is done."""
         if self._begun is None:
             return
         since_s, rows = self._begun

@@ -44,7 +44,7 @@ def lose(hole: Hole, options: SourceOptions) -> None:
 
 
 def hole_json(hole: Hole) -> dict[str, Any]:
-    """A hole as its file says it."""
+    """Format a hole as in its file."""
     return {
         "topic": hole.partition.topic,
         "brokerId": hole.partition.broker_id,

@@ -17,7 +17,7 @@ SLOW: Final = 3.0
 LEAST_S: Final = 1.0
 """Seconds for which a slow partition may be read in any batch, however soon the others are done."""
 HELD_S: Final = LEAST_S / 2
-"""A partition that held its last task for less holds nobody up: few rows tell little about speed."""
+"""A partition that held its last task for less holds nobody up: few rows say little about speed."""
 _OLD: Final = 0.5
 """The weight of earlier tasks when a task of a partition is reported."""
 
@@ -42,7 +42,7 @@ class Speeds:
         self._read: dict[str, _Read] = {}
 
     def add(self, partition: str, rows: int, took_s: float) -> None:
-        """A task has read so many rows of it, in so long."""
+        """Record that a task has read so many rows of it, in so long."""
         took_s = max(took_s, 1e-6)
         old = self._read.get(partition, _Read(0.0, 0.0, 0.0))
         self._read[partition] = _Read(old.rows * _OLD + rows, old.took_s * _OLD + took_s, took_s)
@@ -52,7 +52,7 @@ class Speeds:
         self._read = {key: read for key, read in self._read.items() if key in partitions}
 
     def damped(self, rows: Mapping[str, int]) -> dict[str, int]:
-        """The rows of a batch, of slow partitions only what they deliver while the others are read, or in `LEAST_S`."""
+        """Limit a batch's rows of slow partitions to what they deliver while the others are read, or in `LEAST_S`."""
         known = {key: self._read[key] for key, count in rows.items() if count and key in self._read}
         if not known:
             return dict(rows)

@@ -96,7 +96,7 @@ def resume_offsets(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> 
 
 
 def capped(target: Mapping[str, int], end: Mapping[str, int]) -> Offsets:
-    """The target, nowhere behind `end`; what `end` does not name has no end."""
+    """Cap the target at `end`; what `end` does not name has no end."""
     return in_order({key: min(offset, end.get(key, offset)) for key, offset in target.items()})
 
 
@@ -114,10 +114,10 @@ def advance(
     row_bytes: Mapping[str, float] | None = None,
     most_each: int | None = None,
 ) -> Offsets:
-    """The end of the next batch: from `start` towards `target`, within all bounds at once.
+    """Compute the end of the next batch: from `start` towards `target`, within all bounds at once.
 
     The rows are shared in proportion to what each partition has, with a floor (`shares`). A partition that `start` does
-    not know is read from 0. No partition goes back, also not where the target lies below the start.
+    not know is read from 0. No partition goes back, also not where the target is below the start.
 
     Args:
         start: where the batch begins.
@@ -166,8 +166,8 @@ def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partiti
 
 
 def truncations(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list[Hole]:
-    """Rows that were read, or are said to be, and that their Broker does not have behind its end: its log is an older
-    one, or another's.
+    """Find rows that were read, or are said to be, and that are behind their Broker's end: its log is an older one,
+    or another's.
     """
     return [
         Hole(partition, there.max_offset, start[str(partition)], there)
@@ -207,9 +207,9 @@ def split(
 
 
 def together(ranges: Iterable[OffsetRange], *, most_rows: int = ROWS_TOGETHER) -> list[list[OffsetRange]]:
-    """Ranges in the same order, neighbours in one group as long as they have no more than `most_rows` rows in all.
+    """Group ranges in the same order, neighbours together as long as they have no more than `most_rows` rows in all.
 
-    Of the ranges alone, so that a batch planned again has the same tasks.
+    Only the ranges decide, so that a batch planned again has the same tasks.
     """
     groups: list[list[OffsetRange]] = []
     room = 0
@@ -256,7 +256,7 @@ def _foreign_checkpoint(what: str, topics: Topics) -> ConfigError:
 
 
 def data_loss(wanted: OffsetRange | Hole, there: Ends) -> OffsetMovedError:
-    """The error for rows that are planned and not there."""
+    """Return the error for rows that are planned and not there."""
     return OffsetMovedError(
         f"data loss in partition {wanted.partition}: rows {wanted.start} to {wanted.end} are wanted, "
         f"the Broker has {there.min_offset} to {there.max_offset}",

@@ -25,7 +25,7 @@ class Finder(Protocol):
     """A source of offsets by time and of groups' confirmed offsets."""
 
     def at_time(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int | None]:
-        """The first message appended then or later; None where there is none."""
+        """Find the first message appended then or later; None where there is none."""
         ...
 
     def of_group(self, partitions: Collection[Partition], group: str) -> dict[Partition, int | None]:

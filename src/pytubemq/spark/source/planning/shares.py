@@ -16,7 +16,7 @@ FLOOR: Final = 0.1
 
 
 def within_rows(rows: Mapping[str, int], most: int) -> dict[str, int]:
-    """No more than `most` rows in all, and exactly as many if there are more.
+    """Share out `most` rows, or all if there are fewer.
 
     What rounding leaves goes to the largest remainders.
     """
@@ -33,7 +33,7 @@ def within_rows(rows: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def within_bytes(rows: Mapping[str, int], most: int, row_bytes: Mapping[str, float]) -> dict[str, int]:
-    """No more than `most` bytes in all, going by what a row of each partition takes; a row at least.
+    """Share out `most` bytes, going by what a row of each partition takes; a row at least.
 
     Args:
         rows: what each partition has.
@@ -52,7 +52,7 @@ def within_bytes(rows: Mapping[str, int], most: int, row_bytes: Mapping[str, flo
 
 
 def _shares(sizes: Mapping[str, float], most: float) -> dict[str, float]:
-    """In proportion, but for those whose share would be below the floor; `most` is less than there is."""
+    """Divide in proportion, but for those whose share would be below the floor; `most` is less than there is."""
     total = sum(sizes.values())
     even = most / len(sizes)
     floor = max(FLOOR * even, min(1.0, even))

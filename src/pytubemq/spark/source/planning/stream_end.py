@@ -29,10 +29,10 @@ class Ending:
         self._asked = False
 
     def offsets(self, ends: Mapping[Partition, Ends]) -> Offsets:
-        """The ends known so far; a partition without one may be read as far as it goes.
+        """Return the ends known so far; a partition without one may be read as far as it goes.
 
         Raises:
-            ConfigError: a partition or topic that is named does not exist; a Broker cannot tell.
+            ConfigError: a partition or topic that is named does not exist; a Broker cannot say.
         """
         new = {partition: there for partition, there in ends.items() if str(partition) not in self._known}
         if not self._asked:

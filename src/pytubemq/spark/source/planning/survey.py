@@ -44,7 +44,7 @@ class Survey:
         self._read_before = False
 
     def ends(self, *, needed: Collection[Partition] = ()) -> dict[Partition, Ends]:
-        """The ends of all partitions; waits for Brokers that are away, and for partitions that are `needed`.
+        """Fetch the ends of all partitions; wait for Brokers that are away, and for partitions that are `needed`.
 
         There is no answer without a Broker on which a topic is deployed. When a needed partition is not among the
         topics' within `OUTAGE_S`, the answer is without it.
@@ -90,10 +90,10 @@ class Survey:
         return any(self.kind(partition) is BrokerKind.JAVA for partition in found)
 
     def at_time(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int | None]:
-        """The first message appended then or later; None where there is none.
+        """Find the first message appended then or later; None where there is none.
 
         Raises:
-            ConfigError: a Broker cannot tell (Java Brokers).
+            ConfigError: a Broker cannot say (Java Brokers).
         """
         self._only_ours(partitions, by_time=True, what="")
         at = _EPOCH + timedelta(milliseconds=time_ms)
@@ -107,7 +107,7 @@ class Survey:
         """Return the group's confirmed offset; None where it has confirmed nothing.
 
         Raises:
-            ConfigError: a Broker cannot tell (Java Brokers).
+            ConfigError: a Broker cannot say (Java Brokers).
         """
         self._only_ours(partitions, what="does not report a group's position")
         looks = self.cluster.retried(lambda: self.cluster.tube().look(partitions, group=group))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def tasks(
     planned: Planned, survey: Survey, options: SourceOptions, *, report_to: ReportTo | None = None
 ) -> list[InputPartition]:
-    """One task per range, or for several small ones, each with what it needs to know of the cluster.
+    """Create one task per range, or for several small ones, each with what it needs to know of the cluster.
 
     Raises:
         OffsetMovedError: the plan has a hole and data loss is an error.

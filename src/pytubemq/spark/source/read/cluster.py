@@ -2,7 +2,7 @@
 
 Connections are kept at module level: Spark calls a reader anew for each task, in worker processes that it keeps, and a
 connect per task would cost more than a small batch. Each thread has its own, so that none closes what another one waits
-for, as pipelines that run in one process would. The invariant: what can mend is waited for, for a bounded time, and
+for, as pipelines that run in one process would. The invariant: what can recover is waited for, for a bounded time, and
 then named; what cannot is reported at once.
 """
 
@@ -45,14 +45,14 @@ class Cluster:
     """A cluster, by the addresses of its Masters. Holds no connection itself, so it can be pickled."""
 
     def __init__(self, masters: tuple[Address, ...], *, known: Known | None = None) -> None:
-        """`known`: what the driver has learned, so that a task need not ask a Master."""
+        """Create it; `known` is what the driver has learned, so that a task need not ask a Master."""
         self.masters = masters
         self.known = known
         self._has_known = False
         """True once the connection has metadata of the topic."""
 
     def ends_of(self, partition: Partition) -> Ends:
-        """The ends of one partition, whatever its topic's other Brokers do.
+        """Fetch the ends of one partition, whatever its topic's other Brokers do.
 
         Raises:
             NotFoundError: it does not exist.
@@ -77,7 +77,7 @@ class Cluster:
             again: called before each further try.
 
         Raises:
-            TubeError: `ask` failed in a way that does not mend, or for too long.
+            TubeError: `ask` failed in a way that does not pass, or for too long.
         """
         began_s = time.monotonic()
         tries = 0
@@ -110,7 +110,7 @@ class Cluster:
             tube.close()
 
     def tube(self) -> Tube:
-        """This thread's connection to the cluster, opened when it is first needed.
+        """Return this thread's connection to the cluster, opened when it is first needed.
 
         Most tasks do without: what the driver knows is enough for them, so the client is not even imported.
         """
@@ -132,12 +132,12 @@ class Cluster:
         return os.getpid(), threading.get_ident(), self.masters
 
     def reached(self) -> None:
-        """It has answered: from now on it is away, and not a wrong address, when it does not."""
+        """Record that it has answered: from now on it is away, and not a wrong address, when it does not."""
         _reached.add(self.masters)
 
 
 def ends_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
-    """The ends of partitions at pytubemq Brokers, asked once."""
+    """Fetch the ends of partitions at pytubemq Brokers, once."""
     tube = cluster.tube()
     cluster.reached()
     looks = tube.look(partitions)

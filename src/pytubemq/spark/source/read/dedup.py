@@ -110,7 +110,7 @@ def deduplicated(
 
 
 def identities(attributes: Any) -> Any:
-    """The identity of each message, as one text; null for messages that have none.
+    """Extract the identity of each message, as one text; null for messages that have none.
 
     Args:
         attributes: the source's column, map<string,string>.

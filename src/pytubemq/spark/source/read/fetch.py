@@ -56,14 +56,14 @@ def fetched_batches(
     filters: Sequence[str] = (),
     on_loss: OnLoss | None = None,
 ) -> Iterator[Any]:
-    """The rows of a range as `pyarrow.RecordBatch`es with these columns, in order, none of them empty.
+    """Yield the rows of a range as `pyarrow.RecordBatch`es with these columns, in order, none of them empty.
 
     Args:
         cluster: where the Broker is found.
         wanted: the range, which the Broker had when it was planned.
         columns: their names, of `schema.COLUMNS`.
-        time_zone: of the clock that `msgTime` tells.
-        fail_on_data_loss: whether rows that are gone are an error; otherwise they are left out.
+        time_zone: of the clock of `msgTime`.
+        fail_on_data_loss: raise an error for rows that are gone; otherwise they are left out.
         filters: only rows with one of these message types; all without any.
         on_loss: called with every hole that is left out, and with what the Broker has.
 
@@ -106,7 +106,7 @@ class _Reading:
         self._damaged_at: int | None = None
 
     def stretches(self) -> Iterator[Stretch]:
-        """The rest of the range, over one connection, which is kept if the range was read to its end."""
+        """Read the rest of the range over one connection, which is kept if the range was read to its end."""
         connection = self._connection()
         try:
             yield from connection.read(
@@ -123,13 +123,13 @@ class _Reading:
         _keep(self._key, connection)
 
     def got(self, stretch: Stretch) -> None:
-        """It has been handed out."""
+        """Note that it has been handed out."""
         self.at = stretch.next_offset
         self._tries, self._since_s = 0, time.monotonic()
         self._was_kept = self._refused_token = False
 
     def pass_over(self, error: OffsetMovedError, *, fail: bool, on_loss: OnLoss | None) -> None:
-        """Rows are gone: go on at the first one kept behind them, or end.
+        """Skip rows that are gone: go on at the first one kept behind them, or end.
 
         Raises:
             OffsetMovedError: that is an error.
@@ -144,7 +144,7 @@ class _Reading:
         self.at = following
 
     def pass_damage(self, error: DamagedRangeError, *, fail: bool, on_loss: OnLoss | None) -> None:
-        """Messages cannot be read: go on behind them, or end.
+        """Skip messages that cannot be read: go on behind them, or end.
 
         Before they are given up they are asked for a second time, without filters, so that none is lost but those.
 
@@ -214,7 +214,7 @@ def close_kept() -> None:
 
 
 def _of_this_process() -> list[tuple[_Key, RangeConnection]]:
-    """A worker that was forked must not use its parent's sockets."""
+    """Return the connections of this process: a forked worker must not use its parent's sockets."""
     return [kept for kept in _kept if kept[0][0] == os.getpid()]
 
 

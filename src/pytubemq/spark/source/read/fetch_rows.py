@@ -51,7 +51,7 @@ class Split:
 
 
 def build(builder: BatchBuilder, rows: Gathered, *, wanted: frozenset[str] | None = None) -> Any:
-    """A `pyarrow.RecordBatch` of all rows, or of those with a message type that is `wanted`."""
+    """Build a `pyarrow.RecordBatch` of all rows, or of those with a message type that is `wanted`."""
     count = len(rows)
     names = builder.schema.names
     split = _split(rows, needed=wanted is not None or "body" in names or not _ATTRIBUTE_COLUMNS.isdisjoint(names))
@@ -87,7 +87,7 @@ def _column(builder: BatchBuilder, name: str, rows: Gathered, count: int, split:
 
 
 def _each(values: Any, split: Split, count: int) -> Any:
-    """The value of every row."""
+    """Return the value of every row."""
     return values.take(_zeros(count) if split.which is None else split.which)
 
 
@@ -95,7 +95,7 @@ def _each(values: Any, split: Split, count: int) -> Any:
 
 
 def _rising(firsts: Sequence[int], runs: Sequence[Run], step: int, count: int) -> Any:
-    """The numbers of all rows as int64: each run counts up from its first."""
+    """Return the numbers of all rows as int64: each run counts up from its first."""
     at = 0
     for first, run in zip(firsts, runs, strict=True):
         if first != firsts[0] + at * step:
@@ -132,7 +132,7 @@ def _int32(numbers: array[int]) -> Any:
 
 
 def _room(count: int) -> int:
-    """A power of two that is enough, so that few ramps are made."""
+    """Return a power of two that is enough, so that few ramps are made."""
     return 1 << max(count - 1, 1).bit_length()
 
 
@@ -154,7 +154,7 @@ def _zeros(count: int) -> Any:
 
 
 def _split(rows: Gathered, *, needed: bool) -> Split:
-    """Bodies and attributes."""
+    """Split the payloads into bodies and attributes."""
     if not needed:
         return Split(None, [_NOTHING], None)
     count = len(rows)
@@ -167,7 +167,7 @@ def _split(rows: Gathered, *, needed: bool) -> Split:
 
 
 def _split_fast(payloads: Any, ends: Any, data: Any, flags: Any) -> Split | None:
-    """By Arrow's loops; None when a payload has not the attributes that it claims."""
+    """Split by Arrow's loops; None when a payload does not have the attributes that it claims."""
     heads = _head_sizes(payloads, ends, flags)
     if heads is None:
         return None
@@ -214,7 +214,7 @@ def _numbers(of: Any) -> array[int]:
 
 
 def _split_slowly(payloads: Any, flags: Sequence[int]) -> Split:
-    """One by one: what is malformed keeps its whole payload as body."""
+    """Split one by one: what is malformed keeps its whole payload as body."""
     bodies: list[bytes] = []
     which: list[int] = []
     blocks: list[BlockContent] = [_NOTHING, _MALFORMED]

@@ -35,7 +35,7 @@ class RangePartition(InputPartition):
         known: Known | None = None,
         report_to: ReportTo | None = None,
     ) -> None:
-        """`known`: what the driver knows of the cluster, its visit token among it."""
+        """Create the task; `known` is what the driver knows of the cluster, its visit token among it."""
         super().__init__(ranges)
         self.ranges = tuple(ranges)
         self.kind = kind
@@ -47,7 +47,7 @@ class RangePartition(InputPartition):
 
 
 def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a task. A batch without rows has one task without a range."""
+    """Yield the rows of a task. A batch without rows has one task without a range."""
     if not isinstance(partition, RangePartition):
         return
     batches = raw_batches(options, partition)

@@ -19,7 +19,7 @@ from pytubemq.spark.source.java.access import access, forget
 from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.java.guarantee import java_guarantee
 from pytubemq.spark.source.java.ranges import java_batches
-from pytubemq.spark.source.java.reading import Piece
+from pytubemq.spark.source.java.reading import RangePiece
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability
@@ -101,7 +101,7 @@ async def test_a_damaged_message_fails_the_task_or_is_left_out_and_told(mock: Mo
 
 def test_where_offsets_are_not_known_a_damaged_message_is_told_with_what_came_with_it() -> None:
     lost = [Unreadable(None, "its checksum does not match")]
-    piece = Piece((), 280, 560, dense=False)
+    piece = RangePiece((), 280, 560, dense=False)
     wanted = OffsetRange(P0, 0, 2800)
     assert list(ranges_module._holes(piece, lost, wanted)) == [OffsetRange(P0, 280, 560)]
 

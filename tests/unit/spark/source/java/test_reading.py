@@ -24,7 +24,7 @@ from pytubemq.errors import (
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java.group import NAMES, STRAYS, ends_group_names, group_names
-from pytubemq.spark.source.java.reading import LEASE_S, LIMITED_S, Piece, RangeReading
+from pytubemq.spark.source.java.reading import LEASE_S, LIMITED_S, RangePiece, RangeReading
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 from pytubemq.spark.source.read.cluster import OUTAGE_S
 from tests.unit.spark.source.java.simulated import Store, record
@@ -94,7 +94,7 @@ async def ids(one: RangeReading) -> list[int]:
     return found
 
 
-def check_piece(piece: Piece) -> None:
+def check_piece(piece: RangePiece) -> None:
     assert piece.start < piece.end
     assert piece.dense == (len(piece.records) * OFFSET_UNIT == piece.end - piece.start)
 
