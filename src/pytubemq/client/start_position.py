@@ -1,4 +1,4 @@
-"""Where a group, or a reader, begins to read."""
+"""The position at which a group, or a reader, begins to read."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FetchLoop(Protocol):
-    """What the settlement of a partition's batches needs of the loop that fetches them."""
+    """The part of a partition's fetch loop that the settlement of its batches needs."""
 
     partition: Partition
     marks: Watermarks

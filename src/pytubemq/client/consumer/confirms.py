@@ -90,7 +90,7 @@ class Confirm:
 
 
 class ConfirmingPartition(Protocol):
-    """What confirms need of their partition."""
+    """The part of a partition that its confirms need."""
 
     partition: Partition
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OwnedPartition(Protocol):
-    """What a consumer needs of a partition that reports to it."""
+    """The part of a reporting partition that a consumer needs."""
 
     partition: Partition
 
@@ -34,7 +34,7 @@ class OwnedPartition(Protocol):
 
 
 class PartitionOwner(requests.Requester, Protocol):
-    """What a partition's consumer needs of its owner."""
+    """The part of its owner that a partition's consumer needs."""
 
     fetch_options: FetchOptions | None
     rates: RateLimits

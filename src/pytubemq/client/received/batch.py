@@ -39,7 +39,7 @@ class ReadBatch:
 
 
 class Holder(Protocol):
-    """What a batch needs to be settled."""
+    """The settlement of batches, as a batch needs it."""
 
     def holds(self, ticket: int) -> bool:
         """True if the batch can still be settled."""

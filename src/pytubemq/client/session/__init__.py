@@ -1,1 +1,1 @@
-"""What all clients of one `Tube` share: connections, the Master, routes, requests and events."""
+"""Parts that all clients of one `Tube` share: connections, the Master, routes, requests and events."""

@@ -64,7 +64,7 @@ class MetadataClient:
         self._untried = set(cluster.brokers)
         """Brokers known from another process that were not used yet."""
         self._named: set[Partition] = set()
-        """Partitions that the Master has named, to distinguish one that is not there yet from one that does not exist."""
+        """Partitions that the Master has named, to distinguish one not there yet from one that does not exist."""
         self.client_id = self._discovery.client_id
 
     async def close(self) -> None:

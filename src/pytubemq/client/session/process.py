@@ -1,4 +1,4 @@
-"""Which process this is: a client made in a parent is refused in its forked child, and client ids are unique.
+"""The identity of this process: a client made in a parent is refused in its forked child, and client ids are unique.
 
 A fork copies the memory but not the I/O: a child that wrote to the parent's sockets would break both.
 """

@@ -1,6 +1,6 @@
 """Requests that register one partition at its Broker, and unregister it.
 
-The invariant: a Broker that may have a registration is notified when it ends, also if its response never arrived; otherwise
+The invariant: a Broker that may have a registration hears when it ends, also if its response never arrived; otherwise
 the group would stand still there until the lease is over.
 """
 

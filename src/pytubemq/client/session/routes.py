@@ -2,7 +2,7 @@
 
 The invariant: a topic that the Master has named once keeps its last known partitions while the Master names none
 (its Brokers may just be restarting), so that messages wait for them instead of failing; but not once a Master that can
-tell says that the topic lies on no Broker any more, whether those run or not.
+know it says that the topic is on no Broker any more, whether those run or not.
 """
 
 from __future__ import annotations
