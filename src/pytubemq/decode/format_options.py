@@ -29,13 +29,13 @@ class OptionValues:
         self._values = dict(values)
 
     def text(self, name: str) -> str:
-        """The text, which the option has by default or by the user."""
+        """Return the text, which the option has by default or by the user."""
         value = self._values[name]
         assert isinstance(value, str)
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """The text, or None where nothing was set or the format has no such option."""
+        """Return the text, or None where nothing was set or the format has no such option."""
         value = self._values.get(name)
         assert value is None or isinstance(value, str)
         return value
@@ -45,13 +45,13 @@ class OptionValues:
         return self._values.get(name) is True
 
     def count(self, name: str) -> int:
-        """The number."""
+        """Return the number."""
         value = self._values[name]
         assert isinstance(value, int)
         return value
 
     def names(self, name: str) -> tuple[str, ...]:
-        """The names of a list."""
+        """Return the names of a list."""
         return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
 
 
@@ -65,7 +65,7 @@ class ChosenFormat:
 
 
 def format_of(name: str, *, setting: str = "decode") -> Format:
-    """The format of that name.
+    """Return the format of that name.
 
     Raises:
         ConfigError: there is none; the hint has the nearest.
@@ -79,7 +79,7 @@ def format_of(name: str, *, setting: str = "decode") -> Format:
 
 
 def option_names(format_name: str, inner: str | None = None) -> tuple[str, ...]:
-    """The names that the options of a format, and of the one inside it, may have."""
+    """Return the names that the options of a format, and of the one inside it, may have."""
     names = [option.name for option in format_of(format_name).options]
     if inner is not None:
         names += [option.name for option in format_of(inner, setting="decode.inner").options]
@@ -209,7 +209,7 @@ def _check_delimiters(chosen: ChosenFormat) -> None:
 
 
 def _check_lines(chosen: ChosenFormat) -> None:
-    """Lines are cut before the text is read, so a delimiter's bytes must not be a part of another character's."""
+    """Refuse delimiters that could be a part of another character: lines are cut before the text is read."""
     delimiter, charset = chosen.values.text_or_none("lineDelimiter"), chosen.values.text_or_none("charset")
     if delimiter is None or charset in (None, "utf-8", "ascii"):
         return
