@@ -23,6 +23,7 @@ from pytubemq.pipelines.rules.sinks import (
     same_query,
     sink_keys,
     sink_values,
+    topic_or_column,
 )
 from pytubemq.pipelines.rules.source import (
     audit_time,
@@ -93,6 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
     audit_time.check,
     same_query.check,
     known_columns.check,
+    topic_or_column.check,
     own_log.check,
 )
 """In the order in which they are asked: what needs less comes first."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.model import OnSchemaChange
 from pytubemq.pipelines.sql import quoted
 
@@ -28,6 +29,9 @@ _WIDER: Final = {
     "date": ("timestamp_ntz",),
 }
 """By type, those that hold all its values."""
+
+TOPIC: Final = "topic"
+"""The column of a row's topic: a source makes it, and sinks into topics go by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,29 @@ def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, si
     wider = {field.name.lower(): field.dataType for field in widened}
     fields = [type(field)(field.name, wider.get(field.name.lower(), field.dataType), True) for field in table]
     return Change(StructType([*fields, *added]), added, tuple(widened))
+
+
+def lacking(names: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Return the names of which there is no column; upper and lower case are the same, as in Spark by default."""
+    there = {column.lower() for column in columns}
+    return [name for name in names if name.lower() not in there]
+
+
+def no_column(name: str, columns: Sequence[str], *, holder: str = "no row has") -> tuple[str, str]:
+    """Return the words for a column that is not there, and the remedy."""
+    near = suggest(name, columns)
+    return f"{holder} the column {name}", f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
+
+
+def refuse_lacking(key: str, names: Iterable[str], columns: Sequence[str], *, holder: str = "no row has") -> None:
+    """Check that columns are there which a key of a sink names.
+
+    Raises:
+        ConfigError: the first one is not.
+    """
+    for name in lacking(names, columns):
+        message, hint = no_column(name, columns, holder=holder)
+        raise ConfigError(f"{key}: {message}", hint=hint)
 
 
 def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:

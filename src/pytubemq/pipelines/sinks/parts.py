@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.pipelines.sinks.columns import refuse_lacking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +32,10 @@ def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[st
         ConfigError: there is no such column, no other is left, or its values cannot be read from the name of a
             directory.
     """
+    refuse_lacking("partition_by", names, columns.names)
     kinds = {field.name.lower(): field.dataType.simpleString() for field in columns}
     for name in names:
-        kind = kinds.get(name.lower())
-        if kind is None:
-            raise ConfigError(
-                f"partition_by names {name}, which no row has", hint=f"there are {', '.join(columns.names)}"
-            )
+        kind = kinds[name.lower()]
         plain = kind.partition("(")[0].partition("<")[0]
         if plain in NESTED or (only is not None and plain not in only):
             raise ConfigError(

@@ -589,6 +589,6 @@ def test_what_was_rejected_stands_below_what_was_read(tube: Tube, file: Path, mo
 def test_a_dry_run_names_a_part_once() -> None:
     from pytubemq.cli.pipeline.commands.dry_run import as_text
 
-    error = ConfigError("sink lake: partition_by names dya, which no row has", hint="there are id, day")
+    error = ConfigError("sink lake: partition_by: no row has the column dya", hint="there are id, day")
     told = as_text(Check("sink lake", "", error))
-    assert told == ["FAIL  sink lake  partition_by names dya, which no row has", "      there are id, day"]
+    assert told == ["FAIL  sink lake  partition_by: no row has the column dya", "      there are id, day"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.rule import Need, rule
+from pytubemq.pipelines.sinks.columns import lacking, no_column
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults
@@ -15,19 +15,15 @@ if TYPE_CHECKING:
 
 @rule(Need.SESSION)
 def check(context: Context) -> Faults:
-    """Report `partition_by` and `keys` that no row has; Spark takes upper and lower case for the same."""
+    """Report `partition_by` and `keys` that no row has."""
     assert context.compiled is not None
     for index, sink in enumerate(context.pipeline.sinks):
         schema = context.compiled.schemas.get(input_of(context.pipeline, sink.input))
         if schema is None:
             continue
         columns = schema.names
-        there = {name.lower() for name in columns}
         named = {f"partition_by[{at}]": name for at, name in enumerate(sink.partition_by)}
         named |= {f"keys[{at}]": name for at, name in enumerate(sink.keys)}
         for key, name in named.items():
-            if name.lower() not in there:
-                near = suggest(name, columns)
-                hint = f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
-                text = f"no row has the column {name}"
-                yield context.fault(FaultCode.SINK_NOT_READY, f"sinks[{index}].{key}", text, hint)
+            if lacking([name], columns):
+                yield context.fault(FaultCode.SINK_NOT_READY, f"sinks[{index}].{key}", *no_column(name, columns))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.rules.rule import Need, rule
+from pytubemq.pipelines.sinks.columns import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults
 
 _AGAIN: Final = "would be read and written again without end"
-TOPIC: Final = "topic"
-"""The column of a message's topic: the source makes it, and the sink goes by it."""
 
 
 @rule(Need.FILE, sharper=Need.VALUES | Need.SESSION)

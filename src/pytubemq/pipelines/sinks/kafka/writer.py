@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.sinks.columns import refuse_lacking
 from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.kafka.kind import PACKAGE, SERVERS
 from pytubemq.pipelines.sinks.rows import write_counted
@@ -56,11 +57,8 @@ class KafkaSink:
         """
         from py4j.protocol import Py4JError, Py4JJavaError
 
-        if "topic" not in self._options and (schema is None or "topic" not in schema.names):
-            raise ConfigError(f"sink {self.spec.name}: kafka needs a topic, or a column topic", hint="add topic: NAME")
-        missing = [key for key in self.spec.keys if schema is not None and key not in schema.names]
-        if missing:
-            raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which no row has")
+        if schema is not None:
+            refuse_lacking(f"sink {self.spec.name}: keys", self.spec.keys, schema.names)
         try:
             admin = self._admin(spark)
         except Py4JJavaError as error:
