@@ -93,7 +93,7 @@ class FlowRules:
         return bool(self.data_limits) + bool(self.empty_reads) + (self.low_fetch is not None)
 
     def data_limit(self, lag_bytes: int, hhmm: int) -> DataLimit | None:
-        """The limit for a reader so far behind at this time of day (`rule_clock`); None = as fast as it can."""
+        """Return the limit for a reader so far behind at this time of day (`rule_clock`); None = as fast as it can."""
         # Sorted by start, so of rules that overlap the one that began earliest decides.
         for rule in self.data_limits:
             if rule.fits(lag_bytes, hhmm):
@@ -101,7 +101,7 @@ class FlowRules:
         return None
 
     def empty_read_pause_ms(self, count: int, otherwise: int) -> int:
-        """The pause after `count` reads in a row that brought nothing; `otherwise` where no rule speaks."""
+        """Return the pause after `count` reads in a row that brought nothing; `otherwise` where no rule speaks."""
         # The largest count stands first (Java's order). By rising counts, as C++ sorts them, the smallest would always
         # win.
         for rule in self.empty_reads:
@@ -114,14 +114,14 @@ NO_FLOW_RULES: Final = FlowRules()
 
 
 def rule_clock(epoch_s: float) -> int:
-    """The rules' time of day, 24 h, as the number HHMM, from seconds since 1970."""
+    """Return the rules' time of day, 24 h, as the number HHMM, from seconds since 1970."""
     # Whole minutes, so that a rule holds through the last one that it names.
     minutes = (int(epoch_s // 60) + _ZONE_MINUTES) % (24 * 60)
     return minutes // 60 * 100 + minutes % 60
 
 
 def parse_rules(text: str) -> FlowRules:
-    """Rules from their JSON; blank text and `[]` are none. FormatError names rule, field and bound."""
+    """Parse rules from their JSON; blank text and `[]` are none. FormatError names rule, field and bound."""
     # One blank is what a Master writes for rules that are switched off.
     if not text.strip():
         return NO_FLOW_RULES
@@ -151,7 +151,7 @@ def parse_rules(text: str) -> FlowRules:
 
 
 def format_rules(rules: FlowRules) -> str:
-    """Rules as their JSON in normal form: types ascending, empty ones left out, keys as the original names them."""
+    """Format rules as JSON in normal form: types ascending, empty ones left out, keys as the original names them."""
     entries: list[Mapping[str, Any]] = []
     if rules.data_limits:
         entries.append({"type": 0, "rule": [_written_limit(rule) for rule in rules.data_limits]})

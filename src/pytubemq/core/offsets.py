@@ -162,7 +162,7 @@ class Watermarks:
             self.newest = newest
 
     def lag(self) -> int | None:
-        """Messages not confirmed yet; None while unknown."""
+        """Return the number of messages not confirmed yet; None while unknown."""
         # Before the first confirm the lag counts from where reading began.
         position = self.confirmed if self.confirmed is not None else self.start
         if position is None or self.newest is None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(NamedTuple):
-    """Why something was not done."""
+    """The reason why something was not done."""
 
     code: Code
     text: str

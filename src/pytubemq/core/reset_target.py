@@ -74,8 +74,8 @@ class ResetTarget(NamedTuple):
 
 
 def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
-    """A place in words: `earliest`, `latest`, `offset:28`, `number:1`, a time in ISO 8601 with its zone, or one before
-    now: `-10m`.
+    """Parse a place in words: `earliest`, `latest`, `offset:28`, `number:1`, a time in ISO 8601 with its zone, or one
+    before now: `-10m`.
 
     Raises:
         BadRequestError: it is none of these.
@@ -107,7 +107,7 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
 
 
 def time_target(time: datetime) -> ResetTarget:
-    """The place of a time (of this machine's clock if it has no zone); times before 1970 count as its first moment."""
+    """Return the place of a time (this machine's clock without a zone); times before 1970 count as its first moment."""
     # In whole numbers: `timestamp()` is a float and would be a millisecond off for some times.
     since = with_zone(time) - datetime(1970, 1, 1, tzinfo=UTC)
     return ResetTarget(
@@ -116,7 +116,7 @@ def time_target(time: datetime) -> ResetTarget:
 
 
 def with_zone(time: datetime) -> datetime:
-    """A time with its zone: this machine's if it names none."""
+    """Return a time with its zone: this machine's if it names none."""
     if time.tzinfo is not None:
         return time
     try:

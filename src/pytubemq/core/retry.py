@@ -1,6 +1,6 @@
 """Retries: backoff with jitter, and the failures that are worth another try.
 
-The invariant: a delay never exceeds its bound, and a failure that cannot mend by itself is never retried.
+The invariant: a delay never exceeds its bound, and a failure that cannot pass on its own is never retried.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Backoff:
     jitter: float = 0.5
 
     def delay_s(self, attempt: int, rng: Rng) -> float:
-        """The delay before try number `attempt` (1 is the first repeat)."""
+        """Return the delay before try number `attempt` (1 is the first repeat)."""
         doublings = min(max(attempt, 1) - 1, 30)  # beyond 30 the bound holds anyway, and 2**n stays small
         whole_s = min(self.most_s, self.first_s * 2.0**doublings)
         return whole_s * (1.0 - self.jitter * rng())

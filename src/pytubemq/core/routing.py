@@ -39,7 +39,7 @@ class Router:
     """The choice of partitions for one topic."""
 
     def __init__(self, *, rng: Rng) -> None:
-        """`rng` picks the first partition, so that many producers do not begin at the same one."""
+        """Create the router; `rng` picks the first partition, so that many producers do not begin at the same one."""
         self._rng = rng
         self._partitions: tuple[Partition, ...] = ()
         self._open: tuple[Partition, ...] = ()
@@ -73,7 +73,7 @@ class Router:
         return before - frozenset(self._partitions)
 
     def choose(self, now_s: float, key: bytes | None = None) -> Partition | None:
-        """The partition for the next message; None while no partition is known."""
+        """Return the partition for the next message; None while no partition is known."""
         if key is not None:
             return self.for_key(key)
         # The set is computed when something changes, or when a shield ends: not for each message.
@@ -86,7 +86,7 @@ class Router:
         return candidates[turn]
 
     def for_key(self, key: bytes) -> Partition | None:
-        """The partition of a key: CRC-32 of the key over all partitions, shielded or not."""
+        """Return the partition of a key: CRC-32 of the key over all partitions, shielded or not."""
         if not self._partitions:
             return None
         # Shielded or not: another partition would break the order of this key's messages.
@@ -140,7 +140,7 @@ class Router:
         return True
 
     def open_brokers(self, now_s: float) -> frozenset[int]:
-        """The Brokers that are neither shielded nor silent now."""
+        """Return the Brokers that are neither shielded nor silent now."""
         shielded = {broker for broker, shield in self._shields.items() if shield.until_s > now_s}
         return frozenset(partition.broker_id for partition in self._partitions) - shielded - self._silent
 
@@ -159,7 +159,7 @@ class Router:
 
 
 def _interleaved(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Partitions in turn by Broker, so that neighbours in the round lie on different Brokers."""
+    """Order partitions in turn by Broker, so that neighbours in the round are on different Brokers."""
     by_broker: dict[int, list[Partition]] = {}
     for partition in partitions:
         by_broker.setdefault(partition.broker_id, []).append(partition)

@@ -95,7 +95,7 @@ class Window:
     """The newest of them, in the order stored."""
 
     def copy(self) -> Window:
-        """One of its own."""
+        """Return a copy."""
         return Window(self.epoch, self.floor, self.runs.copy(), self.places.copy())
 
     def knows(self, sequence: int, count: int) -> bool:
@@ -144,7 +144,7 @@ class Window:
         return None
 
     def repeats(self, sequence: int, end: int) -> list[Stretch]:
-        """Known sequences from `sequence` to before `end`, cut where their places change."""
+        """Return the known sequences from `sequence` to before `end`, cut where their places change."""
         found: list[Stretch] = []
         while sequence < end:
             place = self._place_of(sequence)
@@ -197,7 +197,7 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
 
 
 def note(window: Window | None, epoch: int, place: Place) -> Window:
-    """The window after messages were stored; `window` itself may be changed. What it knows already changes nothing."""
+    """Note stored messages and return the window, perhaps `window` itself. What it knows already changes nothing."""
     if window is None or epoch > window.epoch:
         # Sequences of the older epoch are forgotten: a producer that comes back numbers anew.
         window = Window(epoch)
@@ -217,7 +217,7 @@ def _end(run: tuple[int, int]) -> int:
 
 
 def _end_before(run: tuple[int, int]) -> int:
-    """Sorts a run that ends at a start behind it, so that the two become one."""
+    """Return the sort key of a run that ends at a start behind it, so that the two become one."""
     return run[1] + 1
 
 

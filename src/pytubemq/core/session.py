@@ -1,7 +1,7 @@
 """The life of a client at the Master: register, heartbeat, re-register, close; one table for all kinds of client.
 
 The invariants: a client that was refused as unknown (411) registers before it sends anything else; a refusal that
-will not mend ends the session; after close nothing is sent any more.
+will not pass ends the session; after close nothing is sent any more.
 
     NEW ──start──▶ REGISTERING ──accepted──▶ ACTIVE ──unknown──▶ REGISTERING
                      │  ▲                      │
@@ -80,7 +80,7 @@ TABLE: Final[Mapping[tuple[Phase, Fact], tuple[Phase, Action]]] = MappingProxyTy
 
 
 def step(phase: Phase, fact: Fact) -> tuple[Phase, Action]:
-    """The next phase and what to do. A fact that the phase does not expect changes nothing."""
+    """Return the next phase and what to do. A fact that the phase does not expect changes nothing."""
     return TABLE.get((phase, fact), (phase, Action.NOTHING))
 
 

@@ -43,7 +43,7 @@ def check_node(source_count: int, node_id: int) -> None:
 
 
 def share_of(partitions: Iterable[Partition], *, source_count: int, node_id: int) -> frozenset[Partition]:
-    """The node's part of all configured partitions.
+    """Return the node's part of all configured partitions.
 
     They are dealt out in turn, in the order of topic, partition id and Broker. So a topic that is the last, or the
     only one, grows on all its Brokers without moving what was there.

@@ -100,7 +100,7 @@ class Throttle:
         self._empty = 0
 
     def after(self, fetched: Fetched, rules: RulesInForce, *, otherwise_s: float, now_s: float, hhmm: int) -> Pause:
-        """The pause after a fetch; `otherwise_s` is what it would be without rules, `hhmm` the rules' time of day."""
+        """Return the pause after a fetch; `otherwise_s` is the one without rules, `hhmm` the rules' time of day."""
         if fetched.lag_bytes is not None and fetched.lag_bytes >= 0:
             self._lag_bytes = fetched.lag_bytes
         # Before the fetch is counted: what came after the end of a window belongs to the next one.

@@ -25,7 +25,7 @@ class Claim(NamedTuple):
 def claim(
     best: Mapping[Partition, Claim], name: str, wanted: Mapping[Partition, int], *, select_big: bool
 ) -> Mapping[Partition, Claim]:
-    """The best claims when one more consumer joins.
+    """Return the best claims when one more consumer joins.
 
     Args:
         best: of those who joined before.

@@ -64,7 +64,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a consumer may not join."""
+    """The reason why a consumer may not join."""
 
     code: Code
     text: str
@@ -141,7 +141,7 @@ def _filters(terms: Terms) -> str:
 
 
 def _short(text: str) -> str:
-    """The text cut: a refusal must not be many times as long as the request, whatever the group's first member said."""
+    """Cut the text: a refusal must not be many times as long as the request, whatever the group's first member said."""
     return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}... ({len(text)} characters)"
 
 

@@ -51,7 +51,7 @@ _NOTHING: frozenset[Partition] = frozenset()
 
 
 def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
-    """The group after `fact`, and what the Master must do. A fact about a member that is not there changes nothing."""
+    """Apply `fact` to the group, and return what the Master must do. A fact about an unknown member changes nothing."""
     return _STEPS[type(fact)](view, fact, now_s)
 
 
@@ -134,7 +134,7 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
         # failed lost it nothing.
         held = member.holds.difference(event.partitions) if event.connects else member.holds
     missed = frozenset(event.partitions) - held if event.connects else _NOTHING
-    # Not again at once: neither these to this one, nor anything else before it had time to mend what is wrong.
+    # Not again at once: neither these to this one, nor anything else before it had time to repair what is wrong.
     failed = replace(
         member,
         event=None,
@@ -300,7 +300,7 @@ def _drop(view: GroupView, name: str) -> GroupView:
 
 
 def _claimed(view: GroupView) -> GroupView:
-    """With the best claims of those that share."""
+    """Set the best claims of those that share."""
     if not view.reserving:
         return view
     # From the start: of merged claims only the best are left, so one that ends cannot be taken out again.
@@ -406,12 +406,12 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
 
 
 def _adopt(view: GroupView) -> GroupView:
-    """The owners and the strays; a stray partition whose owner is gone belongs to whoever reported it. The Broker had
-    given it to that owner, so it is sent again."""
+    """Set the owners and the strays; a stray partition whose owner is gone belongs to whoever reported it. The Broker
+    had given it to that owner, so it is sent again."""
     owners = {partition: name for name, member in view.members.items() for partition in member.holds}
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
-        # Not what it is just giving up: whether it still has that only its acknowledgement tells.
+        # Not what it is just giving up: only its acknowledgement says if it still has that.
         orphans = frozenset(p for p in member.stray - member.leaving if p not in owners)
         if orphans:
             holds, stray, again = member.holds | orphans, member.stray - orphans, member.again | orphans

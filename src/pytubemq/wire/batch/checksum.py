@@ -11,7 +11,7 @@ NOT_CHECKED: Final = -1
 
 
 def check_sum(payload: bytes | bytearray | memoryview) -> int:
-    """CRC-32 (zlib's) over the whole payload, attribute block included, without its top bit: a non-negative int32.
+    """Return zlib's CRC-32 of the whole payload, with its attribute block, without the top bit: a non-negative int32.
 
     `check_sum(b"123456789") == 1274296614`.
     """

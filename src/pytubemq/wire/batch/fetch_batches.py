@@ -70,7 +70,7 @@ class Fetched(NamedTuple, Generic[H]):
 
 
 def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessageResponseB2C]:
-    """An answer to GetMessage.
+    """Decode a response to GetMessage.
 
     Args:
         body: the answer.
@@ -83,7 +83,7 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
 
 
 def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
-    """An answer to READ_RANGE, as `decode_get_message`; packs are views of `body`.
+    """Decode a response to READ_RANGE, as `decode_get_message`; packs are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -92,7 +92,7 @@ def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetche
 
 
 def check_packs(fetched: Fetched[H]) -> Fetched[H]:
-    """An answer that was decoded without `check`, with its packs checked now: those that fail are among the damaged."""
+    """Check the packs of a response that was decoded without `check`: those that fail are among the damaged."""
     failed = [record for record in fetched.records if isinstance(record, Pack) and not checks(record.columns)]
     if not failed:
         return fetched
@@ -246,7 +246,7 @@ def expand(
     max_bytes: int,
     max_messages: int | None = None,
 ) -> Expanded:
-    """A stored pack as the stored entries that its messages would be if they had come alone.
+    """Expand a stored pack to the stored entries that its messages would be if they had come alone.
 
     Args:
         record: the whole stored pack.
@@ -288,7 +288,7 @@ def expand(
 
 
 def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
-    """The stored entries of these messages, in pieces."""
+    """Return the stored entries of these messages, in pieces."""
     data, bounds = memoryview(columns.data), columns.bounds()
     varint, join, pairs = encode_varint, b"".join, PAIRS
     # What all messages share is written once, before the loop: taking a pack apart costs some 5 us a message as it is.
@@ -347,6 +347,6 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
                 sequence,
             )
         )
-        # The bytes of a stored entry (`stored_entry`), so consumers without packs cannot tell how messages were kept.
+        # The bytes of a stored entry (`stored_entry`), so consumers without packs cannot see how messages were kept.
         extend((b"\x22", varint(len(lead) + size + len(trail)), lead, payload, trail))
     return parts

@@ -30,7 +30,7 @@ def encode_payload(
     msg_type: str | None = None,
     msg_time: str | None = None,
 ) -> tuple[bytes, int]:
-    """The payload and its flag.
+    """Encode the payload and return it with its flag.
 
     Raises:
         MessageError: the body is empty, or an attribute cannot be written (see `format_attributes`).
@@ -60,7 +60,7 @@ def attributes_fit(payload: bytes) -> bool:
 
 
 def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str | None]:
-    """The body and the attribute string (None without one).
+    """Decode a payload to the body and the attribute string (None without one).
 
     A negative length of the block counts as 0, as in the original.
 

@@ -76,20 +76,20 @@ class Columns:
         return list(accumulate(self.lengths, initial=self.payloads_at))
 
     def payloads(self) -> list[bytes]:
-        """Every payload, in order."""
+        """Return every payload, in order."""
         data = bytes(self.data)  # no copy if it is bytes already
         return [data[start:end] for start, end in pairwise(self.bounds())]
 
     def flag_of(self, at: int) -> int:
-        """The flag of message number `at`."""
+        """Return the flag of message number `at`."""
         return self.flag if self.flags is None else self.flags[at]
 
     def code_of(self, at: int) -> int:
-        """The filter code of message number `at`."""
+        """Return the filter code of message number `at`."""
         return self.key_code if self.codes is None else self.codes[at]
 
     def part(self, start: int, stop: int) -> bytes:
-        """The columns of the messages from number `start` to before `stop`; a copy with a check of its own."""
+        """Copy the columns of the messages from number `start` to before `stop`, with a check of their own."""
         if (start, stop) == (0, self.count):
             return bytes(self.data)
         # Rare: a batch of which a part is stored already. So a new check over the rest is affordable.
@@ -104,7 +104,7 @@ class Columns:
 
 
 def encode_columns(payloads: Sequence[bytes], flags: int | Sequence[int], codes: int | Sequence[int]) -> bytes:
-    """The columns of a pack; one flag or filter code stands for all."""
+    """Encode the columns of a pack; one flag or filter code stands for all."""
     return _columns(list(map(len, payloads)), flags, codes, payloads)
 
 
@@ -137,7 +137,7 @@ def _columns(
 
 
 def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
-    """Columns as a producer sent them or a log holds them.
+    """Read columns as a producer sent them or a log holds them.
 
     Args:
         check: whether to compute the CRC-32 over all of them; False where that has been done.
@@ -224,7 +224,7 @@ class PackHead(NamedTuple):
 
 
 def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
-    """All of a stored record batch before its columns: tag, length, head."""
+    """Return all of a stored record batch before its columns: tag, length, head."""
     # The head has a check of its own: a Broker writes it without touching the columns, whose check stays the
     # producer's.
     fields = _HEAD.pack(*head)
@@ -232,7 +232,7 @@ def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
 
 
 def read_pack_head(field: bytes | memoryview) -> PackHead:
-    """The head of a `packs` field's value.
+    """Read the head of a `packs` field's value.
 
     Raises:
         FormatError: it fails its check, or there is none.
@@ -249,7 +249,7 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
 
 
 def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
-    """The value of a `packs` field: what follows a stored pack's tag and length.
+    """Read the value of a `packs` field: what follows a stored pack's tag and length.
 
     Raises:
         FormatError: head or columns fail their check or make no sense.
@@ -268,7 +268,7 @@ def claimed_count(field: bytes | memoryview) -> int:
 
 
 def read_stored_pack(record: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
-    """A whole stored pack, as a log holds it.
+    """Read a whole stored pack, as a log holds it.
 
     Raises:
         FormatError: it is none, or fails its check.

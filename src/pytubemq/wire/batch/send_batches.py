@@ -77,7 +77,7 @@ def encode_send_packs(
     token: int | None = None,
     refusals_seen: int | None = None,
 ) -> list[bytes]:
-    """A `SendPacksRequestP2B` in parts.
+    """Encode a `SendPacksRequestP2B` in parts.
 
     Args:
         client_id: the producer's.
@@ -114,7 +114,7 @@ def encode_send_packs(
 
 
 def decode_send_packs(body: bytes) -> SendPacks:
-    """A `SendPacksRequestP2B`; its packs are views of `body`.
+    """Decode a `SendPacksRequestP2B`; its packs are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such request.
@@ -193,7 +193,7 @@ def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
 
 
 def _read_auth(body: bytes, at: int, end: int) -> None:
-    """Only whether it is whole: who needs it decodes the message."""
+    """Check only that it is whole: who needs it decodes the message."""
     token = False
     fields = 0
     while at < end:
@@ -262,7 +262,7 @@ def encode_send_packs_response(
     results: Sequence[Sequence[tuple[int, int, int, int, bool, str]]] = (),
     append_time: int | None = None,
 ) -> bytes:
-    """A `SendPacksResponseB2P`.
+    """Encode a `SendPacksResponseB2P`.
 
     Args:
         success: whether every message was taken.
@@ -299,7 +299,7 @@ def _span(count: int, code: int, first_offset: int, first_message_id: int, repea
 
 
 def decode_send_packs_response(body: bytes) -> PacksResponse:
-    """A `SendPacksResponseB2P`.
+    """Decode a `SendPacksResponseB2P`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.

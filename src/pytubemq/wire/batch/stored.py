@@ -55,7 +55,7 @@ def stored_entry(
     producer_epoch: int | None = None,
     sequence: int | None = None,
 ) -> bytes:
-    """A message as log and wire hold it: tag, length, `TransferedMessage`."""
+    """Encode a message as log and wire hold it: tag, length, `TransferedMessage`."""
     size = len(payload)
     # Messages of one write have ids and offsets that count up, so most of their bytes come from a cache.
     lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
@@ -74,7 +74,7 @@ def stored_entry(
 # One write has one append time, and most come from few producers.
 @lru_cache(maxsize=1024)
 def _time_and_producer(append_time_ms: int, producer_id: int | None, producer_epoch: int | None) -> bytes:
-    """The fields that the messages of a producer in one write share."""
+    """Encode the fields that the messages of a producer in one write share."""
     written = _APPEND_TIME + encode_varint(append_time_ms)
     if producer_id is not None:
         written += _PRODUCER_ID + encode_varint(producer_id)
@@ -84,7 +84,7 @@ def _time_and_producer(append_time_ms: int, producer_id: int | None, producer_ep
 
 
 def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
-    """The messages of stored entries that stand one after the other.
+    """Decode the messages of stored entries that follow each other.
 
     Raises:
         EnvelopeError: the bytes are no stored entries.
@@ -132,7 +132,7 @@ def _stored(messages: Any) -> list[StoredMessage]:
 
 
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
-    """A fetch answer in parts: `head` without messages, and slices of stored entries in their place."""
+    """Encode a fetch response in parts: `head` without messages, and slices of stored entries in their place."""
     whole = encode(head)
     # Messages stand at field 4, between the text and the numbers: so here, and not at the end, protobuf would write
     # them.
@@ -141,7 +141,7 @@ def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[by
 
 
 def encode_read_range_response(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
-    """A range answer in parts, as `encode_get_message_response`."""
+    """Encode a range response in parts, as `encode_get_message_response`."""
     whole = encode(head)
     before = len(encode(ReadRangeResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]

@@ -80,7 +80,7 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
 
 
 def _values(columns: Sequence[bytes], count: int) -> list[int]:
-    """So many numbers, from their first, second, ... bytes."""
+    """Combine so many numbers from their first, second, ... bytes."""
     values = [0] * count
     for column in reversed(columns):
         # From the last byte to the first: a varint's low bits come first.

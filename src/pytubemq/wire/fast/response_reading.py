@@ -92,7 +92,7 @@ def _rising(data: bytes, at: int, stride: int, count: int, low: int, step: int) 
 
 @lru_cache(maxsize=256)
 def _pattern(text_bytes: int, gap: int, offset_bytes: int) -> re.Pattern[bytes]:
-    """Matches messages of answers that share the upper bytes of their ids, the time and the upper bytes of offsets."""
+    """Match messages of responses that share the upper bytes of their ids, the time and the upper bytes of offsets."""
     # success, 200 and the text, then requireAuth and the id's tag, as a Broker of ours writes them for what it
     # accepted.
     start = b"\\x08\\x01\\x10\\xc8\\x01\\x1a%b[0-9]{%d}\\x20\\x00\\x28[\\x80-\\xff]{2}" % (

@@ -53,7 +53,7 @@ _TAILS: Final[dict[bytes, _Tail]] = {}
 
 
 def decode_send(body: bytes) -> SendRequest:
-    """A `SendMessageRequestP2B`.
+    """Decode a `SendMessageRequestP2B`.
 
     Raises:
         EnvelopeError: the bytes are no such request.
@@ -70,7 +70,7 @@ def decode_send(body: bytes) -> SendRequest:
 
 
 def _usual_send(body: bytes) -> SendRequest | None:
-    """A request of which all but partition, payload and sequence was seen before; None if it is none."""
+    """Decode a request of which all but partition, payload and sequence was seen before; None if it is none."""
     # Client id and topic are shorter than 128 bytes here, so their lengths are one byte. A longer one makes a start
     # that nobody has learned.
     at = body[1] + 2
@@ -130,7 +130,7 @@ def _learn(body: bytes, request: SendRequest) -> None:
 
 
 def split_send(body: bytes) -> tuple[bytes, bytes] | None:
-    """The bytes before the partition, and those between payload and sequence, of a request that stands as usual.
+    """Return the bytes before the partition, and those between payload and sequence, of a request in the usual form.
 
     Raises:
         UnusualError: a field cannot be read.
@@ -187,7 +187,7 @@ _OFFSET: Final = 7 << 3
 
 
 def encode_send_response(message_id: int, offset: int, append_time_ms: int) -> bytes:
-    """The `SendMessageResponseB2P` for a message that was taken.
+    """Encode the `SendMessageResponseB2P` for a message that was accepted.
 
     Its text is the message id, where old clients look for it.
     """
@@ -203,7 +203,7 @@ def encode_send_response(message_id: int, offset: int, append_time_ms: int) -> b
 
 
 def decode_send_response(body: bytes) -> SendResponse:
-    """A `SendMessageResponseB2P`.
+    """Decode a `SendMessageResponseB2P`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -227,7 +227,7 @@ def decode_send_response(body: bytes) -> SendResponse:
 
 
 def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
-    """Message id, offset and append time of a `SendMessageResponseB2P` that says 200 and all three; None for another.
+    """Return message id, offset and append time of a `SendMessageResponseB2P` with 200 and all three; None for another.
 
     It costs half of `decode_send_response`, for those who do not want the text.
 
@@ -281,7 +281,7 @@ _TEXT_AT: Final = len(_TAKEN) + 1
 
 
 def _decode_usual_response(body: bytes) -> SendResponse | None:
-    """The answer for a message that was taken, with all fields in order; None else."""
+    """Decode the response for an accepted message, with all fields in order; None else."""
     at = _TEXT_AT + body[len(_TAKEN)]
     digits = body[_TEXT_AT:at]
     if not digits.isdigit() or body[at : at + len(_AFTER_TEXT)] != _AFTER_TEXT:
@@ -300,7 +300,7 @@ def _decode_usual_response(body: bytes) -> SendResponse | None:
 
 
 def _number(body: bytes, at: int, size: int) -> tuple[int, int]:
-    """The varint at `at`, most likely one of `size` bytes, and where it ends."""
+    """Read the varint at `at`, most likely one of `size` bytes, and return where it ends."""
     end = at + size
     upper = _NUMBERS.get(body[at + 2 : end])
     if upper is not None and body[at] > _ONE_BYTE and body[at + 1] > _ONE_BYTE:

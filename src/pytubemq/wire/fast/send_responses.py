@@ -40,7 +40,7 @@ _SECOND: Final = bytes(pair[1] for pair in PAIRS)
 def encode_accepted_responses(
     serials: Sequence[int], message_id: int, offset: int, append_time_ms: int, *, capabilities: int | None = None
 ) -> list[bytes]:
-    """Frames of answers to requests whose messages were taken, one behind the other, in one or more pieces.
+    """Encode the responses to requests whose messages were accepted as consecutive frames, in one or more pieces.
 
     Args:
         serials: of the requests, in the order of their messages.
@@ -73,7 +73,7 @@ def encode_accepted_responses(
 def _together(
     serials: Sequence[int], message_id: int, offset: int, append_time_ms: int, capabilities: int | None
 ) -> bytes:
-    """So many times the first answer, and then byte by byte what is different in the others."""
+    """Repeat the first response, and then set byte by byte what is different in the others."""
     # The frame as it is made for one message; so both ways cannot come apart.
     (first,) = _one_by_one(serials[:1], message_id, offset, append_time_ms, capabilities)
     stride, count = len(first), len(serials)

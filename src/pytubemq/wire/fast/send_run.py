@@ -50,7 +50,7 @@ class SendRunWriter:
         producer_id: int | None = None,
         producer_epoch: int | None = None,
     ) -> None:
-        """Without `producer_id` messages have no sequence number, else all of them have one."""
+        """Create the writer; without `producer_id` messages have no sequence number, else all of them have one."""
         self._template = template
         self._timeout_ms = timeout_ms
         self._block_bytes = block_bytes
@@ -126,7 +126,7 @@ class SendRunWriter:
     def _encode_window(
         self, serial: int, partition_id: int, payloads: Sequence[bytes], sequence: int | None
     ) -> list[bytes]:
-        """Messages whose numbers have the same length, and the same upper bytes if they have more than two."""
+        """Encode messages whose numbers have the same length, and the same upper bytes if they have more than two."""
         count, shared = len(payloads), b""
         if sequence is None:
             numbers, number_bytes = [b""] * count, 0
@@ -211,7 +211,7 @@ class SendRunWriter:
 
 
 def _short_numbers(first: int, count: int) -> list[bytes]:
-    """The varints of numbers that count up from `first`, all of one byte or all of two."""
+    """Encode the varints of numbers that count up from `first`, all of one byte or all of two."""
     if first < 1 << 7:
         return [encode_varint(number) for number in range(first, first + count)]
     written = bytearray(2 * count)
@@ -226,7 +226,7 @@ _LAST: Final = bytes(value >> 7 for value in range(_WINDOW))
 
 
 def _next_window(sequence: int) -> int:
-    """The first number behind `sequence` that is longer than it or differs in more than two bytes."""
+    """Return the first number behind `sequence` that is longer than it or differs in more than two bytes."""
     if sequence < 1 << 7:
         return 1 << 7
     return (sequence >> _LOW_BITS) + 1 << _LOW_BITS

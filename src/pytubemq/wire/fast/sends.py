@@ -72,7 +72,7 @@ class SendTemplate:
         producer_id: int | None = None,
         producer_epoch: int | None = None,
     ) -> bytes:
-        """A `SendMessageRequestP2B`; its checksum is left to the Broker, as every producer does."""
+        """Encode a `SendMessageRequestP2B`; its checksum is left to the Broker, as every producer does."""
         before, after = self.around(
             partition_id,
             len(payload),
@@ -146,7 +146,7 @@ _read_send: Final = attrgetter(
 
 
 def decode_send(body: bytes) -> SendRequest:
-    """A `SendMessageRequestP2B`.
+    """Decode a `SendMessageRequestP2B`.
 
     Raises:
         EnvelopeError: the bytes are no such request.
@@ -180,7 +180,7 @@ def encode_send_response(
     append_offset: int | None = None,
     require_auth: bool | None = None,
 ) -> bytes:
-    """A `SendMessageResponseB2P`."""
+    """Encode a `SendMessageResponseB2P`."""
     # Only refusals come this way; what was accepted has `send_message.encode_send_response`.
     pb = _SendResponse()
     if require_auth is not None:

@@ -15,7 +15,7 @@ from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The original's mark. Its top byte is no ASCII, so HTTP and TLS are told from it by their first byte.
+# The original's mark. Its top byte is no ASCII, so HTTP and TLS differ from it in their first byte.
 TOKEN: Final = 0xFF7FF4FE
 
 FRAME_HEAD: Final = struct.Struct(">Iii")
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
 
 
 def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None = BLOCK_BYTES) -> list[bytes]:
-    """A frame as buffers for `writelines`; the parts are its content and are not copied if one block takes them all.
+    """Encode a frame as buffers for `writelines`; its content, the parts, is not copied if one block takes it all.
 
     Args:
         serial: the request's number, a signed 32-bit value.
@@ -134,7 +134,7 @@ class FrameDecoder:
         return self._size + len(self._rest)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes, in order.
+        """Return the frames that `data` completes, in order.
 
         Raises:
             FrameError: the stream is not the protocol. Nothing more can be read from it: every later call raises the
@@ -218,7 +218,7 @@ class FrameDecoder:
         return position
 
     def _whole(self, serial: int, parts: list[bytes | bytearray], size: int) -> Any:
-        """A frame whose content came in parts of together `size` bytes."""
+        """Return a frame whose content came in parts of together `size` bytes."""
         return Frame(serial, b"".join(parts))
 
     def _gather(self, part: bytes) -> None:

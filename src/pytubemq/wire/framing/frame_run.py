@@ -87,7 +87,7 @@ class FrameRun(Sequence[T]):
             serial += 1
 
     def body(self, number: int) -> bytes:
-        """The message of one frame."""
+        """Return the message of one frame."""
         at = self.at + number * self.stride
         return self.data[at : at + self.body_bytes]
 
@@ -108,7 +108,7 @@ class FrameRun(Sequence[T]):
 
 
 def alike_frames(lead: bytes, length: int) -> re.Pattern[bytes]:
-    """Matches frames of one block with so many bytes of content that begin with `lead`, as many as there are."""
+    """Compile a match for frames of one block with so many bytes of content that begin with `lead`."""
     # The serial number is the only part of the head that differs, so the pattern skips its four bytes. `+` without
     # backtracking (`}+`): a match costs the length of what it matches, whatever follows.
     head = ONE_BLOCK.pack(TOKEN, 0, 1, length)

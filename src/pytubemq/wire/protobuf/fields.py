@@ -26,7 +26,7 @@ class UnusualError(Exception):
 
 
 def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int]:
-    """The field at `at`: its key (number and wire type as they stand there), its value, and where it ends.
+    """Read the field at `at`: its key (number and wire type as they are there), its value, and where it ends.
 
     The value of a delimited field is where its bytes begin; they go up to its end.
 
@@ -59,7 +59,7 @@ def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, i
 
 
 def _short(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A number of more than one byte, as short as it can be."""
+    """Read a number of more than one byte, as short as it can be."""
     value, end = decode_varint(data, at)
     last = data[end - 1]
     # Padded with zeros, or with more than 64 bits: what such a number means is protobuf's to say.
@@ -72,12 +72,12 @@ _LONGEST: Final = 10
 
 
 def signed32(value: int) -> int:
-    """A varint's value as an int32: its low 32 bits."""
+    """Convert a varint's value to an int32: its low 32 bits."""
     # Negative ones come as 64 bits in ten bytes, and protobuf takes the low 32 of whatever it gets.
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
 def signed64(value: int) -> int:
-    """A varint's value as an int64."""
+    """Convert a varint's value to an int64."""
     return value - (1 << 64) if value >> 63 else value

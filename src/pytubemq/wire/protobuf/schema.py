@@ -55,20 +55,20 @@ class FieldSpec:
 
 
 def required(number: int, kind: Kind | type) -> Any:
-    """A proto2 `required` field: always on the wire, also when it equals the default."""
+    """Declare a proto2 `required` field: always on the wire, also when it equals the default."""
     # `int`, since the numbers of extensions are members of an enum.
     return dataclasses.field(metadata={"spec": FieldSpec(int(number), Label.REQUIRED, kind)})
 
 
 # `default` stands at each field since type checkers look there for whether an argument may be left out.
 def optional(number: int, kind: Kind | type, *, default: None) -> Any:
-    """A proto2 `optional` field; None means absent, which is not the same as 0 or empty."""
+    """Declare a proto2 `optional` field; None means absent, which is not the same as 0 or empty."""
     return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
 
 
 # `most` has no default: a repeated field without a bound takes what memory a peer likes (`serialization.counts`).
 def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()]) -> Any:
-    """A `repeated` field, a tuple here, of at most `most` values in one message."""
+    """Declare a `repeated` field, a tuple here, of at most `most` values in one message."""
     spec = FieldSpec(int(number), Label.REPEATED, kind, most)
     return dataclasses.field(default=default, metadata={"spec": spec})
 
@@ -81,14 +81,14 @@ def message(cls: type[T]) -> type[T]:
 
 
 def specs(cls: type) -> dict[str, FieldSpec]:
-    """The fields of a message class by attribute name, in the order of their numbers."""
+    """Return the fields of a message class by attribute name, in the order of their numbers."""
     found = {field.name: field.metadata["spec"] for field in dataclasses.fields(cls)}
     # As protobuf writes them, and as the `.proto` files have them.
     return dict(sorted(found.items(), key=lambda item: item[1].number))
 
 
 def proto_name(attribute: str) -> str:
-    """`err_code` -> `errCode`."""
+    """Convert an attribute's name to protobuf's: `err_code` -> `errCode`."""
     head, *rest = attribute.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 

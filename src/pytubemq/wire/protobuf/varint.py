@@ -16,7 +16,7 @@ PAIRS: Final = [low + high for high in _MORE for low in _MORE]
 
 
 def encode_varint(value: int) -> bytes:
-    """`value` as protobuf writes an int32, int64 or length: negative ones take ten bytes."""
+    """Encode `value` as protobuf writes an int32, int64 or length: negative ones take ten bytes."""
     if 0 <= value < 0x800:
         return _SMALL[value]
     if 0x1000_0000 <= value < 0x80_0000_0000:  # most checksums, in one step
@@ -36,13 +36,13 @@ encode_shared: Final = lru_cache(maxsize=1024)(encode_varint)
 
 
 def encode_rising(value: int) -> bytes:
-    """As `encode_varint`, for numbers that count up, so that thousands of them share all but their lower 14 bits."""
+    """Encode numbers that count up, as `encode_varint`: thousands of them share all but their lower 14 bits."""
     high = value >> 14
     return PAIRS[value & 0x3FFF] + encode_shared(high) if high > 0 else encode_varint(value)
 
 
 def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The unsigned value at `position` and where it ends.
+    """Decode the unsigned value at `position`, and return where it ends.
 
     Raises:
         ValueError: it has more than ten bytes.

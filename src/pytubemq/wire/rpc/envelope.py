@@ -80,7 +80,7 @@ def encode_request(
     capabilities: int | None = None,
     block_bytes: int | None = BLOCK_BYTES,
 ) -> list[bytes]:
-    """A request as buffers for `writelines`; `body` is the business message in parts.
+    """Encode a request as buffers for `writelines`; `body` is the business message in parts.
 
     Raises:
         FrameError: it is larger than a frame may be.
@@ -90,7 +90,7 @@ def encode_request(
 
 
 def _frame(serial: int, lead: bytes, body: Sequence[bytes], size: int, block_bytes: int | None) -> list[bytes]:
-    """A frame of what stands before the message, and the message."""
+    """Encode a frame of what precedes the message, and the message."""
     total = len(lead) + size
     if total > (MAX_FRAME_BYTES if block_bytes is None else block_bytes):
         return encode_frame(serial, [lead, *body], block_bytes=block_bytes)
@@ -125,7 +125,7 @@ def encode_response(
     capabilities: int | None = None,
     block_bytes: int | None = BLOCK_BYTES,
 ) -> list[bytes]:
-    """An answer as buffers for `writelines`; `body` is the business message in parts.
+    """Encode a response as buffers for `writelines`; `body` is the business message in parts.
 
     Raises:
         FrameError: it is larger than a frame may be.
@@ -154,7 +154,7 @@ def encode_exception(
     capabilities: int | None = None,
     protocol_version: int = PROTOCOL_VERSION,
 ) -> list[bytes]:
-    """An exception as answer.
+    """Encode an exception as a response.
 
     Args:
         serial: the request's.
@@ -188,7 +188,7 @@ def encode_exception(
 
 
 def decode_request(frame: Frame) -> Request:
-    """The envelope of a request; bytes after it are ignored (C++ sends 6 to 9 zeros there).
+    """Decode the envelope of a request; bytes after it are ignored (C++ sends 6 to 9 zeros there).
 
     Raises:
         EnvelopeError: the envelope is broken.
@@ -274,7 +274,7 @@ def request_start(content: bytes) -> EnvelopeStart | None:
 
 
 def _read_start(begun: bytes) -> tuple[int, int] | None:
-    """Method and timeout, if nothing else stands before the tag of the request."""
+    """Read method and timeout, if nothing else is before the tag of the request."""
     # All methods have numbers below 128, so a longer one is left to protobuf, as is a negative timeout: ten bytes, and
     # a large number here.
     if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _TIMEOUT:
@@ -301,7 +301,7 @@ def front_method(front: bytes) -> int | None:
 
 
 def decode_response(frame: Frame) -> Response:
-    """The envelope of an answer.
+    """Decode the envelope of a response.
 
     Raises:
         EnvelopeError: the envelope is broken.
@@ -393,7 +393,7 @@ def _remember(known: dict[bytes, T], data: bytes, value: T) -> None:
 
 
 def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
-    """The message behind its length at `position`, and where it ends."""
+    """Decode the message behind its length at `position`, and return where it ends."""
     # The original's `null` is the text of an exception that has none.
     if position >= len(content):
         raise EnvelopeError(f"{PARAMETER_PREFIX}null", exception_name="java.io.EOFException", fatal=True)

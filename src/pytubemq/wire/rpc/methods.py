@@ -157,7 +157,7 @@ _JAVA_EXCEPTION: Final = "java.lang.Exception"
 
 
 def method_for(request: Request, *, offered: frozenset[int]) -> MethodSpec:
-    """The method a request asks for.
+    """Return the method a request asks for.
 
     Args:
         request: its envelope.

@@ -146,7 +146,7 @@ class _Stream(FrameDecoder):
         return lead
 
     def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> Sequence[Any] | None:
-        """The usual frame at `at`, and others like it that follow; None if there are too few."""
+        """Read the usual frame at `at`, and others like it that follow; None if there are too few."""
         stride = _HEAD_BYTES + length
         # The next frame decides whether the pattern is worth running: most single frames end here.
         following = ONE_BLOCK.unpack_from(data, at + stride)
@@ -214,7 +214,7 @@ class _Stream(FrameDecoder):
 
 
 def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[int, bytes], Any]:
-    """Makes a request or an answer of its serial number and message: half the time of calling the class."""
+    """Return a maker of requests or responses from serial number and message: half the time of calling the class."""
     new, before, after = tuple.__new__, start.before, start.after
     # Closures over plain values: this runs once for each message.
     if kind is Request:
@@ -226,7 +226,7 @@ def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[in
 
 
 def _length_of_rest(size: int) -> bytes | None:
-    """The length that fits in front of the rest when both together have `size` bytes; None if none does."""
+    """Return the length that fits in front of the rest when both together have `size` bytes; None if none does."""
     # Five bytes hold any length below 2^35, and a frame has 28 MiB at most.
     for digits in range(1, 6):
         # The length counts the bytes behind itself, and its own size depends on it: tried from one byte up. There may
@@ -248,8 +248,8 @@ class RequestStream(_Stream):
         self._bounds = bounds
 
     def feed_requests(self, data: bytes) -> list[Request | RequestRun | Frame]:
-        """The requests that `data` completes, in order; as runs where several are alike, as frames those that are
-        still to be decoded.
+        """Return the requests that `data` completes, in order; as runs where several are alike, as frames those that
+        are still to be decoded.
 
         Raises:
             FrameError: as `feed`.
@@ -273,8 +273,8 @@ class ResponseStream(_Stream):
         self._bound_of = bound_of
 
     def feed_responses(self, data: bytes) -> list[Response | ResponseRun | Frame]:
-        """The answers that `data` completes, in order; as runs where several are alike, as frames those that are still
-        to be decoded.
+        """Return the responses that `data` completes, in order; as runs where several are alike, as frames those that
+        are still to be decoded.
 
         Raises:
             FrameError: as `feed`.

@@ -37,7 +37,7 @@ _LABELS: Final = {Label.OPTIONAL: 1, Label.REQUIRED: 2, Label.REPEATED: 3}
 
 
 def message_classes(module: ModuleType) -> list[type]:
-    """The messages a module declares, in the order they stand there."""
+    """Return the messages a module declares, in the order they stand there."""
     return [
         value
         for value in vars(module).values()
@@ -47,12 +47,12 @@ def message_classes(module: ModuleType) -> list[type]:
 
 
 def all_classes() -> list[type]:
-    """Every message of the protocol, ours included."""
+    """Return every message of the protocol, ours included."""
     return [cls for module in FILES.values() for cls in message_classes(module)]
 
 
 def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -> bytes:
-    """A serialized `FileDescriptorProto` that declares `classes` and the enums they use.
+    """Build a serialized `FileDescriptorProto` that declares `classes` and the enums they use.
 
     Args:
         classes: message classes; what they refer to must be among them.
@@ -101,7 +101,7 @@ def _number(number: int, value: int) -> bytes:
 
 
 def build(classes: Sequence[type], *, max_number: int | None = None) -> dict[type, Any]:
-    """The protobuf class of each message class, in a pool of their own."""
+    """Build the protobuf class of each message class, in a pool of their own."""
     # Not the default pool: a user's own classes from the original's `.proto` files have the same names.
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file_descriptor(classes, max_number=max_number))

@@ -87,12 +87,12 @@ def _binding(cls: type) -> _Binding:
 
 
 def text(value: str | bytes) -> str:
-    """A string field's value; protobuf gives bytes for what is not UTF-8, where the original replaces characters."""
+    """Return a string field's value; protobuf gives bytes for what is not UTF-8; the original replaces characters."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def _texts(values: tuple[str | bytes, ...]) -> tuple[str, ...]:
-    """A repeated string field's values."""
+    """Return a repeated string field's values."""
     if bytes in set(map(type, values)):  # asked at once, since there may be very many
         return tuple([text(item) for item in values])
     return cast("tuple[str, ...]", values)
@@ -113,7 +113,7 @@ def _to_pb(message: Any) -> Any:
 
 
 def _from_pb(cls: type[T], pb: Any, *, apart: int | None = None) -> T:
-    """The message in a protobuf object; without the values of the repeated field number `apart`."""
+    """Read the message in a protobuf object, without the values of the repeated field number `apart`."""
     binding = _binding(cls)
     values = list(binding.read(pb))
     # Taken out before a tuple is made of it: these are the values that are too many for one turn.
@@ -150,7 +150,7 @@ def _all_from_pb(cls: type[T], items: Any) -> tuple[T, ...]:
 
 
 def encode(message: Any) -> bytes:
-    """The bytes of a message (not delimited).
+    """Encode a message (not delimited).
 
     Raises:
         TypeError, ValueError: a field has a value of another type, or one that does not fit.
@@ -159,7 +159,7 @@ def encode(message: Any) -> bytes:
 
 
 def encode_values(cls: type, attribute: str, values: Sequence[Any]) -> bytes:
-    """The bytes of some values of a repeated field; behind a message of the class they are more of its values.
+    """Encode some values of a repeated field; behind a message of the class they are more of its values.
 
     So a long message can be encoded in slices.
     """
@@ -183,14 +183,14 @@ class Values(Generic[T]):
         return len(self._pb)
 
     def slices(self, size: int) -> Iterator[tuple[T, ...]]:
-        """All values in order, so many at a time."""
+        """Yield all values in order, so many at a time."""
         # So a server may serve others between two slices of a long registration.
         for at in range(0, len(self._pb), size):
             yield _all_from_pb(self._cls, self._pb[at : at + size])
 
 
 def decode_apart(cls: type[T], data: bytes, attribute: str) -> tuple[T, Values[Any]]:
-    """As `decode`, but one repeated field is empty in the message, and its values are returned beside it.
+    """Decode as `decode`, but leave one repeated field empty and return its values beside the message.
 
     So a long message can be decoded in slices.
 
@@ -208,7 +208,7 @@ def decode_apart(cls: type[T], data: bytes, attribute: str) -> tuple[T, Values[A
 
 
 def decode(cls: type[T], data: bytes) -> T:
-    """The message of class `cls` in `data`; unknown fields are skipped.
+    """Decode the message of class `cls` in `data`; unknown fields are skipped.
 
     Raises:
         EnvelopeError: the bytes are no such message, or a required field is missing.
@@ -225,7 +225,7 @@ def decode(cls: type[T], data: bytes) -> T:
 
 
 def parse(cls: type, pb_class: Any, body: bytes, *, counted: bool = False) -> Any:
-    """The protobuf object of class `pb_class`, which stands for `cls`.
+    """Parse the protobuf object of class `pb_class`, which stands for `cls`.
 
     Args:
         cls: the message class.
@@ -265,7 +265,7 @@ def check_counts(cls: type, data: bytes) -> None:
 
 
 def missing(cls: type, pb: Any) -> EnvelopeError:
-    """The error for a message without its required fields, in the original's words."""
+    """Return the error for a message without its required fields, in the original's words."""
     return _invalid(f"Message missing required fields: {missing_fields(cls, pb)}", cls)
 
 
@@ -302,7 +302,7 @@ def _within(path: str, names: str) -> str:
 
 
 def malformed(cls: type, error: Exception) -> EnvelopeError:
-    """The error for bytes that are no such message."""
+    """Return the error for bytes that are no such message."""
     return _invalid(f"not a {cls.__name__}: {error}", cls)
 
 

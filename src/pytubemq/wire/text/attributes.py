@@ -28,7 +28,7 @@ _TIME: Final = re.compile(r"[0-9]{12}", re.ASCII)
 def format_attributes(
     attributes: Mapping[str, str] | None, *, msg_type: str | None, msg_time: str | None, copied: bool = False
 ) -> str:
-    """The attribute string; "" when there is nothing to say.
+    """Format the attribute string; "" when there are no attributes.
 
     Args:
         attributes: the user's own, kept in their order.
@@ -58,7 +58,7 @@ def format_attributes(
 
 
 def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]:
-    """The user's attributes, the message type and the message time in an attribute string.
+    """Parse an attribute string: the user's attributes, the message type and the message time.
 
     Tolerant as the peers are, for the message is more than its attributes: an item without `=` is skipped, the first
     `=` divides, the last of equal keys counts, and a reserved key is found wherever it stands.
@@ -83,7 +83,7 @@ def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]
 
 
 def check_msg_time(text: str) -> str:
-    """`text` if it is a message time, `yyyyMMddHHmm`.
+    """Return `text` if it is a message time, `yyyyMMddHHmm`.
 
     Raises:
         MessageError: it is none.

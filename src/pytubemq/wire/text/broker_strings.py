@@ -19,7 +19,7 @@ _BROKER_SHAPE: Final = "brokerId:host:port"
 
 
 def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> BrokerInfo:
-    """`brokerId:host:port`; a blank or missing port is the default one.
+    """Parse `brokerId:host:port`; a blank or missing port is the default one.
 
     Raises:
         FormatError: it is not a Broker, or no peer could connect to it.
@@ -40,20 +40,20 @@ def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> 
 
 
 def format_broker_info(broker: BrokerInfo, *, default_port: int = DEFAULT_BROKER_PORT) -> str:
-    """`brokerId:host:port`, the default port as one blank, as the original writes it."""
+    """Format `brokerId:host:port`, the default port as one blank, as the original writes it."""
     port = " " if broker.address.port == default_port else str(broker.address.port)
     return f"{broker.broker_id}:{host_text(broker.address)}:{port}"
 
 
 def parse_broker_infos(texts: Iterable[str], *, default_port: int = DEFAULT_BROKER_PORT) -> dict[int, BrokerInfo]:
-    """The Brokers of a list, by id."""
+    """Parse the Brokers of a list, by id."""
     brokers = [parse_broker_info(text, default_port=default_port) for text in texts]
     # The last of two with one id counts, as in the original's map.
     return {broker.broker_id: broker for broker in brokers}
 
 
 def format_broker_infos(brokers: Iterable[BrokerInfo], *, default_port: int = DEFAULT_BROKER_PORT) -> tuple[str, ...]:
-    """The list for a message, by id."""
+    """Format the list for a message, by id."""
     # In order, so that the same Brokers are the same text.
     ordered = sorted(brokers)
     return tuple([format_broker_info(broker, default_port=default_port) for broker in ordered])

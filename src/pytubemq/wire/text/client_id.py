@@ -26,7 +26,7 @@ class ClientId:
 
 
 def format_client_id(client: ClientId) -> str:
-    """`[group_]ip-pid-milliseconds-counter-[Pull|Push|Balance-]version`: Brokers split it after the last `_` on `-`.
+    """Format `[group_]ip-pid-milliseconds-counter-[Pull|Push|Balance-]version`; Brokers split it by `-` behind the `_`.
 
     Raises:
         FormatError: too long for any peer, or a part would break the strings an id goes into.
@@ -38,7 +38,7 @@ def format_client_id(client: ClientId) -> str:
 
 
 def check_client_id(text: str) -> str:
-    """The trimmed id, if it is one that the servers take.
+    """Return the trimmed id, if it is one that the servers take.
 
     Raises:
         FormatError: blank, too long, with a control character, or with `@` or `#`, which divide the strings an id goes

@@ -79,7 +79,7 @@ _TOPIC_SHAPE: Final = "15 fields, topic:numPartitions:acceptPublish:...:maxMsgSi
 
 
 def parse_broker_default_conf(text: str) -> BrokerDefaultConf:
-    """A `brokerDefaultConfInfo`; what is blank takes the original's default.
+    """Parse a `brokerDefaultConfInfo`; what is blank takes the original's default.
 
     Raises:
         FormatError: it is none.
@@ -88,12 +88,12 @@ def parse_broker_default_conf(text: str) -> BrokerDefaultConf:
 
 
 def format_broker_default_conf(conf: BrokerDefaultConf) -> str:
-    """A `brokerDefaultConfInfo`."""
+    """Format a `brokerDefaultConfInfo`."""
     return _format(conf)
 
 
 def parse_broker_topic_conf(text: str) -> BrokerTopicConf:
-    """A `brokerTopicSetConfInfo`; the last field may be missing.
+    """Parse a `brokerTopicSetConfInfo`; the last field may be missing.
 
     Raises:
         FormatError: it is none.
@@ -102,7 +102,7 @@ def parse_broker_topic_conf(text: str) -> BrokerTopicConf:
 
 
 def format_broker_topic_conf(conf: BrokerTopicConf) -> str:
-    """A `brokerTopicSetConfInfo`."""
+    """Format a `brokerTopicSetConfInfo`."""
     return _format(conf)
 
 
@@ -124,7 +124,7 @@ def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
 
 
 def format_topic_value(topic: str, value: str) -> str:
-    """One item for `parse_topic_values`."""
+    """Format one item for `parse_topic_values`."""
     return f"{topic}:{value}"
 
 

@@ -60,7 +60,7 @@ class FailureInfo:
 
 
 def parse_partition_info(text: str) -> PartitionInfo:
-    """`brokerId:host:port#topic:partitionId`.
+    """Parse `brokerId:host:port#topic:partitionId`.
 
     Raises:
         FormatError: it is none.
@@ -79,13 +79,13 @@ def parse_partition_info(text: str) -> PartitionInfo:
 
 
 def format_partition_info(info: PartitionInfo) -> str:
-    """`brokerId:host:port#topic:partitionId`; the port is always a number here."""
+    """Format `brokerId:host:port#topic:partitionId`; the port is always a number here."""
     address, partition = info.broker.address, info.partition
     return f"{info.broker.broker_id}:{host_text(address)}:{address.port}#{partition.topic}:{partition.partition_id}"
 
 
 def parse_subscribe_info(text: str) -> SubscribeInfo:
-    """`consumerId@group#brokerId:host:port#topic:partitionId`.
+    """Parse `consumerId@group#brokerId:host:port#topic:partitionId`.
 
     Raises:
         FormatError: it is none.
@@ -101,7 +101,7 @@ def parse_subscribe_info(text: str) -> SubscribeInfo:
 
 
 def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
-    """The partitions of many subscriptions; what stands before the partition's number is read once if it is the same.
+    """Parse the partitions of many subscriptions; what precedes the partition's number is read once if it is the same.
 
     Raises:
         FormatError: one is none.
@@ -122,13 +122,13 @@ def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
 
 
 def format_subscribe_info(info: SubscribeInfo) -> str:
-    """`consumerId@group#brokerId:host:port#topic:partitionId`."""
+    """Format `consumerId@group#brokerId:host:port#topic:partitionId`."""
     held = format_partition_info(PartitionInfo(info.broker, info.partition))
     return f"{info.consumer_id}@{info.group}#{held}"
 
 
 def parse_failure_info(text: str) -> FailureInfo:
-    """`errCode:brokerId:host:port#topic:partitionId`.
+    """Parse `errCode:brokerId:host:port#topic:partitionId`.
 
     Raises:
         FormatError: it is none.
@@ -143,12 +143,12 @@ def parse_failure_info(text: str) -> FailureInfo:
 
 
 def format_failure_info(info: FailureInfo) -> str:
-    """`errCode:brokerId:host:port#topic:partitionId`."""
+    """Format `errCode:brokerId:host:port#topic:partitionId`."""
     return f"{info.code}:{format_partition_info(PartitionInfo(info.broker, info.partition))}"
 
 
 def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """`topic#brokerId:partitionId[,...]`: the topic, and (Broker id, partition id) each.
+    """Parse `topic#brokerId:partitionId[,...]`: the topic, and (Broker id, partition id) each.
 
     Raises:
         FormatError: it is none.
@@ -172,12 +172,12 @@ def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
-    """`topic#brokerId:partitionId[,...]`."""
+    """Format `topic#brokerId:partitionId[,...]`."""
     return f"{topic}#{','.join([f'{broker_id}:{number}' for broker_id, number in held])}"
 
 
 def parse_required_partition(text: str) -> dict[Partition, int]:
-    """`partitionKey=offset[,...]`: where a bound group wants to begin; below 0 where its position says.
+    """Parse `partitionKey=offset[,...]`: where a bound group wants to begin; below 0 where its position says.
 
     Raises:
         FormatError: it is none.
@@ -195,5 +195,5 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
 
 
 def format_required_partition(wanted: dict[Partition, int]) -> str:
-    """`partitionKey=offset[,...]`."""
+    """Format `partitionKey=offset[,...]`."""
     return ",".join([f"{partition}={offset}" for partition, offset in wanted.items()])

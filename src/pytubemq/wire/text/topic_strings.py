@@ -69,7 +69,7 @@ class TopicCondition:
 
 
 def parse_topic_info(text: str, *, skip: Callable[[FormatError], None] | None = None) -> TopicInfo:
-    """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`; the last may be empty or missing.
+    """Parse `topic#brokerId:partitions:stores[,...]#maxMessageBytes`; the last may be empty or missing.
 
     `skip` gets the error of a Broker's item that is malformed or out of bounds, which is left out then.
 
@@ -94,14 +94,14 @@ def parse_topic_info(text: str, *, skip: Callable[[FormatError], None] | None = 
 
 
 def format_topic_info(info: TopicInfo) -> str:
-    """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`."""
+    """Format `topic#brokerId:partitions:stores[,...]#maxMessageBytes`."""
     # The last `#` stays with nothing behind it, as the original writes it.
     brokers = ",".join([f"{item.broker_id}:{item.partitions}:{item.stores}" for item in info.brokers])
     return f"{info.topic}#{brokers}#{'' if info.max_message_bytes is None else info.max_message_bytes}"
 
 
 def parse_topic_meta_info(text: str, *, skip: Callable[[FormatError], None] | None = None) -> TopicMetaInfo:
-    """`topic#brokerId:stores:partitions:status[,...]`: stores come before partitions here.
+    """Parse `topic#brokerId:stores:partitions:status[,...]`: stores come before partitions here.
 
     `skip` gets the error of a Broker's item that is malformed or out of bounds, which is left out then.
 
@@ -124,13 +124,13 @@ def parse_topic_meta_info(text: str, *, skip: Callable[[FormatError], None] | No
 
 
 def format_topic_meta_info(info: TopicMetaInfo) -> str:
-    """`topic#brokerId:stores:partitions:status[,...]`."""
+    """Format `topic#brokerId:stores:partitions:status[,...]`."""
     items = [f"{item.broker_id}:{item.stores}:{item.partitions}:{int(item.subscribable)}" for item in info.brokers]
     return f"{info.topic}#{','.join(items)}"
 
 
 def parse_topic_condition(text: str) -> TopicCondition:
-    """`topic#item[,item...]`; the Go client writes `topic#` for a topic without filter, which gives no items.
+    """Parse `topic#item[,item...]`; the Go client writes `topic#` for a topic without filter, which gives no items.
 
     Raises:
         FormatError: no topic in it, or no `#` behind it.
@@ -149,7 +149,7 @@ def parse_topic_condition(text: str) -> TopicCondition:
 
 
 def format_topic_condition(condition: TopicCondition) -> str:
-    """`topic#item[,item...]`, items sorted; only for a topic with filters.
+    """Format `topic#item[,item...]`, items sorted; only for a topic with filters.
 
     Raises:
         FormatError: an item has `,` or `#` in it.
