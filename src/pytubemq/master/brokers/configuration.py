@@ -267,13 +267,13 @@ def _formatter(catalogue: Catalogue, broker_id: int, before: BrokerConf | None) 
 
 
 def _default_conf(props: TopicProps) -> BrokerDefaultConf:
-    return BrokerDefaultConf(**{ours: _told(getattr(props, theirs), theirs) for ours, theirs in PROPS.items()})
+    return BrokerDefaultConf(**{ours: _wire_value(getattr(props, theirs), theirs) for ours, theirs in PROPS.items()})
 
 
 def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> BrokerTopicConf:
     """Return a topic's configuration string; blank is what it leaves to the Broker or has as the Broker has it."""
     values = {
-        ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else _told(value, theirs)
+        ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else _wire_value(value, theirs)
         for ours, theirs in PROPS.items()
     }
     return BrokerTopicConf(
@@ -284,6 +284,6 @@ def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> B
     )
 
 
-def _told(value: Any, prop: str) -> Any:
+def _wire_value(value: Any, prop: str) -> Any:
     """Return a property's value in the form of the configuration strings."""
     return original_form(value) if prop == "delete_policy" and value else value

@@ -46,7 +46,7 @@ class GroupReports:
         offsets.unreachable += self._layout.away()
         names = sorted({*self._groups.groups, *offsets.confirmed})
         if not names and offsets.unreachable:
-            raise _untold("which groups exist", offsets)
+            raise _undetermined("which groups exist", offsets)
         return [self._group(name, offsets) for name in names]
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
@@ -68,7 +68,7 @@ class GroupReports:
         closed = _closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
         if group is None and not has_confirmed and not forbidden and not closed:
             if offsets.unreachable:
-                raise _untold(f"whether group {name} exists", offsets)
+                raise _undetermined(f"whether group {name} exists", offsets)
             return None
         # A topic that its members do not read is no reason why they get nothing.
         wanted = topics if group is None or topic is not None else view.topics
@@ -161,7 +161,7 @@ def _members(group: Group | None) -> list[MemberView]:
     return found
 
 
-def _untold(what: str, offsets: InspectedOffsets) -> UntoldError:
+def _undetermined(what: str, offsets: InspectedOffsets) -> UntoldError:
     """Return the error for a question that only unreachable Brokers could decide."""
     shown = "; ".join(offsets.unreachable[:_MOST_SHOWN])
     more = len(offsets.unreachable) - _MOST_SHOWN

@@ -36,7 +36,7 @@ class Windows:
     def __init__(self) -> None:
         self.forgotten = 0
         """Windows let go of for want of room: should such a producer send something again, it is stored again."""
-        self._next_told = 1
+        self._next_logged = 1
         self._known: dict[WindowKey, Window] = {}
         self._ample: dict[WindowKey, None] = {}
         """Windows with many places, the longest unused first."""
@@ -104,9 +104,9 @@ class Windows:
         topic, partition_id, producer_id = key = next(iter(self._known))
         self._drop(key)
         self.forgotten += 1
-        if self.forgotten >= self._next_told:
+        if self.forgotten >= self._next_logged:
             # Logged at the 1st, 10th, 100th …, as a table that is full stays full.
-            self._next_told *= 10
+            self._next_logged *= 10
             _log.warning(
                 "%d producers' sequence windows were evicted from a full table, the last of producer %d in %s:%d; "
                 "what they send again now is stored again",

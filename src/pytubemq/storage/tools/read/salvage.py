@@ -39,13 +39,13 @@ def find_salt(file: DiskFile) -> int | None:
         return None
     written = int.from_bytes(read_exactly(file, 4, _SALT_AT), "little")
     # Cheapest first: one block that passes its check proves a salt.
-    for salt in (written, *_told_by_blocks(file, size)):
+    for salt in (written, *_salts_of_blocks(file, size)):
         if any(not isinstance(found, BadBytes) for found in walk_blocks(file, salt, HEADER_BYTES, size)):
             return salt
     return None
 
 
-def _told_by_blocks(file: DiskFile, size: int) -> Iterator[int]:
+def _salts_of_blocks(file: DiskFile, size: int) -> Iterator[int]:
     """Salts with which a block passes its check while all its messages pass theirs, which depend on no salt."""
     data = read_exactly(file, size - HEADER_BYTES, HEADER_BYTES)
     at = data.find(BLOCK_MAGIC)
