@@ -135,6 +135,7 @@ def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> 
 def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int, scan: Scan) -> list[bytes]:
     """Entries for all records between two places."""
     made: list[bytes] = []
+    known_lost, known_rebuilt = len(repaired.lost), repaired.rebuilt
     ordinal, position = here
     for found in scan(here, there):
         # They become part of the hole before the next record.
@@ -153,6 +154,9 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
         made.append(_lose(repaired, ordinal, there.ordinal, position, there.position - position, time_ms))
     # Every message was found, and bytes are left over: one of the records is not what it seems, so none is taken.
     elif position < there.position:
+        # Nor do the losses and entries that were counted on the way: the one hole has all of them.
+        del repaired.lost[known_lost:]
+        repaired.rebuilt = known_rebuilt
         made = [_lose(repaired, here.ordinal, there.ordinal, here.position, there.position - here.position, time_ms)]
     return made
 
