@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "checkpoint"
 _BODY = struct.Struct("<QQQQ")  # next sequence, last message id, known sequence, bytes of records
+RECORDS_AT: Final = HEADER_BYTES + _BODY.size
+"""The byte of the file at which the first record begins."""
 
 
 @dataclass(slots=True)

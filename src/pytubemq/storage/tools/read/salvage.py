@@ -15,6 +15,7 @@ from pytubemq.model.names import check_group
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.block import BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, decode_block_header
+from pytubemq.storage.format.checkpoint import RECORDS_AT
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.record import Records, decode_one, decode_records
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
@@ -113,8 +114,8 @@ def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records
     """
     topics = {topic for topic, _ in ends}
     found = Records()
-    # From the last of the body's numbers on; the first record shows, as each byte is tried.
-    at = HEADER_BYTES + 24
+    # Byte after byte: a damaged record does not say where the next one begins.
+    at = RECORDS_AT
     while at < len(data):
         try:
             one, end = decode_one(data, at)
