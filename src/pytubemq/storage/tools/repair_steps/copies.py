@@ -84,6 +84,9 @@ def find_copies(
                 if wanted.get(key):
                     for segment, entry, record in _take(run, wanted[key]):
                         yield key, segment, entry, record
+                    # The files before may be many, and have nothing that is still wanted.
+                    if not any(wanted.values()):
+                        return
         finally:
             file.close()
 
