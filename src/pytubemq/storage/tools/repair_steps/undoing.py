@@ -1,7 +1,7 @@
 """Copies files before a repair changes them, and takes a repair back that fails, for example because the disk is full.
 
-The invariant: nothing is changed before all copies are whole; files are moved back from their copies, which needs no
-space, and nothing that the repair made is left.
+The invariant: nothing is changed before all copies are on the device; files are moved back from their copies, which
+needs no space, and nothing that the repair made is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytubemq.errors import DiskFullError
 from pytubemq.model.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -32,7 +32,7 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
         changed: the files that the block changes or removes.
 
     Raises:
-        DiskFullError: there was no space left. OSError: something else failed.
+        DiskFullError: there was no space left. OSError: the copies failed otherwise. Whatever else ends the block.
     """
     # What is there now stays; anything else is removed if the block fails.
     before = set(_paths(root))
@@ -43,10 +43,14 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
             target = copies / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
+        # Else a power loss during the block could leave the new state, and copies without content.
+        if changed:
+            _flush((copies.parent, copies, *_paths(copies)))
         # Before all copies are there nothing was changed, so nothing is moved back.
         whole = True
         yield
-    except (OSError, DiskFullError) as error:
+    # Whatever it is, also an interrupt at the keyboard: half of a repair is no state of the store.
+    except BaseException as error:
         for path in changed if whole else ():
             path.parent.mkdir(parents=True, exist_ok=True)
             # Moved and not copied, since there may be no room for another copy.
@@ -55,7 +59,7 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
         for path in sorted(set(_paths(root)) - before, reverse=True):
             with suppress(OSError):
                 path.rmdir() if path.is_dir() else path.unlink()
-        if isinstance(error, OSError) and error.errno not in _FULL:
+        if not _is_full(error):
             raise
         name = getattr(error, "filename", None) or root
         raise DiskFullError(
@@ -63,6 +67,19 @@ def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iter
             "and new files; the directory is as it was before",
             hint="free so much space, or move the directory to a larger disk, and run it again",
         ) from error
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, DiskFullError) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def _flush(paths: Iterable[Path]) -> None:
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _paths(root: Path) -> Iterator[Path]:
