@@ -62,7 +62,7 @@ def verdict(error: BaseException) -> Verdict:
     if isinstance(error, RefusedError) and error.code in _BRIEF:
         return Verdict.RETRY_BRIEFLY
     # The original reports every failure inside a handler alike and without text, so whether it will pass cannot be
-    # told.
+    # known.
     if isinstance(error, RemoteError) and error.at_work:
         return Verdict.RETRY_BRIEFLY
     # A response whose envelope cannot be read shows another kind of peer and not a bad moment: a retry would end alike.

@@ -318,7 +318,7 @@ def _any_response(frame: Frame) -> Response:
     # A status that is none never gets here: protobuf takes it for unknown, and the field is required.
     if header.status == Status.SUCCESS:
         body, _ = _delimited(RspResponseBody, content, headers_end)
-        # Exceptions are rare and told one by one, so only headers of successes are remembered.
+        # Exceptions are rare and differ from each other, so only headers of successes are remembered.
         _remember(_RESPONSE_HEADERS, content[:headers_end], (capabilities,))
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
     # Cut at once: the names and texts of errors are kept, logged and shown.

@@ -109,7 +109,7 @@ class RegisterResponseM2P:
 @message
 class HeartRequestP2M:
     client_id: str = required(1, STR)
-    # Java sends -1 every two hours, to have all Brokers told again.
+    # Java sends -1 every two hours, to have all Brokers sent again.
     broker_check_sum: int = required(2, I64)
     host_name: str = required(3, STR)
     topic_list: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_TOPICS, default=())
