@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pytubemq.model.durability import Durability
 from pytubemq.model.offset import to_offset
 from pytubemq.observe.trace_events import GROUP, MESSAGE
 
@@ -29,7 +30,7 @@ def record_request(call: Call, topic: str, partition_ids: Iterable[int]) -> None
 
 def record_early_publication(prepared: Prepared) -> None:
     """Record that messages promised from memory can be read, and are not written yet."""
-    _each("published", prepared.runs[: prepared.early_runs], durability="memory")
+    _each("published", prepared.runs[: prepared.early_runs], durability=Durability.MEMORY.value)
 
 
 def record_write(prepared: Prepared, early_count: int) -> None:

@@ -19,6 +19,7 @@ from pytubemq.model.ids import UNDEFINED, Partition
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
     CONFIRM_TIMEOUT_S,
+    DEFAULT_READER_RETRY_S,
     DEFAULT_REQUEST_TIMEOUT_S,
     MAX_FETCH_MESSAGES,
     MAX_FETCH_WAIT_S,
@@ -278,7 +279,7 @@ class ReaderOptions:
         end: int | Start | str | datetime | None = None,
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
-        retry_for_s: float = 60.0,
+        retry_for_s: float = DEFAULT_READER_RETRY_S,
         filters: Sequence[str] | None = None,
     ) -> None:
         self.partition: Final = Partition.parse(partition) if isinstance(partition, str) else partition

@@ -78,14 +78,6 @@ def format_of(name: str, *, setting: str = "decode") -> Format:
     return found
 
 
-def option_names(format_name: str, inner: str | None = None) -> tuple[str, ...]:
-    """Return the names that the options of a format, and of the one inside it, may have."""
-    names = [option.name for option in format_of(format_name).options]
-    if inner is not None:
-        names += [option.name for option in format_of(inner, setting="decode.inner").options]
-    return tuple(dict.fromkeys(names))
-
-
 def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, has_schema: bool) -> ChosenFormat:
     """Check a format and its options; names of options may be in any case, as Spark hands them on.
 

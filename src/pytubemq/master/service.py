@@ -339,7 +339,7 @@ class MasterService:
             name: the group; it need not exist yet, and will begin there.
             topic: the topic.
                 to: the target, as `core.reset_target` parses it.
-                partitions: some of its partitions, as `master.group_resets.chosen` parses them; all if empty.
+                partitions: some of its partitions, as `master.groups.group_resets.chosen` parses them; all if empty.
                 dry_run: return what would happen, and change nothing.
                 user: the author, for the history.
 

@@ -56,10 +56,15 @@ MAX_FLOW_RULES_CHARS: Final = 64 * KIB
 MAX_FLOW_RULES: Final = 200
 """Flow-control rules of one type."""
 
+MAX_INT32: Final = 2**31 - 1
+"""The largest number of a signed 32-bit field, as serial numbers, partition ids and timeouts are."""
+
 # --- connections ------------------------------------------------------------------------------------------------
 CONNECT_TIMEOUT_S: Final = 3.0
 DEFAULT_REQUEST_TIMEOUT_S: Final = 10.0
 """Also what a Broker or Master assumes for a request that names no timeout (the original then never answers)."""
+DEFAULT_READER_RETRY_S: Final = 60.0
+"""For so long a reader of a range waits for a Broker that is away: a restart of it."""
 MAX_REQUEST_TIMEOUT_S: Final = 600.0
 FRAME_TIMEOUT_S: Final = 30.0
 """A frame that has begun must be whole by then, or the connection is closed."""

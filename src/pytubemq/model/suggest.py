@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def suggest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
-    """Return the known name that a misspelt one resembles most, None if it resembles none; case does not count.
+def suggest(name: str, known: Iterable[str], *, likeness: float = 0.6, ignore_case: bool = True) -> str | None:
+    """Return the known name that a misspelt one resembles most, None if it resembles none.
 
-    `likeness` is the least that counts, from 0 for any name to 1 for the same one.
+    `likeness` is the least that counts, from 0 for any name to 1 for the same one; case counts only if asked.
     """
-    by_lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, 1, likeness)
-    return by_lower[close[0]] if close else None
+    fold = str.lower if ignore_case else str
+    by_folded = {fold(each): each for each in known}
+    close = difflib.get_close_matches(fold(name), by_folded, 1, likeness)
+    return by_folded[close[0]] if close else None

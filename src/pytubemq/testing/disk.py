@@ -1,4 +1,4 @@
-"""A disk in memory that tears, loses and fails, for tests of code that writes through `storage.disk.Disk`.
+"""A disk in memory that tears, loses and fails, for tests of code that writes through `storage.disk.disk.Disk`.
 
 The invariant: after `crash` a file has its flushed bytes, and of the rest any part, in any order, torn at any byte; a
 name that was created, renamed or removed without a following `fsync_dir` may be in its old state or its new one. A seed

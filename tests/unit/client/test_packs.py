@@ -93,7 +93,8 @@ async def test_attributes_and_types_travel_in_the_columns() -> None:
         await asyncio.gather(*futures)
         (entry,) = mock.received(PACKS)[0].packs
         columns = read_columns(entry.data)
-        assert [columns.code_of(n) for n in range(3)] == [-1, 2080, -1]
+        assert columns.codes is not None
+        assert [*columns.codes] == [-1, 2080, -1]
         assert [columns.flag_of(n) for n in range(3)] == [0, 1, 1]
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
             async for batch in consumer.batches():

@@ -1,9 +1,12 @@
-"""Files, folders and modules that a page names exist, each at the place that its name gives."""
+"""Files, folders and modules that a page, a docstring or a comment names exist, each where its name says."""
 
 from __future__ import annotations
 
+import ast
 import re
+import tokenize
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,11 +19,19 @@ FOLDERS = ("src", "tests", "scripts", "docs", "bench", "examples", "proto", "req
 EXAMPLES = frozenset({"move.py", "pytubemq.pipelines.sinks.mailbox"})
 """Names for files that a reader of the pages writes."""
 LOGGERS = ("pytubemq.story",)
+OTHERS = frozenset({
+    "broker.durability", "broker.listen", "master.listen",
+    "decode.errors", "decode.inner", "decode.json", "decode.on_eror", "decode.schema",
+    "spark.log", "spark.read", "spark.readStream", "spark.sql", "spark.x",
+})  # fmt: skip
+"""Begin like a room, and are settings of a server or of Spark, keys of a pipeline's file, or a file."""
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(rf"(?:src/pytubemq/)?((?:{'|'.join(ROOMS)})(?:/(?!test_)\w+)+(?:\.py)?)/?")
 _FILE = re.compile(r"(?:\w+/)*(?!test_)\w+\.py")
 _FOLDER = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.-]+)+/?")
 _DOTTED = re.compile(r"\bpytubemq(?:\.\w+)+")
+_IN_ROOM = re.compile(rf"(?<![\w./-])(?:pytubemq\.)?((?:{'|'.join(ROOMS)})\.\w+)((?:\.\w+)*)")
+_PATH_IN_ROOM = re.compile(rf"(?<![\w./-])(?:src/pytubemq/)?((?:{'|'.join(ROOMS)})(?:/\w+)*/\w+\.py)\b")
 
 
 @cache
@@ -61,10 +72,45 @@ def missing_names(text: str) -> list[str]:
     return [name for name in names if not is_there(name)]
 
 
+def words_of(source: str) -> str:
+    """Return the docstrings and comments of a module, one a line or more."""
+    comments = [token.string for token in _tokens(source) if token.type == tokenize.COMMENT]
+    return "\n".join([*comments, *(_docstrings(source))])
+
+
+def _tokens(source: str) -> list[tokenize.TokenInfo]:
+    return list(tokenize.generate_tokens(StringIO(source).readline))
+
+
+def _docstrings(source: str) -> list[str]:
+    """Return the texts that stand alone: of modules, classes, functions, and below a constant or a field."""
+    values = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    return [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+
+
+def missing_modules(words: str) -> list[str]:
+    """Return the names with dots and the paths that begin with a room and that do not exist."""
+    dotted = [first + rest for first, rest in _IN_ROOM.findall(words) if first not in OTHERS]
+    gone = [name for name in dotted if not is_there(f"pytubemq.{name}")]
+    return gone + [path for path in _PATH_IN_ROOM.findall(words) if not (SOURCE / path).exists()]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     assert missing(text) + missing_files(text) + missing_names(text) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_module_that_a_docstring_or_a_comment_names_exists(room: str) -> None:
+    gone = {path.name: missing_modules(words_of(path.read_text("utf-8"))) for path in (SOURCE / room).rglob("*.py")}
+    assert {name: names for name, names in gone.items() if names} == {}
+
+
+def test_a_stale_name_in_a_docstring_or_a_comment_is_found() -> None:
+    source = '"""See `wire.pack`."""\nvalue = "wire.no_words"\n"""As model.limits.MIB."""\n# as in wire/pack.py\n'
+    assert missing_modules(words_of(source)) == ["wire.pack", "wire/pack.py"]
+    assert missing_modules("the Broker, master.listen; spark.sql.shuffle; core.retry, storage.disk.disk.Disk") == []
 
 
 def test_a_path_that_does_not_exist_is_found() -> None:

@@ -32,6 +32,17 @@ class Method(Generic[A]):
     aliases: tuple[str, ...] = ()
 
 
+def change(
+    name: str,
+    about: str,
+    params: tuple[Param, ...],
+    run: Callable[[A, Args], Awaitable[Reply]],
+    aliases: Iterable[str] = (),
+) -> Method[A]:
+    """Return a method that changes something."""
+    return Method(name, about, True, params, run, tuple(aliases))
+
+
 class Table(Generic[A]):
     """The methods of one server by all their names.
 

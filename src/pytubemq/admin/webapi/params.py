@@ -7,7 +7,6 @@ resembles one of the method's is treated as misspelt and refused.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_WEBAPI_TARGETS
 from pytubemq.model.records import TopicProps
+from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -186,14 +186,13 @@ def _check_names(params: Sequence[Param], texts: Mapping[str, str], where: str) 
         return
     ours = tuple(name for param in params for name in param.names)
     for name in texts:
-        if name in strange and name not in ours and (near := _near(name[:LONGEST_NAME], ours)):
-            raise CallError(f"{where}parameter {shown(name)} does not exist: did you mean {near}?")
+        if name in strange and name not in ours and (meant := _meant(name[:LONGEST_NAME], ours)):
+            raise CallError(f"{where}parameter {shown(name)} does not exist: did you mean {meant}?")
 
 
 @lru_cache(MAX_NAMES_KEPT)  # the objects of a set have the same keys, and a comparison takes long
-def _near(name: str, ours: tuple[str, ...]) -> str:
-    """Return the name that this one resembles; blank = none."""
-    return next(iter(difflib.get_close_matches(name, ours, 1, _RESEMBLES)), "")
+def _meant(name: str, ours: tuple[str, ...]) -> str | None:
+    return suggest(name, ours, likeness=_RESEMBLES, ignore_case=False)
 
 
 def filters(*params: Param) -> tuple[Param, ...]:

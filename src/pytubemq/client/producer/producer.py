@@ -333,7 +333,7 @@ class Producer:
     def encode_payloads(
         self, payloads: list[bytes], *, flag: int, msg_type: str | None = None, msg_time: str | None = None
     ) -> EncodedBatches:
-        """`encode_many` for payloads that hold their attributes already, see `wire.payload`; safe on any thread.
+        """`encode_many` for payloads that hold their attributes already, see `wire.batch.payload`; safe on any thread.
 
         Raises:
             MessageError: one of them is longer than the topic takes.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.records import DeployRecord, TopicProps, TopicStatus
 
-DEFAULTS = BrokerDefaultConf(partitions=1)
+DEFAULTS = BrokerDefaultConf()
 """The original's built-in defaults for a Broker."""
 
 PROPS = {

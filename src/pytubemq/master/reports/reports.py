@@ -243,5 +243,8 @@ def state_of(record: BrokerRecord | None, run: BrokerRun | None) -> tuple[str, l
 
 
 def _names_topic(problem: str, topic: str) -> bool:
-    """True if a Broker's problem text is about a partition of this topic (see `broker.health`, `broker.reading`)."""
+    """True if a Broker's problem text is about a partition of this topic.
+
+    The texts are those of `broker.upkeep.health` and `broker.consume.log_reads`.
+    """
     return re.match(rf"partition ({re.escape(topic)}:\d+|\d+ of {re.escape(topic)})[: ]", problem) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals, event_as_json
+from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals
 from pytubemq.pipelines.file.writing.normal import as_dict
 from pytubemq.pipelines.frames.audit import OTHERS
 from pytubemq.pipelines.state.files import RUN, SPEC, ledger_entries, progress_lines, read_object
@@ -224,11 +224,6 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
     except TypeError:
         return None
     return found
-
-
-def line_of(event: Event) -> dict[str, Any]:
-    """Convert an event to plain values, the inverse of `event_of`."""
-    return event_as_json(event)
 
 
 def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:

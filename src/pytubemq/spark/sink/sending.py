@@ -291,7 +291,7 @@ class Sending:
         while self._in_flight and (
             self._in_flight[0].future.done()
             or self._messages + messages > MAX_UNANSWERED
-            or self._size_bytes + size_bytes > most
+            or self.unanswered_bytes + size_bytes > most
         ):
             self._land()
 

@@ -1,7 +1,7 @@
 """Encodes single messages as a log holds them, many in a row, without protobuf.
 
-The invariant: the bytes are those of `wire.stored.stored_entry` for the same message; a property test holds it to that.
-What stays the same from message to message (time, producer, the upper bits of ids and offsets) is encoded once.
+The invariant: the bytes are those of `wire.batch.stored.stored_entry` for the same message; a property test holds it to
+that. What stays the same from message to message (time, producer, the upper bits of ids and offsets) is encoded once.
 """
 
 from __future__ import annotations

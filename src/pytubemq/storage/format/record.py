@@ -29,10 +29,6 @@ WindowKey = tuple[str, int, int]
 FORGOTTEN: Final = -1
 """In the place of a confirmed offset: the group has none in that partition any more."""
 
-# A record has one byte for it.
-MAX_NAME_BYTES: Final = 255
-"""The largest size of a topic's name, as UTF-8."""
-
 _RECORD = Struct("<BBH")  # kind, bytes of the topic's name, bytes of the group's name
 _MESSAGES = Struct("<IQQIII")  # partition id, base ordinal, base position, count, records, bytes of entries
 _OFFSET = Struct("<Iq")  # partition id, confirmed offset or FORGOTTEN

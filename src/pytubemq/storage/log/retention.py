@@ -79,9 +79,6 @@ class Retained(NamedTuple):
     """By topic and partition id."""
 
 
-NOTHING_RETAINED: Final = Retained(0, 0, 0)
-
-
 def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
     """Count the segments of a partition, from the oldest on, that have expired.
 

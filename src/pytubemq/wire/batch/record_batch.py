@@ -84,10 +84,6 @@ class Columns:
         """Return the flag of message number `at`."""
         return self.flag if self.flags is None else self.flags[at]
 
-    def code_of(self, at: int) -> int:
-        """Return the filter code of message number `at`."""
-        return self.key_code if self.codes is None else self.codes[at]
-
     def part(self, start: int, stop: int) -> bytes:
         """Copy the columns of the messages from number `start` to before `stop`, with a check of their own."""
         if (start, stop) == (0, self.count):

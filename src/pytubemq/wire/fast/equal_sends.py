@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.limits import MAX_INT32
 from pytubemq.wire.protobuf.varint import decode_varint
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pytubemq.wire.fast.send_group import SendGroups
     from pytubemq.wire.rpc.request_run import RequestRun
 
-_MAX_I32: Final = 0x7FFFFFFF
 _PARTITION: Final = 3 << 3
 _DATA: Final = 4 << 3 | 2
 _MORE: Final = 0x80
@@ -112,7 +112,7 @@ def place_of(body: bytes, who: bytes) -> tuple[int, int, int]:
     if not body.startswith(who) or body[at] != _PARTITION:
         return 0, 0, 0
     partition_id, at = decode_varint(body, at + 1)
-    if body[at] != _DATA or partition_id > _MAX_I32:
+    if body[at] != _DATA or partition_id > MAX_INT32:
         return 0, 0, 0
     size, start = decode_varint(body, at + 1)
     if start + size > len(body):

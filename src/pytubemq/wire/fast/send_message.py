@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeVar
 
 from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_INT32
 from pytubemq.wire.fast import sends
 from pytubemq.wire.fast.sends import SendRequest
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field
-from pytubemq.wire.protobuf.varint import decode_varint, encode_rising, encode_shared, encode_varint
+from pytubemq.wire.protobuf.varint import MAX_ONE_BYTE, decode_varint, encode_rising, encode_shared, encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.serialization.message_bytes import decode
@@ -23,8 +24,6 @@ V = TypeVar("V")
 
 _MAX_REMEMBERED: Final = 1024
 _MAX_REMEMBERED_BYTES: Final = 256
-_ONE_BYTE: Final = 0x7F
-_MAX_I32: Final = 0x7FFFFFFF
 
 # Keys: field number and wire type.
 _CLIENT_ID: Final = 1 << 3 | 2
@@ -80,9 +79,9 @@ def _usual_send(body: bytes) -> SendRequest | None:
         return None
     partition_id = body[at + 1]
     at += 2
-    if partition_id > _ONE_BYTE:
+    if partition_id > MAX_ONE_BYTE:
         partition_id, at = decode_varint(body, at - 1)
-    if body[at] != _DATA or partition_id > _MAX_I32:
+    if body[at] != _DATA or partition_id > MAX_INT32:
         return None
     size, at = decode_varint(body, at + 1)
     end = at + size
@@ -247,15 +246,15 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
             and body[text_end:at] == _AFTER_TEXT
             # Digits are the id once more; any other text says something, and is decoded.
             and body[_TEXT_AT:text_end].isdigit()
-            and body[at] > _ONE_BYTE
-            and body[at + 1] > _ONE_BYTE
+            and body[at] > MAX_ONE_BYTE
+            and body[at + 1] > MAX_ONE_BYTE
         ):
             try:
                 offset, stop = decode_varint(body, shared_end)
             except (IndexError, ValueError):
                 stop = 0
             if stop == end and not offset >> 63:
-                return body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | shared[0], offset, shared[1]
+                return body[at] & MAX_ONE_BYTE | (body[at + 1] & MAX_ONE_BYTE) << 7 | shared[0], offset, shared[1]
     answer = decode_send_response(body)
     message_id, offset_told, time_told = answer.message_id, answer.append_offset, answer.append_time
     # Old Brokers of the original send the id as text only, and neither offset nor time.
@@ -303,8 +302,8 @@ def _number(body: bytes, at: int, size: int) -> tuple[int, int]:
     """Read the varint at `at`, most likely one of `size` bytes, and return where it ends."""
     end = at + size
     upper = _NUMBERS.get(body[at + 2 : end])
-    if upper is not None and body[at] > _ONE_BYTE and body[at + 1] > _ONE_BYTE:
-        return body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | upper << 14, end
+    if upper is not None and body[at] > MAX_ONE_BYTE and body[at + 1] > MAX_ONE_BYTE:
+        return body[at] & MAX_ONE_BYTE | (body[at + 1] & MAX_ONE_BYTE) << 7 | upper << 14, end
     value, stop = decode_varint(body, at)
     # Only numbers of the usual size, since the next lookup takes so many bytes.
     if stop == end:

@@ -12,7 +12,7 @@ from pytubemq.wire.fast import send_message
 from pytubemq.wire.fast.equal_sends import place_of, read_alike
 from pytubemq.wire.fast.send_group import SendGroups
 from pytubemq.wire.protobuf.fields import UnusualError
-from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
+from pytubemq.wire.protobuf.varint import MAX_ONE_BYTE, decode_varint, encode_varint
 from pytubemq.wire.protocol.extensions import ExtensionField
 from pytubemq.wire.rpc.request_run import RequestRun
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _MOST_KNOWN: Final = 1024
 _MOST_WHO_BYTES: Final = 256
 """Requests that begin with more are read one by one, and nothing of them is remembered."""
-_ONE_BYTE: Final = 0x7F
 _SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 _THREE: Final = 3
 
@@ -117,8 +116,8 @@ class SendReader:
             if numbered:
                 # Sequences from 16,384 to 2,097,151 have three bytes, which is where most are; a call for each would
                 # show.
-                if len(body) - at == _THREE and body[at] > _ONE_BYTE < body[at + 1] and body[at + 2] <= _ONE_BYTE:
-                    sequence = body[at] & _ONE_BYTE | (body[at + 1] & _ONE_BYTE) << 7 | body[at + 2] << 14
+                if len(body) - at == _THREE and body[at] > MAX_ONE_BYTE < body[at + 1] and body[at + 2] <= MAX_ONE_BYTE:
+                    sequence = body[at] & MAX_ONE_BYTE | (body[at + 1] & MAX_ONE_BYTE) << 7 | body[at + 2] << 14
                 else:
                     sequence, at = decode_varint(body, at)
                     if at != len(body) or sequence >> 63:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar, overload
 
+from pytubemq.model.limits import MAX_INT32
 from pytubemq.wire.framing.frame import ONE_BLOCK, TOKEN
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ LEAST_ALIKE: Final = 8
 MOST_ALIKE: Final = 4_096
 _SERIAL_AT: Final = 4
 _LENGTH_AT: Final = 8
-_MAX_I32: Final = 0x7FFFFFFF
 _COUNTING: Final = bytes(range(256)) * (MOST_ALIKE // 256 + 1)
 """The last byte of numbers that count up."""
 _COUNTING_256: Final = b"".join(bytes((high,)) * 256 for high in range(256)) + bytes(MOST_ALIKE)
@@ -123,7 +123,7 @@ def alike_frames(lead: bytes, length: int) -> re.Pattern[bytes]:
 def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int) -> int:
     """Count the frames from `at` on whose serial numbers count up from `serial`."""
     # Beyond this the two upper bytes change; frames behind it are another run.
-    count = min(count, 0x10000 - (serial & 0xFFFF), _MAX_I32 - serial + 1)
+    count = min(count, 0x10000 - (serial & 0xFFFF), MAX_INT32 - serial + 1)
     # Column by column: one slice with a stride compares a byte of all frames in C, where a loop would cost as much as
     # reading each.
     end = at + stride * count

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+MAX_ONE_BYTE: Final = 0x7F
+"""The largest value of one byte; also the mask of a byte's seven bits."""
 _MASK_64: Final = (1 << 64) - 1
 # Tables, since a lookup costs less than shifts and a call of `bytes`.
 _SMALL: Final = [bytes((value,)) for value in range(0x80)] + [

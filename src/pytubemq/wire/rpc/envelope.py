@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.model.limits import BLOCK_BYTES, KIB, MAX_FRAME_BYTES, MAX_HEADER_BYTES
+from pytubemq.model.limits import BLOCK_BYTES, KIB, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_INT32
 from pytubemq.wire.framing.frame import ONE_BLOCK, TOKEN, Frame, encode_frame
 from pytubemq.wire.protobuf.schema import Status
-from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
+from pytubemq.wire.protobuf.varint import MAX_ONE_BYTE, decode_varint, encode_varint
 from pytubemq.wire.protocol.messages.rpc import (
     RequestBody,
     RequestHeader,
@@ -277,10 +277,10 @@ def _read_start(begun: bytes) -> tuple[int, int] | None:
     """Read method and timeout, if nothing else is before the tag of the request."""
     # All methods have numbers below 128, so a longer one is left to protobuf, as is a negative timeout: ten bytes, and
     # a large number here.
-    if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _TIMEOUT:
+    if begun[0] != _METHOD or begun[1] > MAX_ONE_BYTE or begun[2] != _TIMEOUT:
         return None
     timeout_ms, stop = decode_varint(begun, 3)
-    if stop != len(begun) - 1 or timeout_ms > _MAX_I32:
+    if stop != len(begun) - 1 or timeout_ms > MAX_INT32:
         return None
     _remember(_REQUEST_STARTS, begun, (begun[1], timeout_ms))
     return begun[1], timeout_ms
@@ -343,7 +343,7 @@ def response_start(content: bytes) -> EnvelopeStart | None:
     _, at = decode_varint(content, at)
     # The method's tag and number, and the data's tag: a response has nothing between them that varies.
     begun = content[at : at + 3]
-    if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _DATA:
+    if begun[0] != _METHOD or begun[1] > MAX_ONE_BYTE or begun[2] != _DATA:
         return None
     return EnvelopeStart(headers, begun, (Status.SUCCESS, begun[1]), (cached[0], "", ""))
 
@@ -376,8 +376,6 @@ _MAX_REMEMBERED: Final = 256
 _MAX_REMEMBERED_BYTES: Final = 64
 _MOST_BEGUN_BYTES: Final = 16
 _HEADERS: Final = 2
-_ONE_BYTE: Final = 0x7F
-_MAX_I32: Final = 0x7FFFFFFF
 _METHOD: Final = 1 << 3
 _TIMEOUT: Final = 2 << 3
 _REQUEST: Final = 3 << 3 | 2

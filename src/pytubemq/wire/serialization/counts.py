@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 from pytubemq.errors import FormatError
 from pytubemq.model.limits import MAX_WIRE_FOREIGN_FIELDS
 from pytubemq.wire.protobuf.schema import FieldSpec, Kind, Label, proto_name, specs
-from pytubemq.wire.protobuf.varint import decode_varint
+from pytubemq.wire.protobuf.varint import MAX_ONE_BYTE, decode_varint
 
-_ONE_BYTE: Final = 0x7F
 _LAST_SHORT_NUMBER: Final = 15
 """Fields up to this number have tags of one byte, unless the writer used a longer form."""
 # Of packed numbers, all bytes but each one's last have the top bit: without them one byte is left for each value.
@@ -117,7 +116,7 @@ def _counter(name: str, spec: FieldSpec) -> _Counter:
         # When the class is first used, so any test that decodes it finds a bound that was forgotten.
         raise TypeError(f"{name} is repeated and has no bound")
     numeric = spec.kind in (Kind.BOOL, Kind.I32, Kind.I64)
-    first = (spec.number << 3 | (_VARINT if numeric else _DELIMITED)) & _ONE_BYTE
+    first = (spec.number << 3 | (_VARINT if numeric else _DELIMITED)) & MAX_ONE_BYTE
     # Any tag may be written with padding, so the short form and the padded one both count.
     tags = (bytes((first | 0x80,)),)
     return _Counter(name, spec.most, tags if spec.number > _LAST_SHORT_NUMBER else (bytes((first,)), *tags), numeric)
@@ -140,10 +139,10 @@ class _Scan:
             fields_left -= 1
             if fields_left < 0:
                 raise FormatError("it has too many fields")
-            key, at = (data[at], at + 1) if data[at] <= _ONE_BYTE else decode_varint(data, at)
+            key, at = (data[at], at + 1) if data[at] <= MAX_ONE_BYTE else decode_varint(data, at)
             wire_type, start = key & 7, at
             if wire_type == _DELIMITED:
-                size, start = (data[at], at + 1) if data[at] <= _ONE_BYTE else decode_varint(data, at)
+                size, start = (data[at], at + 1) if data[at] <= MAX_ONE_BYTE else decode_varint(data, at)
                 at = start + size
             else:
                 groups, at = _skip(data, at, wire_type, groups)
@@ -180,7 +179,7 @@ class _Scan:
 def _skip(data: bytes, at: int, wire_type: int, groups: int) -> tuple[int, int]:
     """Skip a field that is not delimited; return how many groups are open behind it, and where it ends."""
     if wire_type == _VARINT:
-        return groups, at + 1 if data[at] <= _ONE_BYTE else decode_varint(data, at)[1]
+        return groups, at + 1 if data[at] <= MAX_ONE_BYTE else decode_varint(data, at)[1]
     if wire_type == _FIXED32:
         return groups, at + 4
     if wire_type == _FIXED64:

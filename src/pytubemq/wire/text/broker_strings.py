@@ -45,13 +45,6 @@ def format_broker_info(broker: BrokerInfo, *, default_port: int = DEFAULT_BROKER
     return f"{broker.broker_id}:{host_text(broker.address)}:{port}"
 
 
-def parse_broker_infos(texts: Iterable[str], *, default_port: int = DEFAULT_BROKER_PORT) -> dict[int, BrokerInfo]:
-    """Parse the Brokers of a list, by id."""
-    brokers = [parse_broker_info(text, default_port=default_port) for text in texts]
-    # The last of two with one id counts, as in the original's map.
-    return {broker.broker_id: broker for broker in brokers}
-
-
 def format_broker_infos(brokers: Iterable[BrokerInfo], *, default_port: int = DEFAULT_BROKER_PORT) -> tuple[str, ...]:
     """Format the list for a message, by id."""
     # In order, so that the same Brokers are the same text.

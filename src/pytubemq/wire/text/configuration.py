@@ -26,7 +26,7 @@ class BrokerDefaultConf:
     `delete_when` is always blank on the wire. Sizes are in MiB, counts in thousands, intervals in milliseconds.
     """
 
-    partitions: int = 3
+    partitions: int = 1
     accept_publish: bool = True
     accept_subscribe: bool = True
     unflush_threshold: int = 1000

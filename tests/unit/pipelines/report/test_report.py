@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.pipelines.events import Failed, Finished, RunStatus, Totals
+from pytubemq.pipelines.events import Failed, Finished, RunStatus, Totals, event_as_json
 from pytubemq.pipelines.report.configuration import as_yaml, defaults_in_force
 from pytubemq.pipelines.report.page import _parts, _rate, _seconds, _whole, page
 from pytubemq.pipelines.report.plots import HEIGHT, MOST_BARS, Scale, Series, bars, line, together
-from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, read_record
+from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, read_record
 from pytubemq.pipelines.report.redact import redacted
 from pytubemq.pipelines.state.files import state_files
 from tests.unit.pipelines.operate.state import NOW_S, batch, started, write_state
@@ -162,7 +162,7 @@ def test_what_was_read_and_what_was_written_meet_in_one_row() -> None:
 
 def test_the_counts_of_every_query_of_a_run_are_told(tmp_path: Path) -> None:
     place = write_state(tmp_path, status="finished")
-    (place / "progress.jsonl").write_text(json.dumps(line_of(started(queries=("main", "step-day")))))
+    (place / "progress.jsonl").write_text(json.dumps(event_as_json(started(queries=("main", "step-day")))))
     (place / "ledger" / "step-day").mkdir()
     told = entry(days=[{"minute": "2026-02-02T02:40", "rows": 7}])
     (place / "ledger" / "step-day" / "0.json").write_text(json.dumps(told))
@@ -183,13 +183,13 @@ def test_what_several_queries_read_counts_once(tmp_path: Path) -> None:
     assert record_of(started(queries=("step-day", "log-x")), *each).rows_in == 3_000
     place = write_state(tmp_path, status="finished")
     for lines in ([first, *each], each[1:]):  # the oldest lines go when there are many
-        (place / "progress.jsonl").write_text("\n".join(json.dumps(line_of(line)) for line in lines))
+        (place / "progress.jsonl").write_text("\n".join(json.dumps(event_as_json(line)) for line in lines))
         found = read_record(state_files(str(place)))
         assert found.rows_in == 1_000 * sum(line in lines for line in each[::2])
 
 
 def test_events_are_the_same_after_a_line_of_json() -> None:
-    assert event_of(line_of(batch(3))) == batch(3)
+    assert event_of(event_as_json(batch(3))) == batch(3)
     assert event_of({"event": "SomethingNewer"}) is None
     assert event_of({"event": "BatchDone", "batch_id": 1}) is None
 

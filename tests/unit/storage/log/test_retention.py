@@ -18,7 +18,6 @@ from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.log.expired_segments import Surplus, choose
 from pytubemq.storage.log.partition_log import PartitionLog
 from pytubemq.storage.log.retention import (
-    NOTHING_RETAINED,
     Piece,
     Retained,
     expiring_segments,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.store.store import BrokerStore
 
 HOUR_MS = 3_600_000
+NOTHING_RETAINED = Retained(0, 0, 0)
 SMALL = StoreSettings(segment_bytes=2000, journal_segment_bytes=1500, reserve_bytes=0)
 
 PIECES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=8)

@@ -17,6 +17,7 @@ from pytubemq.model.limits import MAX_PACK_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.batch import record_batch
 from pytubemq.wire.batch.record_batch import (
+    Columns,
     PackHead,
     encode_columns,
     read_columns,
@@ -46,6 +47,10 @@ def each(value: int | list[int], count: int) -> list[int]:
     return [value] * count if isinstance(value, int) else value
 
 
+def codes_of(columns: Columns) -> list[int]:
+    return [columns.key_code] * columns.count if columns.codes is None else [*columns.codes]
+
+
 def stored(head: PackHead, columns: bytes) -> bytes:
     return stored_pack_head(head, len(columns)) + columns
 
@@ -58,7 +63,7 @@ def test_columns_hold_what_was_put_in(content: tuple[list[bytes], int | list[int
         count = len(payloads)
         assert (columns.count, columns.payloads(), list(columns.lengths)) == (count, payloads, [*map(len, payloads)])
         assert [columns.flag_of(at) for at in range(count)] == each(flags, count)
-        assert [columns.code_of(at) for at in range(count)] == each(codes, count)
+        assert codes_of(columns) == each(codes, count)
         assert columns.mixed == (not isinstance(codes, int))
         assert columns.payload_bytes == sum(map(len, payloads))
         bounds = columns.bounds()
@@ -98,7 +103,7 @@ def test_a_part_is_a_pack_of_its_own(
     assert part.payloads() == payloads[start:stop]
     at = range(stop - start)
     assert [part.flag_of(n) for n in at] == each(flags, len(payloads))[start:stop]
-    assert [part.code_of(n) for n in at] == each(codes, len(payloads))[start:stop]
+    assert codes_of(part) == each(codes, len(payloads))[start:stop]
 
 
 @given(contents(), st.data())

@@ -15,7 +15,6 @@ from pytubemq.wire.text.broker_strings import (
     format_broker_info,
     format_broker_infos,
     parse_broker_info,
-    parse_broker_infos,
 )
 from pytubemq.wire.text.client_id import ClientId, check_client_id, format_client_id
 from pytubemq.wire.text.configuration import (
@@ -132,7 +131,7 @@ EXAMPLES: list[tuple[Any, Any, str, Any]] = [
         parse_broker_default_conf,
         format_broker_default_conf,
         "3:true:true:1000:10000: :delete,168h:1:0:3:10:20000",
-        BrokerDefaultConf(),
+        BrokerDefaultConf(partitions=3),
     ),
     (
         parse_broker_topic_conf,
@@ -188,10 +187,14 @@ def test_the_tls_port_is_another_default() -> None:
     assert format_broker_info(BrokerInfo(1, Address("h", 8123)), default_port=8124) == "1:h:8123"
 
 
-def test_lists_of_brokers() -> None:
-    found = parse_broker_infos(["101:b:1", "100:10.1.2.3: "])
-    assert found == {101: BrokerInfo(101, Address("b", 1)), 100: BROKER}
-    assert format_broker_infos(found.values()) == ("100:10.1.2.3: ", "101:b:1")
+def test_a_blank_field_of_a_brokers_defaults_takes_the_originals() -> None:
+    found = parse_broker_default_conf(" : : : : : : : : : : : ")
+    assert found == BrokerDefaultConf()
+    assert (found.partitions, found.stores, found.delete_policy) == (1, 1, "delete,168h")
+
+
+def test_a_list_of_brokers_is_in_order() -> None:
+    assert format_broker_infos([BrokerInfo(101, Address("b", 1)), BROKER]) == ("100:10.1.2.3: ", "101:b:1")
 
 
 @pytest.mark.parametrize(

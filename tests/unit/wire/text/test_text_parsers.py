@@ -24,7 +24,7 @@ from pytubemq.net.client.masters import parse_masters
 from pytubemq.testing.hostile.values import FORMS, NAMES, Scene, Values
 from pytubemq.wire.batch.payload import decode_payload
 from pytubemq.wire.text.attributes import check_msg_time, parse_attributes
-from pytubemq.wire.text.broker_strings import parse_broker_info, parse_broker_infos
+from pytubemq.wire.text.broker_strings import parse_broker_info
 from pytubemq.wire.text.client_id import check_client_id
 from pytubemq.wire.text.configuration import parse_broker_default_conf, parse_broker_topic_conf, parse_topic_values
 from pytubemq.wire.text.partition_strings import (
@@ -43,7 +43,6 @@ Parser = tuple["Callable[[str], Any]", tuple[type[Exception], ...]]
 
 PARSERS: dict[str, Parser] = {
     "broker": (parse_broker_info, (FormatError,)),
-    "brokers": (lambda text: parse_broker_infos(text.split("\n")), (FormatError,)),
     "topic layout": (parse_topic_info, (FormatError,)),
     "topic meta": (parse_topic_meta_info, (FormatError,)),
     "condition": (parse_topic_condition, (FormatError,)),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytubemq.admin.webapi.broker_views import record_shown, run_shown
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
 from pytubemq.admin.webapi.long_responses import Turns
-from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.method import Method, change
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, CallError, Param, filters, has_stamp, json_set
 from pytubemq.admin.webapi.topic_views import has_props, place
@@ -17,7 +17,7 @@ from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from pytubemq.master.service import MasterService
     from pytubemq.model.records import BrokerRecord, DeployRecord
@@ -178,10 +178,6 @@ async def _delete(master: MasterService, args: Args) -> Reply:
     return outcomes(found, KEYS)
 
 
-def _change(name: str, about: str, *params: Param, run: Any, aliases: Iterable[str] = ()) -> Method[MasterService]:
-    return Method(name, about, True, params, run, tuple(aliases))
-
-
 METHODS: tuple[Method[MasterService], ...] = (
     Method(
         "admin_query_broker_configure",
@@ -212,81 +208,66 @@ METHODS: tuple[Method[MasterService], ...] = (
         ),
         _query_run,
     ),
-    _change(
+    change(
         "admin_add_broker_configure",
         "Add a Broker, as a draft unless `manageStatus` says otherwise. Several may have one IP, on different ports.",
-        *OPS_ADD,
-        *_NEW,
-        run=_add,
+        (*OPS_ADD, *_NEW),
+        _add,
     ),
-    _change(
+    change(
         "admin_batch_add_broker_configure",
         "Add several Brokers, all or none.",
-        *OPS_ADD,
-        json_set("brokerJsonSet", *_NEW),
-        run=_add_set,
-        aliases=("admin_bath_add_broker_configure",),
+        (*OPS_ADD, json_set("brokerJsonSet", *_NEW)),
+        _add_set,
+        ("admin_bath_add_broker_configure",),
     ),
-    _change(
+    change(
         "admin_update_broker_configure",
         "Change Brokers; the IP stays.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        *_VALUES,
-        run=_update,
+        (*OPS_UPD, _BROKERS_NEEDED, *_VALUES),
+        _update,
     ),
-    _change(
+    change(
         "admin_batch_update_broker_configure",
         "Change several Brokers, each with its own values.",
-        *OPS_UPD,
-        json_set("brokerJsonSet", Param("brokerId", BROKER_ID, required=True), *_VALUES),
-        run=_update_set,
-        aliases=("admin_bath_update_broker_configure",),
+        (*OPS_UPD, json_set("brokerJsonSet", Param("brokerId", BROKER_ID, required=True), *_VALUES)),
+        _update_set,
+        ("admin_bath_update_broker_configure",),
     ),
-    _change(
+    change(
         "admin_online_broker_configure",
         "Put Brokers online.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        run=_set_status(ManageStatus.ONLINE),
+        (*OPS_UPD, _BROKERS_NEEDED),
+        _set_status(ManageStatus.ONLINE),
     ),
-    _change(
+    change(
         "admin_offline_broker_configure",
         "Put Brokers offline: no client uses them any more.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        run=_set_status(ManageStatus.OFFLINE),
+        (*OPS_UPD, _BROKERS_NEEDED),
+        _set_status(ManageStatus.OFFLINE),
     ),
-    _change(
+    change(
         "admin_reload_broker_configure",
         "Send Brokers their configuration again; changes of it are sent automatically.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        run=_reload,
+        (*OPS_UPD, _BROKERS_NEEDED),
+        _reload,
     ),
-    _change(
+    change(
         "admin_set_broker_read_or_write",
         "Allow or forbid writing to Brokers and reading from them.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        Param("acceptPublish", Bool()),
-        Param("acceptSubscribe", Bool()),
-        run=_switch,
+        (*OPS_UPD, _BROKERS_NEEDED, Param("acceptPublish", Bool()), Param("acceptSubscribe", Bool())),
+        _switch,
     ),
-    _change(
+    change(
         "admin_release_broker_autoforbidden_status",
         "Lift the restrictions that Brokers got for the faults they reported; their status stays.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        Param("relReason", REASON),
-        run=_release,
+        (*OPS_UPD, _BROKERS_NEEDED, Param("relReason", REASON)),
+        _release,
     ),
-    _change(
+    change(
         "admin_delete_broker_configure",
         "Delete Brokers that are drafts or offline; with `isReservedData` also their topics' placements, but no files.",
-        *OPS_UPD,
-        _BROKERS_NEEDED,
-        Param("isReservedData", Bool(), default=False),
-        run=_delete,
+        (*OPS_UPD, _BROKERS_NEEDED, Param("isReservedData", Bool(), default=False)),
+        _delete,
     ),
 )

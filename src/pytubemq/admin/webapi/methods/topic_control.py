@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.admin.webapi.envelope import Reply, base, date, many_rows, outcomes, rows, who
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, ListOf, NameId
 from pytubemq.admin.webapi.long_responses import Turns
-from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.method import Method, change
 from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB
 from pytubemq.admin.webapi.methods.consume_lists import cond_status
 from pytubemq.admin.webapi.methods.consumes import conditions
@@ -17,7 +17,7 @@ from pytubemq.master.registry.topics import TopicSpec
 from pytubemq.model.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pytubemq.master.registry.audit import Audit
     from pytubemq.master.registry.outcome import Outcome
@@ -177,41 +177,35 @@ async def _delete(master: MasterService, args: Args) -> Reply:
     return outcomes(await master.registry.topics.delete(args["topicName"], by=args.audit), KEYS)
 
 
-def _change(
-    name: str, about: str, params: tuple[Param, ...], run: Any, aliases: Iterable[str] = ()
-) -> Method[MasterService]:
-    return Method(name, about, True, params, run, tuple(aliases))
-
-
 METHODS: tuple[Method[MasterService], ...] = (
     Method("admin_query_topic_control_info", "The records of topics.", False, filters(_TOPICS), _query_controls),
-    _change(
+    change(
         "admin_add_topic_control_info",
         "Add records of topics.",
         (*OPS_ADD, _TOPICS_NEEDED, *_CONTROL),
         _topics(lambda topics, specs: topics.add(specs)),
     ),
-    _change(
+    change(
         "admin_update_topic_control_info",
         "Change records of topics.",
         (*OPS_UPD, _TOPICS_NEEDED, *_CONTROL),
         _topics(lambda topics, specs: topics.update(specs)),
     ),
-    _change(
+    change(
         "admin_batch_add_topic_control_info",
         "Add records of topics, each with its own values.",
         (*OPS_ADD, json_set("topicCtrlJsonSet", _TOPIC, *_CONTROL)),
         _topic_set(lambda topics, specs: topics.add(specs), "topicCtrlJsonSet"),
         ("admin_bath_add_topic_control_info",),
     ),
-    _change(
+    change(
         "admin_batch_update_topic_control_info",
         "Change records of topics, each with its own values.",
         (*OPS_UPD, json_set("topicCtrlJsonSet", _TOPIC, *_CONTROL)),
         _topic_set(lambda topics, specs: topics.update(specs), "topicCtrlJsonSet"),
         ("admin_bath_update_topic_control_info",),
     ),
-    _change(
+    change(
         "admin_delete_topic_control_info",
         "Delete records of topics that are on no Broker and that no group has a record about.",
         (*OPS_UPD, _TOPICS_NEEDED),
@@ -224,20 +218,20 @@ METHODS: tuple[Method[MasterService], ...] = (
         filters(_TOPICS),
         _query_authorization,
     ),
-    _change(
+    change(
         "admin_set_topic_authorize_control",
         "Let only permitted groups consume topics, or let all.",
         (*OPS_ADD, _TOPICS_NEEDED, _IS_ENABLE),
         _topics(lambda topics, specs: topics.put(specs)),
     ),
-    _change(
+    change(
         "admin_batch_add_topic_authorize_control",
         "Let only permitted groups consume topics, or let all, for each topic separately.",
         (*OPS_ADD, json_set("topicJsonSet", _TOPIC, _IS_ENABLE)),
         _topic_set(lambda topics, specs: topics.put(specs), "topicJsonSet"),
         ("admin_bath_add_topic_authorize_control",),
     ),
-    _change(
+    change(
         "admin_delete_topic_authorize_control",
         "Let all groups consume topics again.",
         (*OPS_UPD, _TOPICS_NEEDED),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
 from pytubemq.admin.webapi.long_responses import Turns
-from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.method import Method, change
 from pytubemq.admin.webapi.methods.brokers import BROKER_ID
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.methods.topic_control import auth_data, consume_shown, consumes_of, control_shown
@@ -19,8 +19,6 @@ from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytubemq.master.registry.audit import Audit
     from pytubemq.master.registry.outcome import Outcome
     from pytubemq.master.registry.topics import TopicRegistry
@@ -194,12 +192,6 @@ def _query(name: str, about: str, params: tuple[Param, ...], run: Any) -> Method
     return Method(name, about, False, params, run)
 
 
-def _change(
-    name: str, about: str, params: tuple[Param, ...], run: Any, aliases: Iterable[str] = ()
-) -> Method[MasterService]:
-    return Method(name, about, True, params, run, tuple(aliases))
-
-
 _PAIRS_UPD = (*OPS_UPD, _TOPICS_NEEDED, _BROKERS_NEEDED)
 
 METHODS: tuple[Method[MasterService], ...] = (
@@ -237,49 +229,49 @@ METHODS: tuple[Method[MasterService], ...] = (
         (_TOPICS, Param("withIp", Bool(), default=False)),
         _brokers_of_topics,
     ),
-    _change(
+    change(
         "admin_add_topic_deploy_info",
         "Put topics on Brokers, every topic on every Broker; a new topic gets its record.",
         (*OPS_ADD, _TOPICS_NEEDED, _BROKERS_NEEDED, *PROPS),
         _places(lambda topics, specs: topics.deploy(specs)),
         ("admin_add_new_topic_record",),
     ),
-    _change(
+    change(
         "admin_batch_add_topic_deploy_info",
         "Put topics on Brokers, each with its own values.",
         (*OPS_ADD, json_set("topicJsonSet", *_PAIR, *PROPS)),
         _place_set(lambda topics, specs: topics.deploy(specs)),
         ("admin_bath_add_topic_deploy_info", "admin_bath_add_new_topic_record", "admin_batch_add_new_topic_record"),
     ),
-    _change(
+    change(
         "admin_update_topic_deploy_info",
         "Change topics on Brokers; partitions and stores can only become more.",
         (*_PAIRS_UPD, *PROPS),
         _places(lambda topics, specs: topics.update_deploy(specs)),
         ("admin_modify_topic_info",),
     ),
-    _change(
+    change(
         "admin_batch_update_topic_deploy_info",
         "Change topics on Brokers, each with its own values.",
         (*OPS_UPD, json_set("topicJsonSet", *_PAIR, *PROPS)),
         _place_set(lambda topics, specs: topics.update_deploy(specs)),
         ("admin_bath_update_topic_deploy_info",),
     ),
-    _change(
+    change(
         "admin_delete_topic_deploy_info",
         "Take topics off Brokers softly, once they accept neither producers nor consumers; their data stays.",
         _PAIRS_UPD,
         _places(lambda topics, specs: topics.soft_delete(specs)),
         ("admin_delete_topic_info",),
     ),
-    _change(
+    change(
         "admin_redo_deleted_topic_deploy_info",
         "Restore placements that were soft-deleted.",
         _PAIRS_UPD,
         _places(lambda topics, specs: topics.restore(specs)),
         ("admin_redo_deleted_topic_info",),
     ),
-    _change(
+    change(
         "admin_remove_topic_deploy_info",
         "Remove soft-deleted placements with their data; the record is deleted once the Broker has done so.",
         _PAIRS_UPD,

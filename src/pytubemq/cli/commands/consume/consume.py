@@ -30,6 +30,7 @@ from pytubemq.errors import (
     TubeError,
     UnavailableError,
 )
+from pytubemq.model.limits import DEFAULT_READER_RETRY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,7 +132,7 @@ class Span:
     begin: int | Start
     follow: bool
     idle_s: float | None
-    retry_for_s: float = 60.0
+    retry_for_s: float = DEFAULT_READER_RETRY_S
     """The time for which a Broker that cannot serve the partition is retried."""
 
 

@@ -13,7 +13,7 @@ import click
 
 from pytubemq.cli.commands.store.metadata import metadata_command
 from pytubemq.cli.commands.store.store_directory import DIRECTORY, StoreCommand, broker_directory
-from pytubemq.cli.names import topic_name
+from pytubemq.cli.names import optional_topic_name, topic_name, topic_names
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
@@ -56,7 +56,7 @@ store.add_command(metadata_command)
 
 def topic_option(command: Any) -> Any:
     """Decorator: `--topic`."""
-    return click.option("--topic", callback=_topic, help="Only this topic.")(command)
+    return click.option("--topic", callback=optional_topic_name, help="Only this topic.")(command)
 
 
 def _place_of(context: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
@@ -73,10 +73,6 @@ def _place_of(context: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(
             f"{value!r} is neither an offset nor a time as 2026-01-31T12:00:00Z", context, parameter
         ) from None
-
-
-def _topic(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else topic_name(context, parameter, value)
 
 
 @store.command("inspect")
@@ -303,8 +299,7 @@ def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
               help="The stopped Java Broker's primaryPath, with <topic>-<store> directories in it.")  # fmt: skip
 @click.option("--offsets", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH",
               help="The file of group offsets [JAVA_DIR/offsetDir/offsets.meta].")  # fmt: skip
-@click.option("--topic", "topics", multiple=True, callback=lambda context, parameter, values: tuple(
-    topic_name(context, parameter, value) for value in values), help="Only this topic; may be repeated.")  # fmt: skip
+@click.option("--topic", "topics", multiple=True, callback=topic_names, help="Only this topic; may be repeated.")
 @global_options
 def import_command(directory: Path, source: Path, offsets: Path | None, topics: tuple[str, ...]) -> int:
     """Import a stopped Java Broker's messages and group offsets into DIRECTORY, which may be new.

@@ -72,7 +72,7 @@ def encode_payloads(
     """Build record batches of payloads that contain their attributes, type and time among them; each may have others.
 
     Args:
-        payloads: as `wire.payload.encode_payload` makes them.
+        payloads: as `wire.batch.payload.encode_payload` makes them.
         flag: of all of them.
         msg_type: of all of them.
         msg_time: of all of them, yyyyMMddHHmm.

@@ -47,7 +47,7 @@ PAUSES: Final = Backoff(first_s=0.1, most_s=2.0)
 
 
 class Hold(Protocol):
-    """One partition held for a group; `client.range_group.GroupRange`."""
+    """One partition held for a group; `client.reader.range_group.GroupRange`."""
 
     async def begin(self, offset: int) -> Standing: ...
     async def fetch(self) -> Taken: ...

@@ -168,7 +168,7 @@ def _split(rows: Gathered, *, needed: bool) -> Split:
 
 def _split_fast(payloads: Any, ends: Any, data: Any, flags: Any) -> Split | None:
     """Split by Arrow's loops; None when a payload does not have the attributes that it claims."""
-    heads = _head_sizes(payloads, ends, flags)
+    heads = _head_sizes(payloads, flags)
     if heads is None:
         return None
     # Boundaries of sizes, texts and bodies, which stand in turn, still over the same bytes.
@@ -188,7 +188,7 @@ def _split_fast(payloads: Any, ends: Any, data: Any, flags: Any) -> Split | None
     return Split(turns.take(pc.add(sizes_at, 2)), _read_all(texts.to_pylist()), blocks.indices)
 
 
-def _head_sizes(payloads: Any, ends: Any, flags: Any) -> Any:
+def _head_sizes(payloads: Any, flags: Any) -> Any:
     """Return the bytes before each body; None if they do not fit."""
     flagged = pc.cast(pc.bit_wise_and(flags, HAS_ATTRIBUTES), pa.bool_())
     with_block = payloads.filter(flagged)
