@@ -26,7 +26,7 @@ def make_sink(spec: Sink) -> SinkWriter:
         ConfigError: the sink lacks something, or has what its format does not take.
     """
     _refuse(spec.name, wrong_values(with_texts(spec, resolve)))
-    return _writer(spec, "writer")
+    return sink_writer(spec)
 
 
 def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
@@ -43,7 +43,7 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
     dead_letter = with_place(dead_letter, beside)
     spec = dead_letter.as_sink()
     _refuse(spec.name, wrong_dead_letters(with_texts(dead_letter, resolve)))
-    return _writer(spec, "dead_letters" if kind is not None and kind.own_writer else "writer")
+    return sink_writer(spec, "dead_letters" if kind is not None and kind.own_writer else "writer")
 
 
 def _refuse(name: str, wrong: Iterator[Wrong]) -> None:
@@ -52,6 +52,7 @@ def _refuse(name: str, wrong: Iterator[Wrong]) -> None:
         raise ConfigError(f"sink {name}: {f'{first.key}: ' if first.key else ''}{first.message}", hint=first.hint)
 
 
-def _writer(spec: Sink, module: str) -> SinkWriter:
+def sink_writer(spec: Sink, module: str = "writer") -> SinkWriter:
+    """Make the writer of a sink whose values are checked; so one sink can use another without importing it."""
     made: SinkWriter = import_module(f"{SINKS[spec.format]}.{module}").make_writer(spec)
     return made

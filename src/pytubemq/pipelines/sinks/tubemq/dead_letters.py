@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.parquet.writer import ParquetBatches
+from pytubemq.pipelines.sinks.make import sink_writer
 from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TopicLetters:
         """Create the writer; those that are too long go to `spec.path`."""
         self.spec = spec
         self._topic = TubeMqSink(spec)
-        self._files = ParquetBatches(replace(spec, format="parquet", options={}))
+        self._files = sink_writer(replace(spec, format="parquet", options={}))
 
     @property
     def guarantee(self) -> Guarantee:
