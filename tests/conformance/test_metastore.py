@@ -21,10 +21,12 @@ from pytubemq.model.records import (
     DeployRecord,
     GroupRecord,
     ManageStatus,
+    PermissionRecord,
     Stamp,
     TopicProps,
     TopicRecord,
     TopicStatus,
+    UserRecord,
 )
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.port import Metadata, MetaStore
@@ -55,7 +57,9 @@ READS = ConsumeRecord(
     "g", "demo", consume_enable=False, disable_csm_rsn="It's over", filter_conds=frozenset({"a", "b"}), stamp=MADE
 )
 GROUP = GroupRecord("g", res_check_enable=True, alwd_broker_client_rate=4, qry_priority_id=101, stamp=MADE)
-ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP)
+USER = UserRecord("ann", user_enabled=False, secret_epoch=3, sealed_secret="1:x", password_hash="scrypt:y", stamp=MADE)
+ALLOWED = PermissionRecord("ann", "produce", "topic", "orders*", MADE)
+ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP, USER, ALLOWED)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -72,7 +76,9 @@ def test_a_new_store_is_empty(store: MetaStore) -> None:
 
 def test_every_kind_is_kept_as_it_is_in_the_order_of_its_key(store: MetaStore) -> None:
     store.apply(ALL[::-1], [])
-    assert store.load() == Metadata(CLUSTER, [ONE, TWO], [DEMO], [ON_ONE, ON_TWO], [READS], [GROUP], 3000)
+    assert store.load() == Metadata(
+        CLUSTER, [ONE, TWO], [DEMO], [ON_ONE, ON_TWO], [READS], [GROUP], [USER], [ALLOWED], 3000
+    )
 
 
 def test_a_record_of_the_same_key_is_replaced(store: MetaStore) -> None:
@@ -89,7 +95,7 @@ def test_what_is_deleted_is_gone_and_may_be_deleted_again(store: MetaStore) -> N
     store.apply(ALL, [])
     for _ in range(2):
         store.apply([], [ON_TWO, TWO, READS, CLUSTER])
-    assert store.load() == Metadata(ClusterRecord(), [ONE], [DEMO], [ON_ONE], [], [GROUP], 3000)
+    assert store.load() == Metadata(ClusterRecord(), [ONE], [DEMO], [ON_ONE], [], [GROUP], [USER], [ALLOWED], 3000)
 
 
 def test_the_largest_serial_id_outlives_its_record(store: MetaStore) -> None:
@@ -114,7 +120,9 @@ def test_a_topic_on_what_is_not_there_leaves_everything_as_it_was(
 def test_a_broker_goes_together_with_what_is_on_it(store: MetaStore) -> None:
     store.apply(ALL, [])
     store.apply([], [ONE, TWO, ON_ONE, ON_TWO, DEMO])
-    assert store.load() == Metadata(CLUSTER, consumes=[READS], groups=[GROUP], last_serial_id=3000)
+    assert store.load() == Metadata(
+        CLUSTER, consumes=[READS], groups=[GROUP], users=[USER], permissions=[ALLOWED], last_serial_id=3000
+    )
 
 
 def test_close_is_idempotent(store: MetaStore) -> None:

@@ -200,4 +200,40 @@ class GroupRecord:
     stamp: Stamp = field(default_factory=Stamp)
 
 
-Record = ClusterRecord | BrokerRecord | DeployRecord | TopicRecord | ConsumeRecord | GroupRecord
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """A user of the cluster: a client, a Broker or a person. Key: user.
+
+    `sealed_secret` is the secret that signs requests, encrypted; `password_hash` what people use over HTTP, hashed;
+    each is blank where the user has none. `secret_epoch` grows whenever earlier tokens of the user lose their worth.
+    """
+
+    user: str
+    user_enabled: bool = True
+    secret_epoch: int = 1
+    sealed_secret: str = field(default="", repr=False)
+    password_hash: str = field(default="", repr=False)
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRecord:
+    """An operation that a user is allowed on the resources that a pattern covers. All but the stamp is the key."""
+
+    user: str
+    operation: str
+    resource_kind: str
+    pattern: str
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+Record = (
+    ClusterRecord
+    | BrokerRecord
+    | DeployRecord
+    | TopicRecord
+    | ConsumeRecord
+    | GroupRecord
+    | UserRecord
+    | PermissionRecord
+)

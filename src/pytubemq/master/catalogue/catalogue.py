@@ -22,8 +22,10 @@ from pytubemq.model.records import (
     ConsumeRecord,
     DeployRecord,
     GroupRecord,
+    PermissionRecord,
     TopicProps,
     TopicRecord,
+    UserRecord,
 )
 from pytubemq.model.topic import TopicConfig
 
@@ -56,6 +58,9 @@ class Catalogue:
         self.deploys: dict[tuple[str, int], DeployRecord] = {}
         self.consumes: dict[tuple[str, str], ConsumeRecord] = {}
         self.groups: dict[str, GroupRecord] = {}
+        self.users: dict[str, UserRecord] = {}
+        self.permissions: dict[str, dict[tuple[str, str, str], PermissionRecord]] = {}
+        """The permissions of each user, by operation, kind and pattern."""
         self.broker_checksum = clock.wall_ms()
         self.on_change: Callable[[Collection[Record]], None] = lambda records: None
         self.lock = asyncio.Lock()
@@ -225,6 +230,10 @@ class Catalogue:
                     self._disabled.setdefault(record.group, {})[record.topic] = record
             case GroupRecord():
                 self.groups[record.group] = record
+            case UserRecord():
+                self.users[record.user] = record
+            case PermissionRecord():
+                self.permissions.setdefault(record.user, {})[_what(record)] = record
 
     def _remove(self, record: Record) -> None:
         match record:
@@ -244,9 +253,17 @@ class Catalogue:
                 _drop(self._disabled, record.group, record.topic)
             case GroupRecord():
                 self.groups.pop(record.group, None)
+            case UserRecord():
+                self.users.pop(record.user, None)
+            case PermissionRecord():
+                _drop(self.permissions, record.user, _what(record))
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _what(record: PermissionRecord) -> tuple[str, str, str]:
+    return record.operation, record.resource_kind, record.pattern
 
 
 K = TypeVar("K")

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.names import check_broker_host, check_port, check_served_topic, escaped, is_plain, unplain
-from pytubemq.model.records import BrokerRecord, ConsumeRecord, DeployRecord, GroupRecord, Record, TopicRecord
+from pytubemq.model.records import (
+    BrokerRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    PermissionRecord,
+    Record,
+    TopicRecord,
+    UserRecord,
+)
+from pytubemq.security.permissions import parse_permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +35,15 @@ logger = logging.getLogger(__name__)
 
 def sound_records(found: Metadata) -> tuple[list[Record], dict[int, list[DeployRecord]]]:
     """Return the usable records, and the topics placed on Brokers whose records are not usable."""
-    kinds: Iterable[Iterable[Record]] = (found.brokers, found.topics, found.deploys, found.consumes, found.groups)
+    kinds: Iterable[Iterable[Record]] = (
+        found.brokers,
+        found.topics,
+        found.deploys,
+        found.consumes,
+        found.groups,
+        found.users,
+        found.permissions,
+    )
     sound: list[Record] = []
     aside: dict[int, list[DeployRecord]] = {}
     for record in chain.from_iterable(kinds):
@@ -53,6 +71,8 @@ def _check(record: Record) -> None:
             check_served_topic(record.topic)
         case ConsumeRecord() | GroupRecord() if not is_plain(record.group):
             raise FormatError(unplain(record.group, "the group"))
+        case PermissionRecord():
+            parse_permission(record.operation, record.resource_kind, record.pattern)
 
 
 def _name(record: Record) -> str:
@@ -65,4 +85,6 @@ def _name(record: Record) -> str:
             return escaped(f"topic {record.topic}")
         case ConsumeRecord() | GroupRecord():
             return escaped(f"group {record.group}")
+        case UserRecord() | PermissionRecord():
+            return escaped(f"user {record.user}")
     return "the cluster"

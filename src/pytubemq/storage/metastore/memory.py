@@ -10,7 +10,9 @@ from pytubemq.model.records import (
     ConsumeRecord,
     DeployRecord,
     GroupRecord,
+    PermissionRecord,
     TopicRecord,
+    UserRecord,
 )
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
 
     from pytubemq.model.records import Record
 
-_KINDS = (ClusterRecord, BrokerRecord, TopicRecord, DeployRecord, ConsumeRecord, GroupRecord)
+_KINDS = (
+    ClusterRecord,
+    BrokerRecord,
+    TopicRecord,
+    DeployRecord,
+    ConsumeRecord,
+    GroupRecord,
+    UserRecord,
+    PermissionRecord,
+)
 
 
 class MemoryMetaStore:
@@ -38,6 +49,8 @@ class MemoryMetaStore:
             deploys=self._all(DeployRecord),
             consumes=self._all(ConsumeRecord),
             groups=self._all(GroupRecord),
+            users=self._all(UserRecord),
+            permissions=self._all(PermissionRecord),
             last_serial_id=self._last_serial_id,
         )
         for cluster in self._all(ClusterRecord):

@@ -16,7 +16,16 @@ from pytubemq.model.records import ClusterRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.model.records import BrokerRecord, ConsumeRecord, DeployRecord, GroupRecord, Record, TopicRecord
+    from pytubemq.model.records import (
+        BrokerRecord,
+        ConsumeRecord,
+        DeployRecord,
+        GroupRecord,
+        PermissionRecord,
+        Record,
+        TopicRecord,
+        UserRecord,
+    )
 
 
 @dataclass(slots=True)
@@ -29,6 +38,8 @@ class Metadata:
     deploys: list[DeployRecord] = field(default_factory=list)
     consumes: list[ConsumeRecord] = field(default_factory=list)
     groups: list[GroupRecord] = field(default_factory=list)
+    users: list[UserRecord] = field(default_factory=list)
+    permissions: list[PermissionRecord] = field(default_factory=list)
     last_serial_id: int = 0
 
 

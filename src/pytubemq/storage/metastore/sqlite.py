@@ -26,7 +26,9 @@ from pytubemq.model.records import (
     ConsumeRecord,
     DeployRecord,
     GroupRecord,
+    PermissionRecord,
     TopicRecord,
+    UserRecord,
 )
 from pytubemq.storage.disk.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
@@ -254,6 +256,8 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
         deploys=rows[DeployRecord],
         consumes=rows[ConsumeRecord],
         groups=rows[GroupRecord],
+        users=rows[UserRecord],
+        permissions=rows[PermissionRecord],
     )
     for cluster in rows[ClusterRecord]:
         found.cluster = cluster
@@ -314,6 +318,8 @@ def _add_checks(db: sqlite3.Connection) -> None:
     """Add checksums to a file of a version without them."""
     totals = Totals()
     for table in TABLES:
+        if table.since:
+            continue
         # All rows before the first change, as the loop changes the table that it reads.
         for *row, _ in db.execute(_select(table)).fetchall():
             check = check_of_row(table.name, row)

@@ -19,10 +19,12 @@ from pytubemq.model.records import (
     DeployRecord,
     GroupRecord,
     ManageStatus,
+    PermissionRecord,
     Stamp,
     TopicProps,
     TopicRecord,
     TopicStatus,
+    UserRecord,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _BOOLEANS = frozenset(
         "consume_enable",
         "filter_enable",
         "res_check_enable",
+        "user_enabled",
     }
 )
 
@@ -52,6 +55,8 @@ class Table:
     name: str
     kind: type[Any]
     key: tuple[str, ...]
+    since: int = 0
+    """The layout with which the table came; 0 for those that were there before records had checksums."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,6 +75,8 @@ TABLES = (
     Table("deploy", DeployRecord, ("topic", "broker_id")),
     Table("consume", ConsumeRecord, ("group", "topic")),
     Table("consumer_group", GroupRecord, ("group",)),
+    Table("account", UserRecord, ("user",), since=5),
+    Table("permission", PermissionRecord, ("user", "operation", "resource_kind", "pattern"), since=5),
 )
 TABLE_OF: dict[type[Any], Table] = {table.kind: table for table in TABLES}
 
