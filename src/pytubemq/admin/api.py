@@ -26,6 +26,7 @@ from pytubemq.admin.bodies import (
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.problems import ApiError
 from pytubemq.admin.request_checks import read_body
+from pytubemq.admin.users import UserApi
 from pytubemq.admin.webapi.params import CallError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Api:
             Route(f"{PREFIX}/groups/{{name}}", self.group),
             Route(f"{PREFIX}/groups/{{name}}/resets", _one_of(master.group_resets), methods=["GET"]),
             Route(f"{PREFIX}/groups/{{name}}/resets", self.reset_group, methods=["POST"]),
+            *UserApi(master, self._check_token).routes(PREFIX),
             Route(f"{PREFIX}/openapi.json", self.openapi),
         ]
 

@@ -66,6 +66,38 @@ class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
+class NewUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A user to be created; without a `secret` a random one is made. `by` is who does it, for the records."""
+
+    name: str
+    secret: str | None = None
+    by: str | None = None
+
+
+class NewSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """Another secret for a user; without one a random one is made."""
+
+    secret: str | None = None
+    by: str | None = None
+
+
+class ChangedUser(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to a user: whether it is enabled, and its password for HTTP."""
+
+    enabled: bool | None = None
+    password: str | None = None
+    by: str | None = None
+
+
+class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation on the resources of a kind (`topic`, `group` or `cluster`) that a pattern covers."""
+
+    operation: str
+    kind: str
+    pattern: str = "*"
+    by: str | None = None
+
+
 def changes_of(body: NewTopics) -> dict[str, TopicChange]:
     """Return the changes in a body, by topic name.
 

@@ -33,6 +33,14 @@ _TYPES: Final[dict[str, Any]] = {
     "changed_defaults": bodies.ChangedDefaults,
     "new_reset": bodies.NewReset,
     "removal": views.TopicRemoval,
+    "user": views.UserView,
+    "users": list[views.UserView],
+    "secret": views.SecretView,
+    "permission_test": views.PermissionTest,
+    "new_user": bodies.NewUser,
+    "new_secret": bodies.NewSecret,
+    "changed_user": bodies.ChangedUser,
+    "new_permission": bodies.NewPermission,
     "problem": Problem,
 }
 """The types of requests and responses, by the name that operations use for them."""
@@ -54,7 +62,12 @@ def describe(version: str) -> _Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "pytubemq", "version": version},
-        "paths": {**_cluster_paths(operations), **_topic_paths(operations), **_group_paths(operations)},
+        "paths": {
+            **_cluster_paths(operations),
+            **_topic_paths(operations),
+            **_group_paths(operations),
+            **_user_paths(operations),
+        },
         "components": {"schemas": components},
     }
 
@@ -149,4 +162,31 @@ def _group_paths(operations: _Operations) -> _Json:
         "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
         "/api/v1/groups/{name}": {"get": one},
         "/api/v1/groups/{name}/resets": {"get": resets, "post": reset},
+    }
+
+
+def _user_paths(operations: _Operations) -> _Json:
+    get, change = operations.get, operations.change
+    create = {
+        "summary": "create a user; the response has its secret, which is shown this once",
+        "requestBody": operations.body("new_user"),
+        "responses": operations.responses({"201": operations.response("secret", "the user and its secret")}),
+    }
+    of_one = {"parameters": [_NAME]}
+    grant = change("user", "new_permission", "grant a permission", **of_one)
+    revoke = change("user", "new_permission", "revoke a permission", **of_one)
+    test = change("permission_test", "new_permission", "whether the user may do something", **of_one)
+    return {
+        "/api/v1/users": {"get": get("users", "all users and what they are allowed"), "post": create},
+        "/api/v1/users/{name}": {
+            "get": get("user", "one user and what it is allowed", **of_one),
+            "patch": change("user", "changed_user", "enable or disable a user, or set its password", **of_one),
+            "delete": get("user", "remove a user with its permissions", **of_one),
+        },
+        "/api/v1/users/{name}/secret": {
+            "post": change("secret", "new_secret", "give a user another secret, shown this once", **of_one)
+        },
+        "/api/v1/users/{name}/permissions": {"post": grant},
+        "/api/v1/users/{name}/permissions:revoke": {"post": revoke},
+        "/api/v1/users/{name}/permissions:test": {"post": test},
     }

@@ -16,6 +16,10 @@ COMMANDS = {
     "cluster": Lazy(
         "pytubemq.cli.commands.cluster:cluster", "Show the cluster's health, its members and the defaults for topics."
     ),
+    "user": Lazy("pytubemq.cli.commands.user:user", "Create, list, rotate, disable and remove users."),
+    "permission": Lazy(
+        "pytubemq.cli.commands.permission:permission", "Grant, revoke, list and test what users may do."
+    ),
     "pipeline": Lazy("pytubemq.cli.pipeline:pipeline", "Write, check and run pipeline files, from a topic to a table."),
     "server": Lazy("pytubemq.cli.commands.server:server", "Run a Master, a Broker or both from a settings file."),
     "store": Lazy(

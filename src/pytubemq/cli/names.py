@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ import click
 from pytubemq.cli.api import Api, with_scheme
 from pytubemq.core.reset_target import parse_reset_target, with_zone
 from pytubemq.errors import BadRequestError, ConfigError, FormatError, MessageError
-from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MIB
+from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MAX_USER_CHARS, MIB
 from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.policy import policy_of_retention, retention_of_policy, size_text
 
@@ -24,6 +25,14 @@ _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SIZE: Final = re.compile(r"([0-9]{1,12}) ?(B|KB|MB|)")
 _UNITS: Final = {"": 1, "B": 1, "KB": KIB, "MB": MIB}
 """The units of a size, as in a retention: powers of 1024."""
+
+
+def this_user() -> str:
+    """Return the name of the person at this machine, for the records of a change."""
+    try:
+        return getpass.getuser()[:MAX_USER_CHARS]
+    except (KeyError, OSError):  # a number without a name, as in some containers
+        return "cli"
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, value: str) -> str:

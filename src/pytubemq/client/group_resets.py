@@ -129,7 +129,7 @@ async def _ask(
             user=(cluster.options.client_name or USER)[:MAX_USER_CHARS],
             resets=tuple(_reset(partition, target) for partition in partitions),
             dry_run=dry_run or None,
-            auth_info=cluster.auth_info,
+            auth_info=cluster.auth_info_of(metadata.client_id),
         ),
         ResetOffsetsResponse,
         Method.RESET_OFFSETS,

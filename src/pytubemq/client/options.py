@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.partition_state import Known
     from pytubemq.model.ids import Address
+    from pytubemq.security.credentials import Credentials
 
 MAX_PUSH_WORKERS = 1_000
 FirstConnect = Literal["fail", "wait"]
@@ -64,6 +65,7 @@ class ConnectOptions:
         first_connect: FirstConnect = "fail",
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         client_name: str = "",
+        credentials: Credentials | None = None,
         known: Known | None = None,
     ) -> None:
         if first_connect not in get_args(FirstConnect):
@@ -76,6 +78,7 @@ class ConnectOptions:
             "request_timeout_s", request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S
         )
         self.client_name: Final = client_name
+        self.credentials: Final = credentials
         self.known: Final = known
 
 

@@ -30,12 +30,16 @@ class PartitionLook:
 class Known:
     """State of a cluster that one process passes on to another, which then needs no Master to begin.
 
-    `visit_token` is a secret of the cluster; it is not shown.
+    `visit_token` and `client_token` are not shown.
     """
 
     brokers: tuple[tuple[int, str, int], ...]
     """Id, host and port of each Broker."""
     visit_token: int
+    client_id: str = ""
+    """The client whose token this is; blank where there is none."""
+    client_token: str = ""
+    """Its token of limited life, in place of the secret; blank where the cluster issues none."""
 
     def __repr__(self) -> str:
         return f"Known({len(self.brokers)} Brokers)"

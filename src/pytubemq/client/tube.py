@@ -216,7 +216,8 @@ class Tube:
     @property
     def known(self) -> Known:
         """The state to pass on to another process, for `connect(known=...)`."""
-        return self._open().known
+        metadata = self._metadata
+        return self._open().known("" if metadata is None else metadata.client_id)
 
     def learn(self, known: Known) -> None:
         """Take over the state of another connection to the cluster."""

@@ -110,6 +110,8 @@ class ClientAdmission:
         """Clients that had to make room for others."""
         self.on_dropped: Callable[[Hashable], None] = self.leave
         """Callback that ends the registration of a client that has to make room; it calls `leave`."""
+        self.on_left: Callable[[Hashable], None] = lambda key: None
+        """Callback for each client that is gone."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -150,7 +152,7 @@ class ClientAdmission:
     def enter(self, key: Hashable, size_bytes: int, origin: Origin = NOWHERE) -> None:
         """Enter a client whose registration has this size."""
         known = self._places.get(key)
-        self.leave(key)
+        self._leave(key)
         place = self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_sent_heartbeat)
         host, connection = origin
         self._hosts.add(host)
@@ -180,6 +182,10 @@ class ClientAdmission:
 
     def leave(self, key: Hashable) -> None:
         """Forget a client that is gone."""
+        self._leave(key)
+        self.on_left(key)
+
+    def _leave(self, key: Hashable) -> None:
         place = self._places.get(key)
         if place is None:
             return

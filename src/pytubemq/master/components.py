@@ -1,6 +1,6 @@
 """The rooms of one Master, made and joined to each other.
 
-The invariant: they all give out one visit token and count their clients together.
+The invariant: they all give out the same tokens and count their clients together.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from pytubemq.master.access.access import Access, make_access
 from pytubemq.master.brokers.brokers import Brokers
 from pytubemq.master.client_admission import ClientAdmission
 from pytubemq.master.groups.authorization import Authorization
@@ -16,7 +17,6 @@ from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.flow_control import FlowResponses
 from pytubemq.master.groups.groups import Groups
 from pytubemq.master.producers import Producers
-from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -37,6 +37,7 @@ class Components:
     client_balance: ClientBalance
     flow: FlowResponses
     admission: ClientAdmission
+    access: Access
 
 
 def make_components(
@@ -56,21 +57,29 @@ def make_components(
         layout_changed: called when topics may have become available or unavailable.
         poke: called when a time-out may be due sooner than it was.
     """
-    token = MasterAuthorizedInfo(visit_authorized_token=clock.wall_ms())
-    brokers = Brokers(catalogue, settings, clock, token, layout_changed)
+    access = make_access(catalogue, settings, clock)
+    brokers = Brokers(catalogue, settings, clock, access.tokens, access.checks, layout_changed)
     admission = ClientAdmission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
     groups = Groups(catalogue, brokers, settings, clock, poke, admission)
     brokers.on_registered = groups.broker_registered
-    producers = Producers(catalogue, brokers, settings, clock, token, admission)
+    producers = Producers(catalogue, brokers, settings, clock, access.tokens, admission)
 
     def make_room(key: Hashable) -> None:
         kind, *names = cast("tuple[str, ...]", key)
         (groups.make_room if kind == "consumer" else producers.make_room)(*names)
 
     admission.on_dropped = make_room
+    admission.on_left = lambda key: access.sessions.forget(_client(key))
+    brokers.on_released = lambda broker_id: access.sessions.forget(("broker", str(broker_id)))
     authorization = Authorization(catalogue)
     flow = FlowResponses(catalogue)
     wait_s = settings.heartbeat_wait_s
-    consumers = Consumers(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
-    client_balance = ClientBalance(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
-    return Components(brokers, groups, producers, consumers, client_balance, flow, admission)
+    consumers = Consumers(catalogue, groups, clock, access.tokens, authorization, flow, longest_wait_s=wait_s)
+    client_balance = ClientBalance(catalogue, groups, clock, access.tokens, authorization, flow, longest_wait_s=wait_s)
+    return Components(brokers, groups, producers, consumers, client_balance, flow, admission, access)
+
+
+def _client(key: Hashable) -> tuple[str, str]:
+    """Return a registered client as access control names it: by kind and client id, without its group."""
+    kind, *names = cast("tuple[str, ...]", key)
+    return kind, names[-1]

@@ -7,10 +7,11 @@ the shape the original gives it, or an exception.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, FormatError, TubeError
+from pytubemq.master.access.late_signers import asked_to_sign, is_unsigned
 from pytubemq.master.brokers.broker_responses import refused_heartbeat as refused_broker
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
@@ -21,6 +22,8 @@ from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
+    from pytubemq.master.access.access import Access
+    from pytubemq.master.access.late_signers import LateSigners
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.groups.client_balance import ClientBalance
     from pytubemq.master.metrics import Calls
@@ -28,12 +31,26 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Call, Handler
 
 RefusedAnswer = Callable[[int, str], Any]
+Work = Callable[[Any, Any], Any]
+"""The work of a method: its call and its request to its response, or None if that comes later."""
+
+_SIGNED_LATE: Final = (
+    (Method.CONSUMER_REGISTER_C2M, Method.CONSUMER_HEARTBEAT_C2M),
+    (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2),
+)
+"""Registrations that a Java consumer does not sign, each with the heartbeat that it signs when it is asked to."""
 
 
 def handlers(
-    producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers, *, calls: Calls
+    producers: Producers,
+    consumers: Consumers,
+    client_balance: ClientBalance,
+    brokers: Brokers,
+    *,
+    access: Access,
+    calls: Calls,
 ) -> dict[int, Handler]:
-    """Return the Master's table of methods; `calls` counts requests."""
+    """Return the Master's table of methods, each behind the guard of `access`; `calls` counts requests."""
     table: dict[int, tuple[Callable[[Call, Any], Any], RefusedAnswer]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
         Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
@@ -47,10 +64,16 @@ def handlers(
         Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, refused_broker),
         Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
     }
+    guarded = {method: _guarded(Method(method), work, access) for method, (work, _) in table.items()}
+    if access.late_signers is not None:
+        for register, heartbeat in _SIGNED_LATE:
+            guarded[register], guarded[heartbeat] = _signed_late(
+                access.late_signers, guarded[register], guarded[heartbeat], table[heartbeat][0]
+            )
     served: dict[int, Handler] = {
-        method: _handler(METHODS[method].request, work, refused) for method, (work, refused) in table.items()
+        method: _handler(METHODS[method].request, guarded[method], refused) for method, (_, refused) in table.items()
     }
-    served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers)
+    served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access)
     served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
     return {method: _counted(handler, method, calls) for method, handler in served.items()}
 
@@ -78,7 +101,42 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused_
     return handle
 
 
-def _broker_registration(brokers: Brokers) -> Handler:
+def _guarded(method: Method, work: Work, access: Access) -> Work:
+    """Return a method that serves only callers that may call it; whoever registers a client owns its id."""
+
+    def serve(call: Call, request: Any) -> Any:
+        caller = access.guard.check(method, call, request)
+        if caller is None or not caller.registers:
+            return work(call, request)
+        with access.sessions.entered(caller.key, caller.identity):
+            return work(call, request)
+
+    return serve
+
+
+def _signed_late(late: LateSigners, register: Work, heartbeat: Work, heartbeat_work: Work) -> tuple[Work, Work]:
+    """Return a consumer's registration and heartbeat that wait for its signature; `heartbeat_work` has no guard."""
+
+    def serve_registration(call: Call, request: Any) -> Any:
+        if not is_unsigned(request.auth_info):
+            late.take(request.client_id)
+            return register(call, request)
+        late.put(request, call.size_bytes)
+        return asked_to_sign(request)
+
+    def serve_heartbeat(call: Call, request: Any) -> Any:
+        if not late.is_waiting(request.client_id):
+            return heartbeat(call, request)
+        if request.auth_info is None or request.auth_info.auth_info is None:
+            return asked_to_sign(request)
+        # The registration uses up the signature of this request.
+        register(call, late.take(request.client_id, request.auth_info))
+        return heartbeat_work(call, request)
+
+    return serve_registration, serve_heartbeat
+
+
+def _broker_registration(brokers: Brokers, access: Access) -> Handler:
     """Return the handler of the one method that may take long, and may have to wait for the metadata store."""
 
     async def handle(call: Call) -> None:
@@ -91,7 +149,10 @@ def _broker_registration(brokers: Brokers) -> Handler:
     async def serve(call: Call) -> None:
         request = decode(master.RegisterRequestB2M, call.request.body)
         try:
+            caller = access.guard.check(Method.BROKER_REGISTER_B2M, call, request)
             answer = await brokers.register(call, request)
+            if caller is not None:
+                access.sessions.record(caller.key, caller.identity)
         except Refused as refused:
             answer = _broker_register(int(refused.refusal.code), refused.refusal.text)
         except FormatError as error:

@@ -22,7 +22,6 @@ from pytubemq.wire.protocol.messages.master import (
     CloseResponseM2P,
     HeartRequestP2M,
     HeartResponseM2P,
-    MasterAuthorizedInfo,
     RegisterRequestP2M,
     RegisterResponseM2P,
 )
@@ -32,6 +31,7 @@ from pytubemq.wire.text.topic_strings import TopicInfo, format_topic_info
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pytubemq.master.access.tokens import Tokens
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.client_admission import ClientAdmission
@@ -63,7 +63,7 @@ class Producers:
         brokers: Brokers,
         settings: MasterSettings,
         clock: Clock,
-        token: MasterAuthorizedInfo,
+        tokens: Tokens,
         admission: ClientAdmission,
     ) -> None:
         self.by_id: dict[str, Producer] = {}
@@ -72,7 +72,7 @@ class Producers:
         self._brokers = brokers
         self._settings = settings
         self._clock = clock
-        self._token = token
+        self._tokens = tokens
         self._admission = admission
         self._connections = ClientConnections(self._lost)
 
@@ -95,7 +95,7 @@ class Producers:
             err_msg=responses.OK,
             broker_check_sum=self._catalogue.broker_checksum,
             broker_infos=responses.broker_infos(self._catalogue.brokers.values()),
-            authorized_info=self._token,
+            authorized_info=self._tokens.of_client(producer_key(client_id)),
             appd_config=responses.approved_config(self._catalogue.cluster, request.appd_config),
         )
 
@@ -167,7 +167,7 @@ class Producers:
             broker_check_sum=catalogue.broker_checksum,
             topic_infos=infos,
             broker_infos=responses.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
-            authorized_info=self._token,
+            authorized_info=self._tokens.of_client(producer_key(producer.client_id)),
             appd_config=responses.approved_config(catalogue.cluster, request.appd_config),
             topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),
         )

@@ -38,7 +38,7 @@ from pytubemq.master.reports.reports import Reports
 from pytubemq.master.settings import MasterSettings
 from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.views import TopicsCreated
-from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
+from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, MAX_USER_CHARS, RESET_TIMEOUT_S
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
@@ -99,19 +99,27 @@ class MasterService:
         )
         self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
         self._flow = parts.flow
+        self._access = parts.access
         self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
         self._waits = BrokerWaits(self._catalogue, self._brokers, settings, self._clock)
         self._topic_life = TopicLife(self._catalogue, self._brokers, self._waits, self._clock)
         self._calls = Calls()
         self._server = RpcServer(
-            handlers(self._producers, parts.consumers, parts.client_balance, self._brokers, calls=self._calls),
+            handlers(
+                self._producers,
+                parts.consumers,
+                parts.client_balance,
+                self._brokers,
+                access=parts.access,
+                calls=self._calls,
+            ),
             offered=frozenset({Service.MASTER}),
             name="master",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
             limits=ServerLimits(max_connections=settings.max_connections),
         )
-        self.registry = make_registry(self._catalogue, self._brokers)
+        self.registry = make_registry(self._catalogue, self._brokers, parts.access.sealer)
         self._pool = ConnectionPool()
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
@@ -401,6 +409,10 @@ class MasterService:
         await self.registry.cluster.alter(change, by=Audit(API_USER, self._clock.wall_ms()))
         return self._reports.defaults()
 
+    def change_by(self, user: str | None) -> Audit:
+        """Return the author and time of a change that is made now; without a user, the JSON API's."""
+        return Audit((user or "").strip()[:MAX_USER_CHARS] or API_USER, self._clock.wall_ms())
+
     async def cluster(self) -> ClusterView:
         """Return the view of the cluster."""
         return self._reports.cluster(self.address)
@@ -449,6 +461,8 @@ class MasterService:
     def _metadata_changed(self, records: Collection[Record]) -> None:
         """Notify Brokers of changed records, and everyone who waits for them."""
         self._brokers.metadata_changed(records)
+        if self._access.checks.note(records):
+            self._brokers.access_changed()
         self._layout_changed()
         self._groups.rules_changed(self._flow.ids)
 

@@ -25,6 +25,7 @@ from pytubemq.model.limits import (
     RESTART_GRACE_S,
     TOPIC_READY_TIMEOUT_S,
 )
+from pytubemq.security.authentication_mode import AuthenticationMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,9 @@ class MasterSettings:
     listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
     advertised: Address | None = None
     data_dir: Path | None = None
+    authentication: AuthenticationMode = AuthenticationMode.OFF
+    root_key: bytes | None = field(default=None, repr=False)
+    """The key that secrets are sealed and tokens derived with; without one there are no users."""
     insecure: bool = False
     """Shown in the cluster's health, metrics and pages."""
     auto_register_brokers: bool = True

@@ -296,3 +296,41 @@ class ClusterView(View, frozen=True, kw_only=True):
     brokers: list[BrokerView]
     held_heartbeats: int
     rebalances: int
+
+
+class PermissionView(View, frozen=True, kw_only=True):
+    """A permission: an operation on the resources of a kind whose names a pattern covers."""
+
+    operation: str
+    kind: str
+    pattern: str
+
+
+class UserView(View, frozen=True, kw_only=True):
+    """A user and what it is allowed; never its secret or its password."""
+
+    name: str
+    enabled: bool
+    has_secret: bool
+    has_password: bool
+    permissions: list[PermissionView]
+    changed_by: str
+    changed_at: str
+
+
+class SecretView(View, frozen=True, kw_only=True):
+    """A secret that was just made; it is shown this once."""
+
+    name: str
+    secret: str
+
+
+class PermissionTest(View, frozen=True, kw_only=True):
+    """Whether a user may do something; `by` is the permission that allows it."""
+
+    name: str
+    operation: str
+    kind: str
+    resource: str
+    allowed: bool
+    by: str | None = None

@@ -377,6 +377,13 @@ MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
 MAX_WIRE_SETTINGS: Final = 100_000
 """Topics of one Broker in its configuration: more than fit into `MAX_REPORT_BYTES`."""
 MAX_WIRE_LEASES: Final = 2 * MAX_REPORTED_LEASES
+MAX_USERS: Final = 10_000
+"""Users of a cluster."""
+MAX_PERMISSIONS: Final = 100_000
+"""Permissions of all users together."""
+MAX_WIRE_USERS: Final = 2 * MAX_USERS
+MAX_WIRE_PERMISSIONS: Final = 2 * MAX_PERMISSIONS
+MAX_WIRE_ACCESS_KEYS: Final = 32
 MAX_WIRE_PROBLEMS: Final = 2 * MAX_REPORTED_PROBLEMS
 MAX_WIRE_FOREIGN_FIELDS: Final = 10_000
 """Fields beyond those bounds that one count may visit: unknown ones, and known ones that repeat."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from dataclasses import asdict, dataclass, replace
 from enum import Enum, unique
 from pathlib import Path
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.server.files import Shares, file_limit, shares
+from pytubemq.server.root_key import load_root_key
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
@@ -191,6 +194,8 @@ class Node:
                 advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
                 data_dir=directory,
                 insecure=self.settings.insecure,
+                authentication=self.settings.security.authentication,
+                root_key=self._root_key(directory),
                 client_timeout_s=section.client_timeout_s,
                 lost_connection_grace_s=section.lost_connection_grace_s,
                 auto_register_brokers=section.auto_register_brokers,
@@ -202,6 +207,12 @@ class Node:
         await self.master.prepare()
         self.endpoints = Endpoints(master=str(self.master.address))
         self._routes = {self.master.address: self.master.route}
+
+    def _root_key(self, directory: Path) -> bytes | None:
+        """Return the cluster's root key; it is made where callers are identified, and not before."""
+        section = self.settings.security
+        path = Path(section.key_file).expanduser() if section.key_file else directory / "root.key"
+        return load_root_key(path, os.environ, create=section.authentication is not AuthenticationMode.OFF)
 
     def _prepare_http(self) -> None:
         from pytubemq.admin.app import create_app

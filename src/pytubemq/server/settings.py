@@ -19,6 +19,7 @@ from pytubemq.model.durability import Durability  # noqa: TC001 - the type of a 
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.observe.trace_events import TraceFilter
+from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.storage.store_settings import StoreSettings
 
 DEFAULT_HTTP_PORT = 8080
@@ -149,6 +150,29 @@ class HttpSection(Struct, frozen=True, kw_only=True):
     ] = True
 
 
+class SecuritySection(Struct, frozen=True, kw_only=True):
+    """`[security]`: who may use the cluster."""
+
+    authentication: Annotated[
+        AuthenticationMode,
+        Meta(
+            description="`off`: nobody is asked who it is; `permissive`: callers are identified, and what would be "
+            "refused is logged; `enforced`: what is not permitted is refused. The Master decides for its Brokers"
+        ),
+    ] = AuthenticationMode.OFF
+    key_file: Annotated[
+        str,
+        Meta(
+            description="file of the key that secrets of users are encrypted with, made at the first start that needs "
+            "it; empty: `root.key` in the Master's data directory. The variable `PYTUBEMQ_ROOT_KEY` goes before it"
+        ),
+    ] = ""
+    user: Annotated[str, Meta(max_length=64, description="user as which a Broker registers at its Master")] = ""
+    secret_file: Annotated[
+        str, Meta(description="file with the secret of that user, which only its owner may read")
+    ] = ""
+
+
 class LogSection(Struct, frozen=True, kw_only=True):
     """`[log]`: the log on standard error."""
 
@@ -178,6 +202,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     master: MasterSection = field(default_factory=MasterSection)
     broker: BrokerSection = field(default_factory=BrokerSection)
     http: HttpSection = field(default_factory=HttpSection)
+    security: SecuritySection = field(default_factory=SecuritySection)
     log: LogSection = field(default_factory=LogSection)
 
     @property

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
-
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
-from pytubemq.cli.names import group_name, optional_topic_name, reset_place, topic_name
+from pytubemq.cli.names import group_name, optional_topic_name, reset_place, this_user, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.target import http_url
 from pytubemq.errors import ExitCode
-from pytubemq.model.limits import MAX_USER_CHARS
 
 MOVED = ["partition", "old_offset", "new_offset", "old_lag", "new_lag"]
 HISTORY = ["time", "user", "partition", "asked", "old_offset", "new_offset"]
@@ -71,7 +68,7 @@ def reset(
         raise click.UsageError("this moves the group: preview it with --dry-run, then confirm with --yes")
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
-    body = {"topic": topic, "to": place, "partitions": list(partitions), "dry_run": dry_run, "user": _user()}
+    body = {"topic": topic, "to": place, "partitions": list(partitions), "dry_run": dry_run, "user": this_user()}
     found = api.post("groups", name, "resets", body=body)
     emit_rows(options, found["partitions"], MOVED, name="partition")
     done = "would move" if dry_run else "moved"
@@ -96,11 +93,3 @@ def history(name: str, http: str | None) -> int:
     for line in (*found["unreachable"], *found["unsupported"]):
         options.say(f"unknown: {line}")
     return ExitCode.UNREACHABLE if found["unreachable"] else ExitCode.DONE
-
-
-def _user() -> str:
-    """Return the user name, for the history."""
-    try:
-        return getpass.getuser()[:MAX_USER_CHARS]
-    except (KeyError, OSError):  # a number without a name, as in some containers
-        return "cli"

@@ -207,7 +207,7 @@ class ConsumerRole:
         return bound.offsets.get(partition) if bound is not None and self._not_allocated else None
 
     def _learn(self, response: RegisterResponseM2C | HeartResponseM2C, *, has_event: bool = False) -> None:
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._flow.update(response)
         if response.not_allocated is False and self._current_event is None and not has_event:
             self._not_allocated = False  # or else others were quicker with their part of the same division

@@ -1,6 +1,6 @@
 """The writer of a sender's requests.
 
-The invariant: client id, topic and visit token are the same in all requests, and up to date.
+The invariant: client id, topic and tokens are the same in all requests, and up to date.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.client.producer.messages.record_batch import RecordBatch
     from pytubemq.client.producer.sender_context import SenderContext
     from pytubemq.client.producer.sequence_numbers import SequenceNumbers
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 
 class RequestWriter:
@@ -26,9 +27,9 @@ class RequestWriter:
     def __init__(self, context: SenderContext, numbers: SequenceNumbers) -> None:
         self._context = context
         self._numbers = numbers
-        self._token = context.cluster.visit_token
+        self._auth_info = context.cluster.auth_info_of(context.client_id)
         self._template = self._new_template()
-        self._run: tuple[tuple[int | None, int | None, float, int | None], SendRunWriter] | None = None
+        self._run: tuple[tuple[AuthorizedInfo, int | None, float, int | None], SendRunWriter] | None = None
         """The last writer of single messages, and the parameters it was made for."""
 
     def write_batches(self, batches: Sequence[RecordBatch], *, numbered: bool, refusals_seen: int) -> list[bytes]:
@@ -40,7 +41,7 @@ class RequestWriter:
             context.cluster.sent_addr,
             [(batch.partition.partition_id, batch.columns(), batch.sequence) for batch in batches],
             *self._numbered_as(numbered=numbered),
-            token=context.cluster.visit_token,
+            auth_info=context.cluster.auth_info_of(context.client_id),
             refusals_seen=refusals_seen,
         )
 
@@ -62,7 +63,7 @@ class RequestWriter:
         """Return the writer of consecutive SEND_MESSAGE requests with the same timeout."""
         producer_id, epoch = self._numbered_as(numbered=numbered)
         # Requests differ in little but the payload; a writer serves as long as the rest is the same.
-        key = self._context.cluster.visit_token, producer_id, timeout_s, block_bytes
+        key = self._current_auth_info(), producer_id, timeout_s, block_bytes
         if self._run is None or self._run[0] != key:
             self._check_token()
             timeout_ms = max(1, int(timeout_s * 1000))
@@ -78,9 +79,12 @@ class RequestWriter:
 
     def _check_token(self) -> None:
         # The Master gives out a new one now and then.
-        if self._token != self._context.cluster.visit_token:
-            self._token = self._context.cluster.visit_token
+        if self._auth_info is not self._current_auth_info():
+            self._auth_info = self._current_auth_info()
             self._template = self._new_template()
+
+    def _current_auth_info(self) -> AuthorizedInfo:
+        return self._context.cluster.auth_info_of(self._context.client_id)
 
     def _numbered_as(self, *, numbered: bool) -> tuple[int | None, int | None]:
         """Return producer id and epoch; None each if not `numbered`."""
@@ -89,4 +93,4 @@ class RequestWriter:
 
     def _new_template(self) -> SendTemplate:
         context = self._context
-        return SendTemplate(context.client_id, context.topic, context.cluster.sent_addr, token=self._token)
+        return SendTemplate(context.client_id, context.topic, context.cluster.sent_addr, auth_info=self._auth_info)

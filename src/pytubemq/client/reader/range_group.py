@@ -181,7 +181,7 @@ class GroupRange:
                 filter_cond_str=self._filters,
                 curr_offset=offset,
                 qry_priority_id=self._priority,
-                auth_info=self._cluster.auth_info,
+                auth_info=self._cluster.auth_info_of(self._client_id),
             ),
             RegisterResponseB2C,
             Method.CONSUMER_REGISTER_C2B,
@@ -245,7 +245,7 @@ class GroupRange:
             topic_name=self.partition.topic,
             partition_id=self.partition.partition_id,
             read_status=DISCARD,
-            auth_info=self._cluster.auth_info,
+            auth_info=self._cluster.auth_info_of(self._client_id),
         )
         with contextlib.suppress(TubeError, TimeoutError):
             await self._cluster.ask_broker(

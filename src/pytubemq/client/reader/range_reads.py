@@ -51,8 +51,10 @@ class RangeWay:
             if broker == broker_id:
                 return cls(
                     Address(host, port),
-                    new_client_id(platform.node() or "localhost", name=client_name),
-                    AuthorizedInfo(visit_authorized_token=known.visit_token),
+                    known.client_id or new_client_id(platform.node() or "localhost", name=client_name),
+                    AuthorizedInfo(
+                        visit_authorized_token=known.visit_token, auth_authorized_token=known.client_token or None
+                    ),
                     DEFAULT_REQUEST_TIMEOUT_S,
                 )
         return None

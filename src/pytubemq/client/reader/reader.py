@@ -232,7 +232,7 @@ class Reader:
             max_messages=options.max_messages,
             max_bytes=options.max_bytes,
             max_wait_ms=int(options.max_wait_s * 1000) or None,
-            auth_info=self._cluster.auth_info,
+            auth_info=self._cluster.auth_info_of(self._metadata.client_id),
             filters=tuple(sorted(self._options.filters)),
         )
         response = await connection.call(

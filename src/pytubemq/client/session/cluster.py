@@ -13,15 +13,15 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytubemq.client.partition_state import Known
+from pytubemq.client.session.client_authentication import ClientAuthentication
 from pytubemq.client.session.events import Connected, Event, EventQueue, Lost
 from pytubemq.client.session.process import check_fork, current_fork, new_client_id
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, UnavailableError, refused
-from pytubemq.model.ids import UNDEFINED, Address
+from pytubemq.model.ids import Address
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.client.probe import probed
-from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.rpc.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import BrokerInfo
     from pytubemq.net.client.connection import RpcConnection
     from pytubemq.wire.protocol.extensions import Capability
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
     from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
@@ -72,8 +73,7 @@ class Cluster:
         self.sent_addr = 0
         self.brokers: dict[int, Address] = {}
         """The last known address of each Broker, also of one that the Master no longer names."""
-        self.visit_token = UNDEFINED
-        """The token that shows a Broker that the Master knows this client; the Master renews it with its responses."""
+        self.authentication = ClientAuthentication(options.credentials)
         if options.known is not None:
             self.learn(options.known)
         self.closed = False
@@ -130,31 +130,36 @@ class Cluster:
         connection = self.masters.peek()
         return connection is not None and capability in connection.capabilities
 
-    def learn_token(self, info: MasterAuthorizedInfo | None) -> None:
-        """Store the visit token of a Master's response."""
-        if info is not None and info.visit_authorized_token > 0:
-            self.visit_token = info.visit_authorized_token
-
     @property
-    def known(self) -> Known:
-        """The state that another process can begin with."""
+    def visit_token(self) -> int:
+        """The token that shows a Broker that the Master knows this client; the Master renews it with its responses."""
+        return self.authentication.visit_token
+
+    def learn_token(self, info: MasterAuthorizedInfo | None, client_id: str) -> None:
+        """Store the tokens of a Master's response to a client."""
+        self.authentication.learn(info, client_id)
+
+    def known(self, client_id: str = "") -> Known:
+        """Return the state that another process can begin with, and with which it can act as this client."""
         brokers = tuple((broker, address.host, address.port) for broker, address in sorted(self.brokers.items()))
-        return Known(brokers, self.visit_token)
+        return Known(brokers, self.visit_token, client_id, self.authentication.token_of(client_id))
 
     def learn(self, known: Known) -> None:
         """Take over the state of another process, which is newer."""
-        self.visit_token = known.visit_token
+        self.authentication.set_visit_token(known.visit_token)
         self.brokers.update({broker: Address(host, port) for broker, host, port in known.brokers})
 
-    @property
-    def auth_info(self) -> AuthorizedInfo:
-        """The visit token as requests to Brokers carry it."""
-        return AuthorizedInfo(visit_authorized_token=self.visit_token)
+    def auth_info_of(self, client_id: str) -> AuthorizedInfo:
+        """Return the tokens that a client's requests to Brokers carry."""
+        return self.authentication.auth_info_of(client_id)
 
     async def ask_master(self, message: object, response_type: type[A], method: Method, *, wait_s: float = 0.0) -> A:
         """Send a request to the leading Master; `wait_s` is how long it may hold the response on purpose."""
         response = await self.masters.request(
-            message, response_type, method, timeout_s=self.options.request_timeout_s + wait_s
+            self.authentication.signed(message),
+            response_type,
+            method,
+            timeout_s=self.options.request_timeout_s + wait_s,
         )
         return check(response)
 
@@ -203,7 +208,7 @@ class Cluster:
             address,
             client_id=client_id,
             timeout_s=self.options.request_timeout_s,
-            auth_info=self.auth_info,
+            auth_info=self.auth_info_of(client_id),
         )
 
     async def _any_master(self) -> RpcConnection:

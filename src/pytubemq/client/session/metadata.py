@@ -267,7 +267,7 @@ class MetadataClient:
                 ),
                 group_names=() if group is None else (group,),
                 not_before_ms=at_ms,
-                auth_info=self._cluster.auth_info,
+                auth_info=self._cluster.auth_info_of(self.client_id),
             ),
             PartitionOffsetsResponse,
             Method.PARTITION_OFFSETS,

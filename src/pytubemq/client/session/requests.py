@@ -54,7 +54,7 @@ def registration(
         filter_cond_str=tuple(sorted(filters)),
         curr_offset=offset,
         qry_priority_id=who.flow.priority,
-        auth_info=who.cluster.auth_info,
+        auth_info=who.cluster.auth_info_of(who.client_id),
     )
 
 
@@ -68,7 +68,7 @@ def unregistration(who: Requester, partition: Partition) -> RegisterRequestC2B:
         partition_id=partition.partition_id,
         read_status=DISCARD,
         qry_priority_id=who.flow.priority,
-        auth_info=who.cluster.auth_info,
+        auth_info=who.cluster.auth_info_of(who.client_id),
     )
 
 
@@ -80,7 +80,7 @@ def heartbeat(who: Requester, partition_infos: Iterable[str]) -> HeartBeatReques
         read_status=0,
         partition_info=tuple(partition_infos),
         qry_priority_id=who.flow.priority,
-        auth_info=who.cluster.auth_info,
+        auth_info=who.cluster.auth_info_of(who.client_id),
     )
 
 

@@ -77,7 +77,7 @@ class RouteDiscovery:
             RegisterResponseM2P,
             Method.PRODUCER_REGISTER_P2M,
         )
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._learn(response.broker_check_sum, response.broker_infos, response.appd_config)
 
     async def request_first_routes(self) -> dict[str, TopicRoutes]:
@@ -103,7 +103,7 @@ class RouteDiscovery:
             HeartResponseM2P,
             Method.PRODUCER_HEARTBEAT_P2M,
         )
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._learn(response.broker_check_sum, response.broker_infos, response.appd_config)
         if not self._cluster.master_has(Capability.TOPIC_NAMES):
             raise ConfigError(
@@ -131,7 +131,7 @@ class RouteDiscovery:
             Method.PRODUCER_HEARTBEAT_P2M,
             wait_s=wait_s,
         )
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._learn(response.broker_check_sum, response.broker_infos, response.appd_config)
         return self._parse_routes(response.topic_infos)
 

@@ -8,16 +8,15 @@ from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.wire.protocol.messages.master import (
-    EnableBrokerFunInfo,
     HeartRequestB2M,
     HeartResponseM2B,
-    MasterAuthorizedInfo,
-    MasterBrokerAuthorizedInfo,
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
 
 if TYPE_CHECKING:
+    from pytubemq.master.access.broker_access import BrokerChecks
+    from pytubemq.master.access.tokens import Tokens
     from pytubemq.master.brokers.broker_faults import BrokerFaults
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.catalogue.catalogue import Catalogue
@@ -26,13 +25,11 @@ if TYPE_CHECKING:
 class BrokerResponses:
     """The builder of responses; `push` includes the configuration itself, not only its id."""
 
-    def __init__(self, catalogue: Catalogue, faults: BrokerFaults, token: MasterAuthorizedInfo) -> None:
+    def __init__(self, catalogue: Catalogue, faults: BrokerFaults, tokens: Tokens, checks: BrokerChecks) -> None:
         self._catalogue = catalogue
         self._faults = faults
-        self._token = token
-        # The original sends the token of now and the one of before; ours does not change.
-        both = f"{token.visit_authorized_token},{token.visit_authorized_token}"
-        self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=both)
+        self._tokens = tokens
+        self._checks = checks
 
     def news(self, run: BrokerRun) -> object:
         """Return the parts of a response other than the configuration; a change of them ends a Broker's wait.
@@ -42,7 +39,7 @@ class BrokerResponses:
         record = self._catalogue.brokers.get(run.broker_id)
         status = None if record is None else record.manage_status
         stops = self._faults.stops(run.broker_id)
-        return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, stops, status)
+        return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, stops, status, self._checks.version)
 
     def heartbeat(self, run: BrokerRun, request: HeartRequestB2M, *, push: bool) -> HeartResponseM2B:
         """Return the response to an accepted heartbeat."""
@@ -70,8 +67,9 @@ class BrokerResponses:
             flow_check_id=cluster.stamp.serial_id if flow_asked else nothing,
             flow_control_info=self._rules(request.flow_check_id) if flow_asked else None,
             qry_priority_id=cluster.qry_priority_id if flow_asked else nothing,
-            authorized_info=self._token,
-            broker_authorized_info=self._broker_token,
+            authorized_info=self._tokens.of_deprecated(),
+            broker_authorized_info=self._tokens.of_brokers(),
+            access=self._checks.access(request.access_version),
             cls_config=None if run.unknown else responses.cluster_config(cluster, request.cls_config),
         )
 
@@ -87,13 +85,7 @@ class BrokerResponses:
             stop_read=stop_read,
             stop_write=stop_write,
             take_conf_info=push,
-            enable_broker_info=EnableBrokerFunInfo(
-                enable_consume_authenticate=False,
-                enable_consume_authorize=False,
-                enable_produce_authenticate=False,
-                enable_produce_authorize=False,
-                enable_visit_token_check=False,
-            ),
+            enable_broker_info=self._checks.switches(knows_access=request.access_version is not None),
             cur_broker_conf_id=run.conf.sync_id.conf_id,
             conf_check_sum_id=run.conf.sync_id.checksum,
             broker_default_conf_info=run.conf.defaults if push else None,
@@ -104,8 +96,9 @@ class BrokerResponses:
             flow_check_id=cluster.stamp.serial_id if flow_asked else None,
             flow_control_info=self._rules(request.flow_check_id) if flow_asked else None,
             qry_priority_id=cluster.qry_priority_id if flow_asked else None,
-            authorized_info=self._token,
-            broker_authorized_info=self._broker_token,
+            authorized_info=self._tokens.of_deprecated(),
+            broker_authorized_info=self._tokens.of_brokers(),
+            access=self._checks.access(request.access_version),
             cls_config=None if run.unknown else responses.cluster_config(cluster, request.cls_config),
         )
 

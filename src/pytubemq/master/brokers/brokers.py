@@ -44,7 +44,6 @@ from pytubemq.wire.protocol.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
     HeartRequestB2M,
-    MasterAuthorizedInfo,
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
@@ -53,6 +52,8 @@ from pytubemq.wire.serialization.message_bytes import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
+    from pytubemq.master.access.broker_access import BrokerChecks
+    from pytubemq.master.access.tokens import Tokens
     from pytubemq.master.brokers.configuration_builds import ConfBuild
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
@@ -75,7 +76,8 @@ class Brokers:
         catalogue: Catalogue,
         settings: MasterSettings,
         clock: Clock,
-        token: MasterAuthorizedInfo,
+        tokens: Tokens,
+        checks: BrokerChecks,
         on_change: Callable[[], None],
     ) -> None:
         self._presence = Presence()
@@ -94,10 +96,12 @@ class Brokers:
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
-        self._responses = BrokerResponses(catalogue, self.faults, token)
+        self._responses = BrokerResponses(catalogue, self.faults, tokens, checks)
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and the consumers that read from it."""
+        self.on_released: Callable[[int], None] = lambda broker_id: None
+        """Called with a Broker that is no longer registered."""
 
     def expect_all(self) -> None:
         """Expect every Broker of the catalogue to come back, after a start of the Master."""
@@ -231,6 +235,10 @@ class Brokers:
 
     # --- what happens -------------------------------------------------------------------------------------------
 
+    def access_changed(self) -> None:
+        """Send every Broker the users and permissions as they are now."""
+        self.held.wake_all()
+
     def metadata_changed(self, records: Collection[Record]) -> None:
         """Notify every Broker that changed or deleted records concern."""
         for broker_id, topics in self._concerned(records).items():
@@ -352,5 +360,6 @@ class Brokers:
         self.faults.release(broker_id)
         self._connections.forget(broker_id)
         self.held.release(broker_id)
+        self.on_released(broker_id)
         self._presence.expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
         self._on_change()

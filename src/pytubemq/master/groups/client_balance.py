@@ -29,7 +29,6 @@ from pytubemq.wire.protocol.messages.master import (
     GetPartMetaResponseM2C,
     HeartRequestC2MV2,
     HeartResponseM2CV2,
-    MasterAuthorizedInfo,
     OpsTaskInfo,
     RegisterRequestC2MV2,
     RegisterResponseM2CV2,
@@ -38,6 +37,7 @@ from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.partition_strings import parse_part_sub_info
 
 if TYPE_CHECKING:
+    from pytubemq.master.access.tokens import Tokens
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.groups.authorization import Authorization
     from pytubemq.master.groups.flow_control import FlowResponses
@@ -56,7 +56,7 @@ class ClientBalance:
         catalogue: Catalogue,
         groups: Groups,
         clock: Clock,
-        token: MasterAuthorizedInfo,
+        tokens: Tokens,
         authorization: Authorization,
         flow: FlowResponses,
         *,
@@ -65,7 +65,7 @@ class ClientBalance:
         self._catalogue = catalogue
         self._groups = groups
         self._clock = clock
-        self._token = token
+        self._tokens = tokens
         self._authorization = authorization
         self._flow = flow
         self._longest_wait_s = longest_wait_s
@@ -108,7 +108,7 @@ class ClientBalance:
             broker_config_id=self._catalogue.broker_checksum,
             broker_config_list=self._brokers_unless(known_id),
             ops_task_info=self._ops_task(group, request.ops_task_info),
-            authorized_info=self._token,
+            authorized_info=self._tokens.of_client(("consumer", client_id)),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
@@ -183,7 +183,7 @@ class ClientBalance:
                     topic_meta_info_id=meta.meta_id if with_meta else None,
                     topic_meta_info_list=meta.infos if with_meta and is_new else (),
                     ops_task_info=ops_task,
-                    authorized_info=self._token,
+                    authorized_info=self._tokens.of_client(("consumer", client_id)),
                 )
             )
         )

@@ -26,7 +26,6 @@ from pytubemq.wire.protocol.messages.master import (
     EventProto,
     HeartRequestC2M,
     HeartResponseM2C,
-    MasterAuthorizedInfo,
     RegisterRequestC2M,
     RegisterResponseM2C,
 )
@@ -39,6 +38,7 @@ from pytubemq.wire.text.partition_strings import (
 )
 
 if TYPE_CHECKING:
+    from pytubemq.master.access.tokens import Tokens
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.groups.authorization import Authorization
     from pytubemq.master.groups.flow_control import FlowResponses
@@ -60,7 +60,7 @@ class Consumers:
         catalogue: Catalogue,
         groups: Groups,
         clock: Clock,
-        token: MasterAuthorizedInfo,
+        tokens: Tokens,
         authorization: Authorization,
         flow: FlowResponses,
         *,
@@ -69,7 +69,7 @@ class Consumers:
         self._catalogue = catalogue
         self._groups = groups
         self._clock = clock
-        self._token = token
+        self._tokens = tokens
         self._authorization = authorization
         self._flow = flow
         self._longest_wait_s = longest_wait_s
@@ -118,7 +118,7 @@ class Consumers:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             not_allocated=group.not_allocated,
-            authorized_info=self._token,
+            authorized_info=self._tokens.of_client(("consumer", client_id)),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
 
@@ -172,7 +172,7 @@ class Consumers:
             err_msg=responses.OK,
             event=None if event is None else self._event(group, client_id, event),
             not_allocated=group.not_allocated,
-            authorized_info=self._token,
+            authorized_info=self._tokens.of_client(("consumer", client_id)),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
         call.reply(encode(answer))

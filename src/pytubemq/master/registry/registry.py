@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +12,12 @@ from pytubemq.master.registry.cluster import ClusterRegistry
 from pytubemq.master.registry.consumes import ConsumeRegistry
 from pytubemq.master.registry.groups import GroupRegistry
 from pytubemq.master.registry.topics import TopicRegistry
+from pytubemq.master.registry.users import SECRET_BYTES, UserRegistry
 
 if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.security.sealing import Sealer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,10 @@ class Registry:
     topics: TopicRegistry
     consumes: ConsumeRegistry
     groups: GroupRegistry
+    users: UserRegistry
 
 
-def make_registry(catalogue: Catalogue, brokers: Brokers) -> Registry:
+def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None) -> Registry:
     """Create the registries of one Master."""
     return Registry(
         ClusterRegistry(catalogue),
@@ -35,4 +40,5 @@ def make_registry(catalogue: Catalogue, brokers: Brokers) -> Registry:
         TopicRegistry(catalogue),
         ConsumeRegistry(catalogue),
         GroupRegistry(catalogue),
+        UserRegistry(catalogue, sealer, os.urandom, lambda: secrets.token_urlsafe(SECRET_BYTES)),
     )

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pytubemq.model.limits import MAX_PACKS
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field, signed32, signed64
 from pytubemq.wire.protobuf.varint import encode_varint
-from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B, SendPacksResponseB2P
 from pytubemq.wire.serialization.message_bytes import PB, encode, parse, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 _Request: Final = PB[SendPacksRequestP2B]
 _Answer: Final = PB[SendPacksResponseB2P]
@@ -74,7 +75,7 @@ def encode_send_packs(
     producer_id: int | None = None,
     producer_epoch: int | None = None,
     *,
-    token: int | None = None,
+    auth_info: AuthorizedInfo | None = None,
     refusals_seen: int | None = None,
 ) -> list[bytes]:
     """Encode a `SendPacksRequestP2B` in parts.
@@ -86,7 +87,7 @@ def encode_send_packs(
         packs: partition id, columns and first sequence of each; the columns become parts as they are.
         producer_id: whose sequences they are.
         producer_epoch: which of this producer's lives it is.
-        token: the visit token, if the Master gave one.
+        auth_info: the visit token and the client's own, if the Master gave any.
         refusals_seen: how many refused batches of this connection the producer knows of.
     """
     # The head through protobuf: it is written once a request, while packs come in numbers and in megabytes.
@@ -104,8 +105,8 @@ def encode_send_packs(
         tail += b"\x28%b" % encode_varint(producer_id)
     if producer_epoch is not None:
         tail += b"\x30%b" % encode_varint(producer_epoch)
-    if token is not None:
-        auth = encode(AuthorizedInfo(visit_authorized_token=token))
+    if auth_info is not None:
+        auth = encode(auth_info)
         tail += b"\x3a%b%b" % (encode_varint(len(auth)), auth)
     if refusals_seen is not None:
         tail += b"\x40%b" % encode_varint(refusals_seen)

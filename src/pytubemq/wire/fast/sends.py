@@ -44,19 +44,19 @@ class SendTemplate:
 
     __slots__ = ("_head", "_tail", "_who", "client_id", "sent_addr", "topic")
 
-    def __init__(self, client_id: str, topic: str, sent_addr: int, *, token: int | None = None) -> None:
+    def __init__(self, client_id: str, topic: str, sent_addr: int, *, auth_info: AuthorizedInfo | None = None) -> None:
         self.client_id = client_id
         self.topic = topic
         self.sent_addr = sent_addr
         client, name = client_id.encode(), topic.encode()
         self._head = b"\x0a%b%b\x12%b%b\x18" % (encode_varint(len(client)), client, encode_varint(len(name)), name)
         # Through protobuf: once for a template, not for each message.
-        auth = b"" if token is None else encode(AuthorizedInfo(visit_authorized_token=token))
+        auth = b"" if auth_info is None else encode(auth_info)
         self._tail = (
             # checkSum and sentAddr (6, 7) stand between flag and type, authInfo (10) behind the time: the order of the
             # numbers, as protobuf writes it.
             b"\x30%b\x38%b" % (encode_varint(NOT_CHECKED), encode_varint(sent_addr)),
-            b"" if token is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),
+            b"" if auth_info is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),
         )
         self._who: tuple[tuple[int | None, int | None], bytes] = ((None, None), b"")
         """The producer of the last message, and its id and epoch as they are written."""

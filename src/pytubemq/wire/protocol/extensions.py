@@ -48,6 +48,7 @@ class Capability(IntFlag):
     TOPIC_NAMES = 1 << 13  # the Master sends the names of all topics
     RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS returns bytes
     RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one has the epoch
+    ACCESS = 1 << 16  # the Master sends Brokers users, permissions and the keys of tokens, and Brokers check them
 
 
 @unique
@@ -88,6 +89,10 @@ class ExtensionField(IntEnum):
     HELD_RETENTION = 1004
     # RegisterRequestB2M, from a Broker without a configuration: the topics of its store, as topics' settings
     STORED_TOPICS = 1005
+    # RegisterRequestB2M, HeartRequestB2M: the version of users and permissions that the Broker has, 0 for none
+    ACCESS_VERSION = 1006
+    # RegisterResponseM2B, HeartResponseM2B: users, permissions and keys, to a Broker that has another version
+    BROKER_ACCESS = 1004
     # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
     TOPIC_DURABILITY = 1002
     TOPIC_RETENTION = 1003
@@ -130,5 +135,6 @@ OURS: Final = (
     | Capability.TOPIC_NAMES
     | Capability.RANGE_FILTERS
     | Capability.RESET_NOTICES
+    | Capability.ACCESS
 )
 """The capabilities of this version; the reserved ones are left out until they work."""

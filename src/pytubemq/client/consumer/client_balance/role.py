@@ -180,7 +180,7 @@ class BalanceRole:
             RegisterResponseM2CV2,
             Method.CONSUMER_REGISTER_C2M_V2,
         )
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._cluster.learn_brokers(self.meta.update_brokers(response.broker_config_id, response.broker_config_list))
         self._apply_tasks(response.ops_task_info)
         self._long_poll_pause.reset()
@@ -219,7 +219,7 @@ class BalanceRole:
         except BaseException:
             self._reported = None
             raise
-        self._cluster.learn_token(response.authorized_info)
+        self._cluster.learn_token(response.authorized_info, self.client_id)
         self._update_metadata(response)
         self._apply_tasks(response.ops_task_info)
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from pytubemq.model.limits import (
     MAX_RECORDS,
+    MAX_WIRE_ACCESS_KEYS,
     MAX_WIRE_BROKERS,
     MAX_WIRE_LEASES,
+    MAX_WIRE_PERMISSIONS,
     MAX_WIRE_PROBLEMS,
     MAX_WIRE_SETTINGS,
     MAX_WIRE_SUBSCRIPTIONS,
     MAX_WIRE_TOPICS,
+    MAX_WIRE_USERS,
 )
-from pytubemq.wire.protobuf.schema import BOOL, I32, I64, STR, message, optional, repeated, required
+from pytubemq.wire.protobuf.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
 from pytubemq.wire.protocol.extensions import ExtensionField
 
 
@@ -67,6 +70,31 @@ class MasterBrokerAuthorizedInfo:
     # To Brokers both, as `valid,fresh`: they accept either, so clients are not refused while it changes.
     visit_authorized_token: str = required(1, STR)
     auth_authorized_token: str | None = optional(2, STR, default=None)
+
+
+@message
+class AccessKey:
+    # The hour since 1970 whose tokens the key signs.
+    period: int = required(1, I64)
+    value: bytes = required(2, BYTES)
+
+
+@message
+class AccessUser:
+    user: str = required(1, STR)
+    # Tokens of an earlier epoch are worth nothing any more.
+    epoch: int = required(2, I64)
+    # Each as `operation kind pattern`.
+    permissions: tuple[str, ...] = repeated(3, STR, most=MAX_WIRE_PERMISSIONS, default=())
+
+
+@message
+class BrokerAccess:
+    # Of ours alone. A Broker shows the version that it has, so that users travel only when they change.
+    version: int = required(1, I64)
+    enforced: bool = required(2, BOOL)
+    keys: tuple[AccessKey, ...] = repeated(3, AccessKey, most=MAX_WIRE_ACCESS_KEYS, default=())
+    users: tuple[AccessUser, ...] = repeated(4, AccessUser, most=MAX_WIRE_USERS, default=())
 
 
 @message
@@ -273,6 +301,7 @@ class RegisterRequestB2M:
     held_retention: tuple[str, ...] = repeated(ExtensionField.HELD_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
     own_web_port: int | None = optional(ExtensionField.OWN_WEB_PORT, I32, default=None)
     stored_topics: tuple[str, ...] = repeated(ExtensionField.STORED_TOPICS, STR, most=MAX_WIRE_SETTINGS, default=())
+    access_version: int | None = optional(ExtensionField.ACCESS_VERSION, I64, default=None)
 
 
 @message
@@ -300,6 +329,7 @@ class RegisterResponseM2B:
         ExtensionField.TOPIC_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=()
     )
     topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
+    access: BrokerAccess | None = optional(ExtensionField.BROKER_ACCESS, BrokerAccess, default=None)
 
 
 @message
@@ -324,6 +354,7 @@ class HeartRequestB2M:
     cls_config: ClusterConfig | None = optional(16, ClusterConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
     problems: tuple[str, ...] = repeated(ExtensionField.BROKER_PROBLEMS, STR, most=MAX_WIRE_PROBLEMS, default=())
+    access_version: int | None = optional(ExtensionField.ACCESS_VERSION, I64, default=None)
 
 
 @message
@@ -354,6 +385,7 @@ class HeartResponseM2B:
         ExtensionField.TOPIC_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=()
     )
     topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
+    access: BrokerAccess | None = optional(ExtensionField.BROKER_ACCESS, BrokerAccess, default=None)
 
 
 @message

@@ -1,0 +1,65 @@
+"""Which user registered which client.
+
+The invariants: while a client is registered, only the user who registered it may use its id; there is at most one entry
+for each registered client, since an entry goes when its client goes.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pytubemq.core.refusal import Refused
+from pytubemq.errors import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.security.client_token import ClientIdentity
+
+ClientKey = tuple[str, str]
+"""The kind of a client (`producer`, `consumer` or `broker`) and its id."""
+
+
+class Sessions:
+    """The users of registered clients."""
+
+    def __init__(self) -> None:
+        self._identities: dict[ClientKey, ClientIdentity] = {}
+
+    def __len__(self) -> int:
+        return len(self._identities)
+
+    def get(self, key: ClientKey) -> ClientIdentity | None:
+        """Return who registered a client; None if nobody did."""
+        return self._identities.get(key)
+
+    def check_owner(self, key: ClientKey, identity: ClientIdentity) -> None:
+        """Refuse the use of a client id that another user registered, with 415."""
+        owner = self._identities.get(key)
+        if owner is not None and owner.user != identity.user:
+            raise Refused(
+                Code.CERTIFICATE_FAILURE, f"the {key[0]} id {key[1]} is in use by another user; choose another one"
+            )
+
+    def record(self, key: ClientKey, identity: ClientIdentity) -> None:
+        """Record that a client is registered."""
+        self._identities[key] = identity
+
+    @contextmanager
+    def entered(self, key: ClientKey, identity: ClientIdentity) -> Iterator[None]:
+        """Record that a client is registered, unless its registration fails inside."""
+        before = self._identities.get(key)
+        self._identities[key] = identity
+        try:
+            yield
+        except BaseException:
+            if before is None:
+                self._identities.pop(key, None)
+            else:
+                self._identities[key] = before
+            raise
+
+    def forget(self, key: ClientKey) -> None:
+        """Forget a client that is gone."""
+        self._identities.pop(key, None)

@@ -1,0 +1,79 @@
+"""Tokens in the Master's responses: the visit token that Brokers ask for, and a client's own.
+
+The invariant: a client gets a token of its own only while it is registered by a user that was identified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytubemq.security.token_keys import visit_tokens
+from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo, MasterBrokerAuthorizedInfo
+
+if TYPE_CHECKING:
+    from pytubemq.master.access.authenticator import Authenticator
+    from pytubemq.master.access.sessions import ClientKey, Sessions
+    from pytubemq.net.clock import Clock
+
+
+class Tokens(Protocol):
+    """The tokens of a Master."""
+
+    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
+        """Return the tokens in a response to a producer or a consumer."""
+        ...
+
+    def of_brokers(self) -> MasterBrokerAuthorizedInfo:
+        """Return the visit tokens that Brokers accept."""
+        ...
+
+    def of_deprecated(self) -> MasterAuthorizedInfo:
+        """Return the fresh visit token as early versions of the original sent it to Brokers."""
+        ...
+
+
+class OpenTokens:
+    """The tokens of a cluster without authentication: one visit token for as long as the Master runs."""
+
+    def __init__(self, visit_token: int) -> None:
+        self._client = MasterAuthorizedInfo(visit_authorized_token=visit_token)
+        self._brokers = MasterBrokerAuthorizedInfo(visit_authorized_token=f"{visit_token},{visit_token}")
+
+    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
+        """Return the visit token."""
+        return self._client
+
+    def of_brokers(self) -> MasterBrokerAuthorizedInfo:
+        """Return the visit token as the valid and the fresh one."""
+        return self._brokers
+
+    def of_deprecated(self) -> MasterAuthorizedInfo:
+        """Return the visit token."""
+        return self._client
+
+
+class AccessTokens:
+    """The tokens of a cluster with authentication."""
+
+    def __init__(self, authenticator: Authenticator, sessions: Sessions, root: bytes, clock: Clock) -> None:
+        self._authenticator = authenticator
+        self._sessions = sessions
+        self._root = root
+        self._clock = clock
+
+    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
+        """Return the valid visit token, and a token of the client's own if its user was identified."""
+        valid, _ = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
+        identity = self._sessions.get(key)
+        own = None if identity is None else self._authenticator.issue(identity, key[1])
+        return MasterAuthorizedInfo(visit_authorized_token=valid, auth_authorized_token=own)
+
+    def of_brokers(self) -> MasterBrokerAuthorizedInfo:
+        """Return the valid and the fresh visit token."""
+        valid, fresh = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
+        return MasterBrokerAuthorizedInfo(visit_authorized_token=f"{valid},{fresh}")
+
+    def of_deprecated(self) -> MasterAuthorizedInfo:
+        """Return the fresh visit token."""
+        _, fresh = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
+        return MasterAuthorizedInfo(visit_authorized_token=fresh)

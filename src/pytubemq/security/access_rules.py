@@ -1,0 +1,67 @@
+"""Users, permissions and keys as a Broker has them from its Master, to check callers on its own.
+
+The invariant: what is not in the rules is not permitted; rules are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import FormatError
+from pytubemq.security.client_token import ClientIdentity, read_token
+from pytubemq.security.permissions import Operation, Permission, ResourceKind, is_allowed, parse_permission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytubemq.security.token_keys import ClientKey
+
+MASTER: Final = ClientIdentity("", 0)
+"""The Master itself, which may do everything at its Brokers; no user has a blank name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserRules:
+    """One user: the epoch of its secret, and its permissions."""
+
+    epoch: int
+    permissions: tuple[Permission, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """All rules of one version; 0 is none yet."""
+
+    version: int = 0
+    enforced: bool = False
+    keys: Sequence[ClientKey] = field(default=(), repr=False)
+    users: Mapping[str, UserRules] = field(default_factory=dict)
+
+    def identify(self, token: str | None, client_id: str, *, now_s: float) -> ClientIdentity | None:
+        """Return whom a client's token stands for now; None if it is worthless."""
+        identity = read_token(self.keys, (token or "").strip(), client_id, now_s=now_s)
+        if identity is None or identity == MASTER:
+            return identity
+        user = self.users.get(identity.user)
+        return identity if user is not None and user.epoch == identity.epoch else None
+
+    def is_allowed(self, identity: ClientIdentity, operation: Operation, kind: ResourceKind, name: str) -> bool:
+        """True if a user may do something; the Master may do everything."""
+        if identity == MASTER:
+            return True
+        user = self.users.get(identity.user)
+        return user is not None and is_allowed(user.permissions, operation, kind, name)
+
+
+def read_permissions(texts: Iterable[str]) -> tuple[Permission, ...]:
+    """Return the permissions written as `operation kind pattern`; those of a later version are left out."""
+    found: list[Permission] = []
+    for text in texts:
+        operation, _, rest = text.partition(" ")
+        kind, _, pattern = rest.partition(" ")
+        try:
+            found.append(parse_permission(operation, kind, pattern))
+        except FormatError:
+            continue  # less is permitted, never more
+    return tuple(found)

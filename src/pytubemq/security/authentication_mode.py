@@ -1,0 +1,17 @@
+"""What a cluster does with callers that it cannot identify or that lack a permission."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+
+
+@unique
+class AuthenticationMode(StrEnum):
+    """A stage on the way to a cluster that lets no one in without permission."""
+
+    OFF = "off"
+    """Nobody is asked who it is."""
+    PERMISSIVE = "permissive"
+    """Callers are identified; what would be refused is logged and served."""
+    ENFORCED = "enforced"
+    """What is not permitted is refused."""
