@@ -1,8 +1,8 @@
 """Admission of a Broker's callers, by the visit token, by who they are, and by what they are permitted.
 
-The invariants: where the Master enforces access, nobody sends, registers, reads or moves an offset without a known visit
-token, a token of its own and a permission, from the first request after a start on; a caller that was admitted over a
-connection is admitted there again, without another look, until the rules change or some time has passed.
+The invariants: where the Master enforces access, nobody sends, registers, reads or moves an offset without a known
+visit token, a token of its own and a permission, from the first request after a start on; a caller that was admitted
+over a connection is admitted there again, without another check, until the rules change or some time has passed.
 """
 
 from __future__ import annotations

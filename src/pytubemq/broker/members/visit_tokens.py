@@ -72,12 +72,12 @@ class VisitTokens:
         self._check(info, named=self.consumers_named, now_s=now_s)
 
     def _check(self, info: AuthorizedInfo | None, *, named: bool, now_s: float) -> None:
-        if self.tokens_checked and self.in_touch and now_s - self._registered_s > NEW_TOKENS_S:
-            if not self.knows(info.visit_authorized_token if info is not None else 0):
-                raise Refused(
-                    Code.CERTIFICATE_FAILURE,
-                    "the visit token is not one the Master gives out; register at the Master and use its token",
-                )
+        is_checked = self.tokens_checked and self.in_touch and now_s - self._registered_s > NEW_TOKENS_S
+        if is_checked and not self.knows(info.visit_authorized_token if info is not None else 0):
+            raise Refused(
+                Code.CERTIFICATE_FAILURE,
+                "the visit token is not one the Master gives out; register at the Master and use its token",
+            )
         if named and not (info is not None and (info.auth_authorized_token or "").strip()):
             raise Refused(
                 Code.CERTIFICATE_FAILURE,

@@ -12,9 +12,6 @@ from pytubemq.cli.target import http_url
 from pytubemq.errors import ExitCode
 
 COLUMNS = ["user", "operation", "kind", "pattern"]
-_OPERATION = (
-    "produce, consume, describe or admin of a topic or group; describe, operate, admin or broker of the cluster"
-)
 
 
 @click.group()
