@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path("/data/broker-1")
 SETTINGS: Final = StoreSettings(
-    segment_bytes=6000, journal_segment_bytes=5000, journal_padding_bytes=512, reserve_bytes=0, check_on_read=True
+    segment_bytes=6000, journal_segment_bytes=5000, journal_padding_bytes=512, reserve_bytes=0
 )
 PARTITIONS: Final = [("a", 0), ("a", 1), ("b", 0)]
 HEADER_BYTES: Final = 64
@@ -308,7 +308,7 @@ def small_places(original: Original, *, soak: bool) -> Iterator[tuple[Path, int,
 @pytest.mark.anyio
 async def test_a_consumer_is_led_past_a_damaged_record_and_gets_all_others() -> None:
     disk = FaultyDisk()
-    checked = StoreSettings(reserve_bytes=0, check_on_read=True)
+    checked = StoreSettings(reserve_bytes=0)
     async with running(disk, store=checked) as broker, connected(broker) as peer:
         for number in range(10):
             await peer.send(b"message %d" % number)

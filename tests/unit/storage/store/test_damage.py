@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.store.store import BrokerStore
 
-CHECKED = StoreSettings(reserve_bytes=0, check_on_read=True)
-UNCHECKED = StoreSettings(reserve_bytes=0, check_packs_on_read=False)
+CHECKED = StoreSettings(reserve_bytes=0)
+UNCHECKED = StoreSettings(reserve_bytes=0, check_on_read=False, check_packs_on_read=False)
 PARTITION = ROOT / "logs" / "demo" / "0"
 
 

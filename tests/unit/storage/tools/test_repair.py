@@ -228,7 +228,7 @@ def test_a_damaged_record_is_put_back_from_a_journal_file_that_still_has_it(tmp_
     else:
         path.write_bytes(data[:-30] if how == "short" else damaged)
     if how == "noticed before":
-        store = BrokerStore.open(root, settings=StoreSettings(reserve_bytes=0, check_on_read=True))
+        store = BrokerStore.open(root, settings=StoreSettings(reserve_bytes=0))
         store.read("demo", 0, 0, max_messages=10, max_bytes=100_000)
         assert store.fences()
         store.close()
