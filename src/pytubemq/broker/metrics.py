@@ -324,7 +324,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         "Consumer registrations that expired",
         lambda f: f.state.counters.expired_holds,
     ),
-    gauge("broker_positions", "Committed group positions stored", lambda f: f.state.store.position_count),
+    gauge("broker_positions", "Committed offsets of groups stored", lambda f: f.state.store.position_count),
     gauge(
         "broker_group_lag_messages",
         f"Messages of a topic on this Broker that a group has not confirmed: the {MOST_LABELS:,} largest; not exported "

@@ -263,7 +263,7 @@ async def test_a_body_that_cannot_be_sent_is_named_and_none_is_sent() -> None:
             producer.submit_many([b"a", b"b", b""])
         with pytest.raises(MessageError, match="message 1: a message body is bytes, not str"):
             producer.submit_many([b"a", "b"])  # type: ignore[list-item]
-        with pytest.raises(MessageError, match="not several of it"):
+        with pytest.raises(MessageError, match="not a list of bodies"):
             producer.submit_many(b"abc")  # type: ignore[arg-type]
         with pytest.raises(MessageError, match="no message to send"):
             producer.submit_many([])

@@ -91,7 +91,7 @@ class SendChecks:
         if not items:
             raise Refused(Code.BAD_REQUEST, f"the request has no {what}")
         if items > most_items:
-            raise Refused(Code.BAD_REQUEST, f"the request has more than the {most_items} {what}s that are allowed")
+            raise Refused(Code.BAD_REQUEST, f"the request has more than {most_items} {what}s, the largest number")
         if bulk.order is not None and (broken := bulk.order.find_refusal()) is not None:
             raise Refused(*broken)
         return served
@@ -179,7 +179,6 @@ def mark(producer_id: int | None, epoch: int | None, sequence: int | None, messa
     if sequence > MAX_SEQUENCE - messages + 1:
         raise Refused(
             Code.BAD_REQUEST,
-            f"of {messages} messages from sequence {sequence} on some are beyond {MAX_SEQUENCE}, the last one that can "
-            "be stored",
+            f"{messages} messages from sequence {sequence} on exceed {MAX_SEQUENCE}, the largest sequence",
         )
     return _new(ProducerMark, (producer_id, epoch or 0, sequence))

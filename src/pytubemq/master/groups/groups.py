@@ -177,7 +177,7 @@ class Groups:
         needs = members_for_rate(self.brokers.topics.consumable(topics)[0], self._catalogue.groups.get(name))
         if count < needs:
             raise Refused(
-                Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"
+                Code.BAD_REQUEST, f"group {name} declares {count} consumers but needs at least {needs} for its Brokers"
             )
 
     def leave(self, name: str, member: str) -> None:

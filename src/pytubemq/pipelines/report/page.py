@@ -160,13 +160,17 @@ def _plots(batches: Sequence[BatchDone]) -> str:
     note = f" (each point is up to {-(-len(batches) // len(drawn))} batches)" if len(drawn) < len(batches) else ""
     return "".join(
         [
-            f'<h2>Batches</h2><p class="soft">{len(batches):,} batches with rows{note}</p>',
+            f'<h2>Batches</h2><p class="soft">{_batches_with_rows(len(batches))}{note}</p>',
             bars("Rows per second", places, [rate], Scale(_rate)),
             bars("Time of a batch by phase", places, _parts(drawn), Scale(_seconds)),
             _lag(drawn, places),
             bars("Rejected records", places, [rejected], Scale(_whole, whole=True, zero="none")),
         ]
     )
+
+
+def _batches_with_rows(number: int) -> str:
+    return "1 batch with rows" if number == 1 else f"{number:,} batches with rows"
 
 
 def _lag(drawn: Sequence[BatchDone], places: Sequence[str]) -> str:

@@ -338,7 +338,7 @@ class Sending:
         )
         return TubeError(
             f"{rows} of {self._where} not delivered to topic {sent_rows.topic!r}: {cause.message}; "
-            "of this task's other rows some may have been",
+            "some of this task's other rows may have been delivered",
             hint=cause.hint,
             code=cause.code,
         )

@@ -255,7 +255,7 @@ def _check_mark(mark: ProducerMark, messages: int) -> None:
     producer_id, epoch, sequence = mark
     if not (0 < producer_id <= _INT64 and 0 <= epoch <= _INT32 and 0 <= sequence <= MAX_SEQUENCE - messages + 1):
         raise MessageError(
-            f"producer {producer_id}, epoch {epoch}: sequence {sequence} and {messages - 1} behind it cannot be stored",
+            f"producer {producer_id}, epoch {epoch}: {messages} messages from sequence {sequence} on cannot be stored",
             hint="number messages from 0 on, as a new producer does",
             code=Code.BAD_REQUEST,
         )

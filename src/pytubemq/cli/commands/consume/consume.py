@@ -66,7 +66,8 @@ Examples:
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--from", "start", type=click.Choice(["earliest", "latest"]),
-              help="Where to begin [earliest; latest with --tail]. A group continues at its position.")  # fmt: skip
+              help="Where to begin [earliest; latest with --tail and without --group]. "
+              "A group continues at its committed offset.")  # fmt: skip
 @click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End after this many seconds without a message.")  # fmt: skip

@@ -16,7 +16,8 @@ WAIT_S = 60.0
 @click.command()
 @file_argument
 @click.option("--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=WAIT_S, default=None,
-              metavar="SECONDS", help=f"Return when it has ended; fail if that takes longer [{WAIT_S:g}].")  # fmt: skip
+              metavar="[SECONDS]",
+              help=f"Return when it has ended; fail after this many seconds [{WAIT_S:g}].")  # fmt: skip
 @set_option
 @global_options
 def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:

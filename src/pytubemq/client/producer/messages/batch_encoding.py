@@ -122,8 +122,8 @@ def _split(
 def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[bytes], list[int]]:
     if isinstance(bodies, (bytes, bytearray, memoryview, str)):
         raise MessageError(
-            f"the bodies are {type(bodies).__name__}, not several of it",
-            hint="give a list of them, or use send() for one",
+            f"the bodies are a single {type(bodies).__name__}, not a list of bodies",
+            hint="give a list, or use send() for one body",
             code=Code.BAD_REQUEST,
         )
     payloads: list[bytes] = bodies if isinstance(bodies, list) else list(bodies)  # type: ignore[arg-type]
