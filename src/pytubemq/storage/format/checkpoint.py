@@ -89,7 +89,7 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
-    """The checkpoint of a store, None if it never made one.
+    """Return the checkpoint of a store, None if it never made one.
 
     Raises:
         CorruptError: it fails its check. NewerVersionError: a newer version wrote it.

@@ -1,8 +1,7 @@
-"""Records of a journal block and of the checkpoint: what is said beside the messages' own bytes.
+"""Records of a journal block and of the checkpoint: everything beside the messages' own bytes.
 
-The invariant: what `decode_records` gives is what was encoded, whatever mix of kinds stands in a block; bytes that are
-no records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables.
-"""
+The invariant: what `decode_records` gives is what was encoded, whatever mix of kinds is in a block; bytes that are no
+records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class LogEnd(NamedTuple):
 
 
 class FenceReason(IntEnum):
-    """Why messages cannot be read any more."""
+    """The reasons why messages cannot be read any more."""
 
     JOURNAL = 1
     """A block of the journal failed its check when the store was opened."""
@@ -111,7 +110,7 @@ class Sequences(NamedTuple):
 def encode_meta(
     runs: Iterable[Run], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
 ) -> list[bytes]:
-    """The records of a block, without the messages' own bytes."""
+    """Encode the records of a block, without the messages' own bytes."""
     # In parts, which the caller joins once; index entries are taken as they are.
     parts: list[bytes] = []
     for run in runs:
@@ -130,7 +129,7 @@ def encode_meta(
 
 
 def encode_offset(key: GroupKey, offset: int) -> bytes:
-    """A confirmed offset as a record."""
+    """Encode a confirmed offset as a record."""
     group, topic = key[0].encode(), key[1].encode()
     return _RECORD.pack(_KIND_OFFSET, len(topic), len(group)) + topic + group + _OFFSET.pack(key[2], offset)
 
@@ -148,7 +147,7 @@ def encode_sequences(item: Sequences) -> bytes:
 
 
 def encode_window(key: WindowKey, window: Window) -> bytes:
-    """A producer's window as a record of the checkpoint."""
+    """Encode a producer's window as a record of the checkpoint."""
     topic, partition_id, producer_id = key
     head = _WINDOW.pack(partition_id, producer_id, window.epoch, window.floor, len(window.runs), len(window.places))
     runs = (_WINDOW_RUN.pack(*run) for run in window.runs)
@@ -156,7 +155,7 @@ def encode_window(key: WindowKey, window: Window) -> bytes:
 
 
 def encode_fence(fence: Fence) -> bytes:
-    """A known hole as a record of the checkpoint."""
+    """Encode a known lost range as a record of the checkpoint."""
     return _named(_KIND_FENCE, fence.topic) + _FENCE.pack(*fence[1:])
 
 
@@ -178,7 +177,7 @@ class Records:
 
 
 def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
-    """The inverse of the encoders above; `entries` are the messages' bytes that the runs refer to, in order.
+    """Decode what the encoders above encoded; `entries` are the messages' bytes that the runs refer to, in order.
 
     Raises:
         ValueError, struct.error: the bytes are no records (only if something passed its checksum and is yet wrong).
@@ -193,7 +192,8 @@ def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
 
 
 def decode_one(meta: bytes, at: int) -> tuple[Records, int]:
-    """The one record at byte `at`, which refers to no messages, and where it ends; for bytes that failed their check.
+    """Return the one record at byte `at`, which refers to no messages, and where it ends; for bytes that failed their
+    check.
 
     Raises:
         ValueError, struct.error: there is none.

@@ -38,8 +38,8 @@ _LOW_32 = 0xFFFFFFFF
 
 @dataclass(slots=True)
 class Run:
-    """See the module; `count` is the number of messages. Not to be changed: a frozen one takes three times as long to
-    make, which counts where each message is for another partition."""
+    """A range of consecutive records; `count` is the number of messages. Not to be changed: a frozen one takes three
+    times as long to make, which counts where each message is for another partition."""
 
     topic: str
     partition_id: int
@@ -80,19 +80,19 @@ class Run:
         return len(self.index) + len(self.entries)
 
     def position_at(self, record: int) -> int:
-        """Position of a record of the run by its number, or of the run's end."""
+        """Return the position of a record of the run by its number, or of the run's end."""
         return self.end_position if record == self.records else index_position(self.index, record)
 
     def position_of(self, ordinal: int) -> int:
-        """Position of the record that holds a message of the run, or of the run's end."""
+        """Return the position of the record that holds a message of the run, or of the run's end."""
         return self.end_position if ordinal >= self.end_ordinal else self.position_at(self.record_of(ordinal))
 
     def record_of(self, ordinal: int) -> int:
-        """Number of the record that holds a message of the run."""
+        """Return the number of the record that holds a message of the run."""
         return max(0, last_record_at(self.index, ordinal))
 
     def from_ordinal(self, ordinal: int) -> Run:
-        """The run from the record on that holds message `ordinal`."""
+        """Return the run from the record on that holds message `ordinal`."""
         if ordinal <= self.base_ordinal:
             return self
         at = self.records if ordinal >= self.end_ordinal else self.record_of(ordinal)
@@ -102,7 +102,7 @@ class Run:
         return Run(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
 
     def parts(self, first_bytes: int, other_bytes: int) -> list[Run]:
-        """The run in pieces of whole records, the first within `first_bytes` of log and the others within
+        """Split the run into pieces of whole records, the first within `first_bytes` of log and the others within
         `other_bytes`; a record that is larger is a piece of its own."""
         found: list[Run] = []
         start, limit = 0, self.base_position + first_bytes
@@ -123,14 +123,14 @@ class Run:
         return Run(self.topic, self.partition_id, first, position, behind - first, index, entries)
 
     def entry(self, record: int) -> IndexEntry:
-        """The index entry of a record; its check is known to hold."""
+        """Return the index entry of a record; its check is known to hold."""
         found = decode_index_entry(self.index, record)
         if found is None:
             raise ValueError(f"index entry {record} of a run fails its check")
         return found
 
     def with_holes(self, damaged: Iterable[int]) -> Run:
-        """The run with holes in the place of these records."""
+        """Return the run with holes in the place of these records."""
         index = bytearray(self.index)
         for record in damaged:
             # Size and count stay, so that all behind keeps its ordinals and positions.
@@ -139,7 +139,7 @@ class Run:
         return replace(self, index=bytes(index))
 
     def holes(self) -> list[IndexEntry]:
-        """Entries of the records that are holes."""
+        """Return the entries of the records that are holes."""
         return [entry for record in range(self.records) if (entry := self.entry(record)).kind == RecordKind.HOLE]
 
     def is_sound(self) -> bool:
@@ -169,7 +169,8 @@ class Run:
         return ordinal == self.end_ordinal and position == self.end_position
 
     def damaged_records(self) -> list[int] | None:
-        """Numbers of the records whose bytes fail their check; None if the index itself cannot be trusted."""
+        """Return the numbers of the records whose bytes fail their check; None if the index itself cannot be
+        trusted."""
         damaged: list[int] = []
         ordinal, position = self.base_ordinal, self.base_position
         entries = memoryview(self.entries)
@@ -217,7 +218,7 @@ def columns_at(record: memoryview) -> int | None:
 def hole(
     topic: str, partition_id: int, ordinal: int, position: int, *, count: int, size_bytes: int, append_time_ms: int
 ) -> Run:
-    """A run that stands for messages lost to damage."""
+    """Return a run that stands for messages lost to damage."""
     entry = encode_index_entry(position, ordinal, append_time_ms, size_bytes, count, -1, 0, RecordKind.HOLE)
     # Zeros in the place of what was lost: positions go on behind it as if it were there.
     return Run(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))

@@ -1,4 +1,4 @@
-"""Reads a log file without its index: record after record, and behind damage on at the next one.
+"""The scan of a log file without its index: record after record, and behind damage on at the next one.
 
 Every record has its own offset, so an index that was lost can be built anew from what is found here. The invariant:
 what is given as a record proves itself (a pack by its two checks, a single message by its payload's check and by being
@@ -44,7 +44,7 @@ _CRC_BYTES: Final = 4
 
 
 class LogRecord(NamedTuple):
-    """A sound record: where it lies and all that an index entry says of it but its position in the partition."""
+    """A sound record: its location, and all that its index entry has but the position in the partition."""
 
     at: int
     """Byte in the file."""
@@ -72,7 +72,7 @@ class DamagedBytes(NamedTuple):
 def scan_log(
     file: DiskFile, start: int, end: int, *, first_ordinal: int = 0, end_ordinal: int | None = None
 ) -> Iterator[LogRecord | DamagedBytes]:
-    """All sound records in bytes [start, end) of a log file, with the damaged stretches between them, in order.
+    """Yield all sound records in bytes [start, end) of a log file, with the damaged bytes between them, in order.
 
     Args:
         first_ordinal: no record with a lower one is one.
@@ -116,7 +116,7 @@ def _next_record(window: _Window, at: int, first_ordinal: int, end_ordinal: int 
 
 
 def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | None) -> LogRecord | None:
-    """The sound record that begins at `at`, if there is one with fitting ordinals."""
+    """Return the sound record that begins at `at`, if there is one with fitting ordinals."""
     start = window.exactly(at, min(len(PACK_TAG) + _LENGTH_BYTES, window.end - at))
     is_pack = start.startswith(PACK_TAG)
     if not is_pack and not start.startswith(SINGLE_TAG):
@@ -214,7 +214,7 @@ def _single(record: bytes, at: int) -> LogRecord | None:
 
 
 def _key_code(payload: bytes, flag: int) -> int:
-    """The filter code that a message's own attributes say."""
+    """Return the filter code that follows from a message's own attributes."""
     try:
         _, attributes = decode_payload(payload, flag)
     except FormatError:
@@ -224,7 +224,7 @@ def _key_code(payload: bytes, flag: int) -> int:
 
 
 class _Window:
-    """A stretch of the file in memory that moves along."""
+    """A part of the file in memory that moves along."""
 
     def __init__(self, file: DiskFile, end: int) -> None:
         self.end = end
@@ -233,7 +233,7 @@ class _Window:
         self._data = b""
 
     def exactly(self, at: int, size: int) -> bytes:
-        """`size` bytes at `at`, fewer only at the file's end."""
+        """Return `size` bytes at `at`, fewer only at the file's end."""
         start = at - self._at
         # A scan goes forward, so what lies before `at` is not read again.
         if start < 0 or start + size > len(self._data):

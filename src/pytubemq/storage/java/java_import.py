@@ -1,4 +1,4 @@
-"""Takes a stopped Java Broker's messages and group positions into a store.
+"""Import of a stopped Java Broker's messages and group positions into a store.
 
 The invariants: a crash at any point leaves the store without any of it or with all of it, because one checkpoint makes
 it count, and a mark lets the next start remove logs that it does not name; a topic that the store has is never touched;
@@ -183,7 +183,7 @@ class _Import:
             self._wanted.setdefault((topic, partition_id), []).append(offset)
 
     def take(self, store: JavaStore) -> None:
-        """All messages of one Java store."""
+        """Take all messages of one Java store."""
         mine: dict[int, _Partition] = {}
         self._in_store = 0
         for item in read_records(store):
@@ -268,7 +268,7 @@ class _Import:
 
 
 def _place(store: JavaStore, done: int) -> tuple[Path, int]:
-    """The file and the byte in it, so many bytes from the beginning of a store."""
+    """Return the file and the byte in it, so many bytes from the beginning of a store."""
     for _, path in store.files:
         size = path.stat().st_size
         if done < size:
@@ -278,7 +278,7 @@ def _place(store: JavaStore, done: int) -> tuple[Path, int]:
 
 
 class _Partition:
-    """One partition that is being written."""
+    """A partition that is being written."""
 
     def __init__(self, root: Path, topic: str, partition_id: int, wanted: Iterable[int]) -> None:
         self.log = PartitionLog(topic, partition_id, partition_directory(root, topic, partition_id), Lock())
@@ -291,7 +291,7 @@ class _Partition:
         self._time_ms = 0
 
     def add(self, record: JavaRecord) -> int:
-        """The next message; returns how many bytes more wait in memory."""
+        """Add the next message; returns how many bytes more wait in memory."""
         summary = self.summary
         # The Java Broker stores its clock as it is; here times rise within a partition, as lookups by time need it.
         time_ms = max(record.receive_time_ms, self._time_ms)

@@ -1,4 +1,4 @@
-"""Numbers staged messages and builds the bytes that every later step reuses.
+"""Block builder: numbers staged messages and builds the bytes that every later step reuses.
 
 The invariant: a record's bytes are built once, here; journal, log, index and fetch answers carry the same bytes. A pack
 costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block can be
@@ -64,7 +64,7 @@ def build(
     last_message_id: int,
     now_ms: int,
 ) -> Prepared:
-    """Number the staged messages and build their bytes; repeats get the numbers they have. They follow on what is
+    """Number the staged messages and build their bytes; duplicates get the numbers they have. They follow on what is
     published, or on `before`, which will be."""
     # By number in the staging: partitions are built one after the other, and callers look up their own.
     appended: list[Outcome] = [_UNSET] * staging.count
@@ -121,12 +121,12 @@ _UNSET: Final = Appended(0, NOWHERE, 0)
 
 
 class _PartitionBuilder:
-    """The run of one partition."""
+    """The builder of the records of one partition."""
 
     def __init__(
         self, key: PartitionKey, last: PartitionLog | Run, noted: WindowChanges, message_id: int, now_ms: int
     ) -> None:
-        """`last` is what it follows on."""
+        """Continue after `last`."""
         self._topic, self._partition_id = key
         self._noted = noted
         self._base_ordinal = self._ordinal = last.end_ordinal
@@ -151,7 +151,7 @@ class _PartitionBuilder:
         return self._ordinal - self._base_ordinal
 
     def run(self) -> Run:
-        """All that was built."""
+        """Return everything that was built."""
         # Joined once: journal, log and fetch responses take these bytes as they are.
         index, entries = b"".join(self._index), b"".join(self._entries)
         return Run(self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries)
@@ -204,7 +204,8 @@ class _PartitionBuilder:
     def _answer_messages(
         self, items: Sequence[StagedMessage], appended: list[Outcome], stretch: Stretch, mark: ProducerMark
     ) -> None:
-        """Messages that are not stored: each learns where it stands already, or why it is refused."""
+        """Record the outcome of messages that are not stored: their offset if they are duplicates, or why they are
+        refused."""
         code, offset, text = self._answer(stretch, mark)
         repeated = stretch.verdict is Verdict.REPEATED
         for behind, item in enumerate(items):
@@ -355,7 +356,7 @@ class _PartitionBuilder:
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
     def _stored(self, mark: ProducerMark, messages: int) -> None:
-        """Messages from `mark` on are stored next."""
+        """Record that messages from `mark` on are stored next."""
         pending = self._pending
         if pending is not None:
             place = pending.place

@@ -1,4 +1,4 @@
-"""Makes the checkpoints of a running store: flushes what was written, writes down how far it reaches, lets journal go.
+"""Checkpoints of a running store: flush what was written, record how far it reaches, remove journal files.
 
 The invariant: a checkpoint speaks only of what is on the device, and a journal file goes only after a checkpoint that
 no longer needs it is there. Whatever fails half-way is done again by the next call.
@@ -40,7 +40,7 @@ _REST: Final = 10
 
 
 class Place(NamedTuple):
-    """Behind a block of the journal; all before it is in the logs once this is reached."""
+    """A position in the journal behind a block; all before it is in the logs once this is reached."""
 
     journal: int
     journal_position: int
@@ -49,7 +49,8 @@ class Place(NamedTuple):
 
 
 class Checkpoints:
-    """One after the other; for the thread that applies, but `published`, which is called with the store's lock held."""
+    """The checkpoints of a store, one after the other; for the thread that applies, but `published`, which is called
+    with the store's lock held."""
 
     def __init__(
         self, state: StoreState, settings: StoreSettings, *, last: Checkpoint, damaged: Mapping[PartitionKey, LogEnd]
@@ -130,7 +131,7 @@ class Checkpoints:
         return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
 
     def is_whole(self, key: PartitionKey) -> None:
-        """The files of a partition are there again."""
+        """Record that the files of a partition are there again."""
         self._damaged.pop(key, None)
 
     def make(

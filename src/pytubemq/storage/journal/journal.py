@@ -36,7 +36,7 @@ UNFINISHED: Final = ".tmp"
 
 
 def journal_path(directory: Path, number: int) -> Path:
-    """The file of journal `number`."""
+    """Return the file of journal `number`."""
     return directory / f"{number:020d}.journal"
 
 
@@ -54,7 +54,7 @@ def is_padding(file: DiskFile, start: int, end: int) -> bool:
 
 
 def block_records(prepared: Prepared) -> bytes:
-    """The records of the block that a batch becomes."""
+    """Return the records of the block that a batch becomes."""
     return b"".join(encode_meta(prepared.runs, prepared.confirmed, prepared.sequences))
 
 
@@ -64,7 +64,7 @@ class Journal:
     def __init__(
         self, disk: Disk, directory: Path, *, segment_bytes: int, padding_bytes: int, number: int, sequence: int
     ) -> None:
-        """`number` is the file to be made first and `sequence` its first block's."""
+        """Begin with file `number`, which is yet to be made, and block `sequence`."""
         self._disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -170,7 +170,7 @@ class Journal:
         return self._file
 
     def _create(self, number: int) -> DiskFile:
-        """A file under its name has a header that is on the device; till then it has another name."""
+        """Create the file under another name, which it keeps until its header is on the device."""
         path = journal_path(self._directory, number)
         # A crash between creating the file and flushing its header must leave no journal file without a header.
         fresh = path.with_name(path.name + UNFINISHED)
@@ -231,7 +231,7 @@ def storage_error(path: Path, error: OSError) -> OutOfResourcesError | DiskFullE
 
 
 def not_opened(error: NotOpenedError) -> OutOfResourcesError:
-    """The error for a system without handles or memory for one more file."""
+    """Return the error for a system without handles or memory for one more file."""
     return OutOfResourcesError(
         f"{error.filename} cannot be opened now: {error.strerror}",
         hint="it is retried automatically; allow this process more open files (ulimit -n), or close connections",
@@ -239,7 +239,7 @@ def not_opened(error: NotOpenedError) -> OutOfResourcesError:
 
 
 def full(path: Path) -> DiskFullError:
-    """The error for a disk without space."""
+    """Return the error for a disk without space."""
     return DiskFullError(
         f"no space left for {path.parent}",
         hint="free some space; messages are accepted again automatically as soon as there is enough",
@@ -276,7 +276,7 @@ def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
 
 
 def failed(path: Path, error: OSError) -> DiskFailedError:
-    """The error for a disk that fails."""
+    """Return the error for a disk that fails."""
     return DiskFailedError(
         f"the disk failed under {path}: {error.strerror or error}",
         hint="nothing more is accepted, reading continues; check the disk, then restart the Broker",

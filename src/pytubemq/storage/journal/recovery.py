@@ -46,7 +46,7 @@ class FoundJournal:
 
 @dataclass(slots=True)
 class Found:
-    """A whole store as it lies on disk; nothing was changed yet."""
+    """A whole store as it is on disk; nothing was changed yet."""
 
     checkpoint: Checkpoint
     is_new: bool

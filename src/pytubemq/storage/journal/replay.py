@@ -307,7 +307,7 @@ class _Scan:
         return block.journal_end
 
     def _block(self, position: int) -> Prepared | None:
-        """The block at `position` if it is the one expected and its head and records are sound."""
+        """Return the block at `position` if it is the one expected and its head and records are sound."""
         data = read_exactly(self._file, BLOCK_HEADER_BYTES, position)
         head = decode_block_header(data, 0, self._size - position)
         # A sound block with another number has lost those before it, or is not of this journal at all.
@@ -354,7 +354,7 @@ class _Scan:
         return not all(run.is_sound() for run in block.runs)
 
     def _salvaged(self, block: Prepared) -> Prepared:
-        """The block with holes where messages are damaged."""
+        """Return the block with holes where messages are damaged."""
         block.runs = [self._salvage(run) for run in block.runs]
         return block
 

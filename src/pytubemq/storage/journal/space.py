@@ -23,7 +23,7 @@ COPIES: Final = 2
 
 
 class SpaceGuard:
-    """Keeps `reserve_bytes` free on the file system that holds `root`."""
+    """A guard that keeps `reserve_bytes` free on the file system that holds `root`."""
 
     def __init__(self, disk: Disk, root: Path, *, reserve_bytes: int) -> None:
         self._disk = disk

@@ -245,7 +245,7 @@ class Prepared:
         return len(self.appended)
 
     def last_runs(self) -> dict[PartitionKey, Run]:
-        """The last run of each partition in it."""
+        """Return the last run of each partition in it."""
         # Of two runs of one partition the later one wins: the first was carried over from an abandoned block.
         return {(run.topic, run.partition_id): run for run in self.runs}
 
@@ -262,7 +262,7 @@ def _check_mark(mark: ProducerMark, messages: int) -> None:
 
 
 def no_partition(topic: str, partition_id: int) -> NotFoundError:
-    """The error for a partition that the store does not know."""
+    """Return the error for a partition that the store does not know."""
     return NotFoundError(
         f"no partition {partition_id} of topic {topic!r} on this Broker",
         hint="create the topic at the Master, or ask it which Broker has the partition",
@@ -271,7 +271,7 @@ def no_partition(topic: str, partition_id: int) -> NotFoundError:
 
 
 def damaged_partition(topic: str, partition_id: int, problem: str) -> CorruptError:
-    """The error for a partition whose files cannot be used."""
+    """Return the error for a partition whose files cannot be used."""
     return CorruptError(
         f"partition {partition_id} of topic {topic!r} cannot be used: {problem}",
         hint="stop the Broker and run `pytubemq store repair` on its directory; other partitions continue",

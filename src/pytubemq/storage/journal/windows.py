@@ -46,11 +46,11 @@ class Windows:
         return len(self._known)
 
     def get(self, key: WindowKey) -> Window | None:
-        """A window; not to be changed."""
+        """Return a window, which the caller must not change."""
         return self._known.get(key)
 
     def snapshot(self, *, without: str | None = None) -> dict[WindowKey, Window]:
-        """All windows but those of a topic that goes, the longest unused first."""
+        """Return all windows but those of a topic that goes, the longest unused first."""
         if without is None:
             # Not a deep copy: a published window is replaced, never changed.
             return self._known.copy()
@@ -136,14 +136,14 @@ class WindowChanges:
     """The changes of one block to the windows; nothing of it counts before it is published."""
 
     def __init__(self, windows: Windows, before: Mapping[WindowKey, Window] = _NOTHING) -> None:
-        """`before` are the windows that a block changes which is not published yet, on which this one builds."""
+        """Build on `before`, the windows that a block changes which is not published yet."""
         self._windows = windows
         self._before = before
         self.changed: dict[WindowKey, Window] = {}
         self.sequences: list[Sequences] = []
 
     def window(self, key: WindowKey) -> Window | None:
-        """A window as it is with what was noted so far."""
+        """Return a window with the changes noted so far."""
         window = self.changed.get(key)
         return window if window is not None else self._known(key)
 

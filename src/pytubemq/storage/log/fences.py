@@ -71,7 +71,7 @@ class Fences:
         return new
 
     def all(self) -> list[Fence]:
-        """All of them, by topic, partition and offset."""
+        """Return all of them, by topic, partition and offset."""
         with self._lock:
             return [fence for _, known in sorted(self._known.items()) for fence in known]
 
@@ -97,7 +97,7 @@ class Fences:
 
 
 def without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list[Fence]:
-    """The parts of fences that no stretch covers; both are in order."""
+    """Return the parts of lost ranges that none of the intervals covers; both are in order."""
     pieces: list[Fence] = []
     at = 0
     for fence in fences:
@@ -127,7 +127,7 @@ def _joined(fences: Iterable[Fence]) -> list[Fence]:
 
 
 def _with_stretch(stretches: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int]]:
-    """Stretches with one more, joined where they are near."""
+    """Return the intervals with one more, joined where they are near."""
     joined: list[tuple[int, int]] = []
     for low, high in sorted([*stretches, (begin, end)]):
         if joined and low - joined[-1][1] < _NEAR_MESSAGES:

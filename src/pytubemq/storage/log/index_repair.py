@@ -121,7 +121,7 @@ def _follows(entry: IndexEntry, here: Border, end: Border) -> bool:
 
 
 def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> tuple[int, Border]:
-    """The next entry that can be trusted again, and where it begins; the end if there is none."""
+    """Return the next entry that can be trusted again, and where it begins; the end if there is none."""
     while (at := at + 1) < held:
         entry = decode_index_entry(index, at)
         # Only an entry that lies ahead in both counts can end the gap.
@@ -133,7 +133,7 @@ def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> 
 
 
 def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int, scan: Scan) -> list[bytes]:
-    """Entries for all records between two places."""
+    """Build entries for all records between two places."""
     made: list[bytes] = []
     known_lost, known_rebuilt = len(repaired.lost), repaired.rebuilt
     ordinal, position = here
@@ -162,7 +162,7 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
 
 
 def encode_found(found: LogRecord, position: int) -> bytes:
-    """The index entry of a record that was found in the log, at `position` of the partition."""
+    """Return the index entry of a record that was found in the log, at `position` of the partition."""
     kind = RecordKind.SINGLE
     if found.is_pack:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK

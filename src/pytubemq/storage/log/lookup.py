@@ -49,7 +49,7 @@ class IndexView(Protocol):
         ...
 
     def chunk(self, at: int, count: int) -> bytes:
-        """`count` entries from number `at` on. Raises DamagedIndexError if there are fewer."""
+        """Return `count` entries from number `at` on. Raises DamagedIndexError if there are fewer."""
         ...
 
 
@@ -57,7 +57,7 @@ class FileView:
     """The index as its file has it; nothing is checked here."""
 
     def __init__(self, stretch: Stretch, read: Callable[[int, int], bytes]) -> None:
-        """`read` gives so many bytes of the file at a position, fewer only at its end."""
+        """Read the file with `read`, which gives so many bytes at a position, fewer only at its end."""
         self.records = stretch.records
         self._segment = stretch.segment
         self._read = read
@@ -84,7 +84,7 @@ class RepairedView:
 
 
 def entry_at(view: IndexView, at: int) -> IndexEntry:
-    """Entry number `at`.
+    """Return entry number `at`.
 
     Raises:
         DamagedIndexError: it fails its check.
@@ -96,7 +96,7 @@ def entry_at(view: IndexView, at: int) -> IndexEntry:
 
 
 def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
-    """Number of the record that holds message `ordinal` of the segment.
+    """Return the number of the record that holds message `ordinal` of the segment.
 
     Raises:
         DamagedIndexError: an entry on the way fails its check.
@@ -128,14 +128,14 @@ def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
 
 
 def remember(segment: Segment, ordinal: int, at: int) -> None:
-    """A reader stands before record number `at`, which begins with message `ordinal`."""
+    """Remember that a reader is before record number `at`, which begins with message `ordinal`."""
     hints = [hint for hint in segment.hints if hint[0] != ordinal]
     # Replaced and never changed, since readers on other threads go through it without a lock.
     segment.hints = ((ordinal, at), *hints[: _MOST_HINTS - 1])
 
 
 def first_since(view: IndexView, time_ms: int) -> int:
-    """Number of the first record that came at `time_ms` or later, the number of all if none did.
+    """Return the number of the first record that came at `time_ms` or later, the number of all if none did.
 
     Raises:
         DamagedIndexError: an entry on the way fails its check.

@@ -1,4 +1,4 @@
-"""One partition: what is published waits in memory, and is written into the last of its segments.
+"""The log of one partition: what is published waits in memory, and is written into the last of its segments.
 
 The invariant: bytes leave memory only once they are written, and count only from then on; files are written by one
 background thread. See `PartitionReads` for what readers may see meanwhile.
@@ -92,7 +92,7 @@ class PartitionLog(PartitionReads):
             self.apply_some(stop, files, dirty, roll)
 
     def apply_some(self, stop: int, files: FileCache, dirty: Dirty, roll: Roll) -> int:
-        """The next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
+        """Make the next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
         segment = self._segment_for(self.tail[0], files, dirty, roll)
         now = self._fitting(segment, stop, roll)
         # Without the lock: only this thread writes files, and no reader looks behind `applied_ordinal`.
@@ -116,8 +116,8 @@ class PartitionLog(PartitionReads):
         return size_bytes + index_bytes
 
     def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
-        """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
-        anything else."""
+        """Return the runs that go into a segment next. One of which only a part fits is split, so that a burst rolls
+        like anything else."""
         # The segment's bound cuts within a run; the bound of one write only ends it between two runs.
         limit, most = segment.base_position + roll.size_bytes, self.applied_position + _WRITE_BYTES
         begun_ms, last_ms = segment.first_time_ms, 0

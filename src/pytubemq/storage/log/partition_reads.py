@@ -99,7 +99,7 @@ class ReadTroubles:
 
 
 class PartitionReads:
-    """Reads of a `PartitionLog`; all of them are safe from any thread."""
+    """The reads of a `PartitionLog`; all of them are safe from any thread."""
 
     __slots__ = (
         "_lock",
@@ -159,7 +159,7 @@ class PartitionReads:
         return self.problem or self._troubles.text or self.damage
 
     def mark_damaged(self, ordinal: int) -> None:
-        """Damage was met at a message: its segment's records are to be checked when they are read."""
+        """Mark the segment of a message at which damage was met: its records are to be checked when they are read."""
         at = bisect_right(self.segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
         if at >= 0:
             self.segments[at].damaged = True
@@ -176,7 +176,7 @@ class PartitionReads:
         return to_ordinal(offset) >= self.applied_ordinal
 
     def extent(self) -> Extent:
-        """The start and end of the partition now."""
+        """Return the start and end of the partition now."""
         with self._lock:
             return Extent(
                 to_offset(self.first_ordinal), to_offset(self.end_ordinal), self.first_position, self.end_position
@@ -322,7 +322,7 @@ class PartitionReads:
         return parts, selector
 
     def _check_whole(self) -> None:
-        """Raises CorruptError: what is on disk is of no use for now."""
+        """Raise CorruptError if what is on disk is of no use for now."""
         if self.problem is not None:
             raise CorruptError(
                 self.problem,
@@ -359,7 +359,7 @@ class PartitionReads:
         return self.tail[at : max(end, at + 1)]
 
     def _stretch_of(self, snapshot: _Snapshot, ordinal: int) -> Stretch:
-        """The segment with a message that is on disk."""
+        """Return the segment with a message that is on disk."""
         segments = snapshot.segments
         return self._stretch(
             snapshot, max(0, bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1)

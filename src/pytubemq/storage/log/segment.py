@@ -1,8 +1,7 @@
-"""One stretch of a partition on disk: a log file of records and the index file beside it.
+"""One segment of a partition: a log file of records and the index file beside it.
 
 The invariant: bytes are written where their position says, never "at the end", so a write that failed half-way is
-simply written again, and what lies beyond the known end means nothing.
-"""
+repeated as it was, and what is beyond the known end means nothing."""
 
 from __future__ import annotations
 
@@ -60,11 +59,11 @@ class Segment:
         return self.directory / f"{self.base_ordinal:020d}.index"
 
     def log_size(self, position: int) -> int:
-        """Bytes of the log file whose messages end at `position`."""
+        """Return the bytes of the log file whose messages end at `position`."""
         return HEADER_BYTES + position - self.base_position
 
     def index_size(self, records: int) -> int:
-        """Bytes of the index file with so many entries."""
+        """Return the bytes of the index file with so many entries."""
         return HEADER_BYTES + records * INDEX_BYTES
 
     def begun_ms(self, files: FileCache) -> int | None:

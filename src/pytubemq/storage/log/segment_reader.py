@@ -1,4 +1,4 @@
-"""Reads segments: whole records as they lie in the log, chosen by the index; damage is fenced off on the way.
+"""Reads of segments: whole records as they are in the log, chosen by the index; damage is fenced off on the way.
 
 The invariants: an index entry is checked before the bytes it names are given out, and with `check` the record too; what
 fails is put right or skipped and counted, never given out and never a reason to stand still. An error of the disk
@@ -66,7 +66,7 @@ _REPAIRED_BYTES: Final = 64 * MIB
 
 
 class SegmentReader:
-    """Reads the segments of one store; thread-safe.
+    """The reader of the segments of one store; thread-safe.
 
     Args:
         check: whether each record's check is computed when it is read.
@@ -114,11 +114,12 @@ class SegmentReader:
         return parts, selector
 
     def entry_of(self, stretch: Stretch, ordinal: int) -> IndexEntry:
-        """The index entry of the record that holds a message. Raises as `read`."""
+        """Return the index entry of the record that holds a message. Raises as `read`."""
         return self._look(stretch, lambda view: entry_at(view, record_of(view, stretch, ordinal)))
 
     def ordinal_since(self, stretch: Stretch, time_ms: int) -> int:
-        """The first message that came at `time_ms` or later, the end of the stretch if none did. Raises as `read`."""
+        """Return the first message that came at `time_ms` or later, the end of the segment if none did. Raises as
+        `read`."""
 
         def look(view: IndexView) -> int:
             at = first_since(view, time_ms)
@@ -127,7 +128,7 @@ class SegmentReader:
         return self._look(stretch, look)
 
     def times(self, stretch: Stretch) -> tuple[int, int]:
-        """Return the times of the first and the last message of a stretch that is not empty, ms. Raises as `read`."""
+        """Return the times of the first and the last message of a segment that is not empty, ms. Raises as `read`."""
         return self._look(
             stretch,
             lambda view: (
@@ -137,7 +138,7 @@ class SegmentReader:
         )
 
     def forget(self, segment: Segment) -> None:
-        """The segment is removed."""
+        """Forget what is known of a segment that is removed."""
         with self._lock:
             self._repaired.pop(segment, None)
 
@@ -160,7 +161,7 @@ class SegmentReader:
     # --- repaired indexes -------------------------------------------------------------------------------------
 
     def repaired_index(self, stretch: Stretch) -> RepairedIndex | None:
-        """The repaired index of a segment, if one is known that reaches to its end."""
+        """Return the repaired index of a segment, if one is known that reaches to its end."""
         with self._lock:
             found = self._repaired.get(stretch.segment)
             # Repaired when the segment ended elsewhere: it would lack its newest entries.
@@ -210,7 +211,7 @@ class _Reading:
         return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
 
     def seek(self, ordinal: int) -> None:
-        """Stand before the record that holds a message."""
+        """Seek to the record that holds a message."""
         try:
             self._at = record_of(self.view, self._stretch, ordinal)
         except DamagedIndexError:
@@ -257,7 +258,7 @@ class _Reading:
         return parts
 
     def repair_index(self) -> RepairedIndex:
-        """The segment's index put right, in memory; what was fenced off since is in it."""
+        """Repair the segment's index in memory; messages lost since then are in it."""
         if self._repaired is not None:
             return self._repaired
         segment, stretch = self._segment, self._stretch
@@ -348,7 +349,7 @@ def _unreadable(path: Path, error: OSError) -> StorageError:
 
 def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
     """Prove that the first and the last of `taken` entries are sound and make sense together: bytes between them are
-    given out as one stretch, so what the entries between them say does not matter."""
+    given out in one piece, so what the entries between them say does not matter."""
     first, last = decode_index_entry(index, 0), decode_index_entry(index, taken - 1)
     if first is None or last is None or not first.first_ordinal <= selector.ordinal < first.end_ordinal:
         raise DamagedIndexError
@@ -387,7 +388,7 @@ def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
 
 
 def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges joined over small gaps, so that scattered messages cost few reads."""
+    """Join ranges over small gaps, so that scattered messages cost few reads."""
     spans: list[tuple[int, int]] = []
     for start, end in ranges:
         if spans and start - spans[-1][1] <= _GAP_BYTES and end - spans[-1][0] <= _SPAN_BYTES:

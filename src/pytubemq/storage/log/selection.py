@@ -1,9 +1,8 @@
 """The selection of records that a read takes: decided on index bytes alone, without I/O.
 
-The invariant: a selection never skips a message that matches and lies below its `ordinal`, but for those lost in
-holes, which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind
-the limit of messages when it is the only one.
-"""
+The invariant: a selection never skips a message that matches and is below its `ordinal`, but for those lost in holes,
+which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind the
+limit of messages when it is the only one."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class Slice:
 
 @dataclass(slots=True)
 class Selector:
-    """Collects byte ranges from successive pieces of an index until a limit is reached.
+    """A collector of byte ranges from successive pieces of an index, until a limit is reached.
 
     `max_bytes` stops behind the record that reaches it, `max_messages` before the record that would exceed it, but one
     record is always taken. `codes` None takes all. Records that begin at `stop` or behind are not taken.
@@ -72,7 +71,7 @@ class Selector:
     """Positions [start, end) in the partition's bytes, ascending, not adjoining; take them with `take_ranges`."""
 
     def take_ranges(self) -> list[tuple[int, int]]:
-        """The ranges found since the last call."""
+        """Return the ranges found since the last call."""
         ranges, self.ranges = self.ranges, []
         return ranges
 
@@ -164,6 +163,7 @@ def has_pack(index: bytes) -> bool:
 
 
 def _end_of(index: bytes, taken: int) -> tuple[int, int]:
-    """Ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one will do."""
+    """Return the ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one
+    will do."""
     position, ordinal, size, count = _END.unpack_from(index, (taken - 1) * INDEX_BYTES)
     return ordinal + count, position + size

@@ -68,7 +68,7 @@ def damage_text(log: FoundLog) -> str | None:
 
 
 def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
-    """All partitions below `directory` or in `ends`, and the directories of topics without one.
+    """Find all partitions below `directory` or in `ends`, and the directories of topics without one.
 
     Raises:
         NewerVersionError, OlderVersionError: naming the file. NotOpenedError: no handle.
@@ -236,7 +236,7 @@ def _entry(disk: Disk, segment: Segment, at: int) -> IndexEntry | None:
 
 
 def read_header(disk: Disk, path: Path, kind: FileKind) -> tuple[FileHeader | None, int]:
-    """A file's header, None if it fails its check, and its size. Raises as `survey_logs`."""
+    """Return a file's header, None if it fails its check, and its size. Raises as `survey_logs`."""
     file = open_file(disk, path)
     try:
         return decode_header(read_exactly(file, HEADER_BYTES, 0), kind, path), file.size()

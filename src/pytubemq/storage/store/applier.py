@@ -1,4 +1,4 @@
-"""Moves published messages from memory into their partitions' logs; one background thread.
+"""The move of published messages from memory into their partitions' logs; one background thread.
 
 The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and let go of as
 it is written, however long a round over thousands of partitions takes; a checkpoint comes only when all before its
@@ -71,7 +71,7 @@ class _Owed:
 
 
 class Applier:
-    """The messages that are published and not yet in the logs, and the checkpoint behind them.
+    """The applier of a store: the messages that are published and not yet in the logs, and the checkpoint behind them.
 
     `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
     with the store's lock held.

@@ -32,7 +32,7 @@ one, for which 2^58 are left."""
 
 
 class BlockWriter:
-    """The accepting half of a store."""
+    """The writer of a store's blocks: its accepting half."""
 
     def __init__(
         self,

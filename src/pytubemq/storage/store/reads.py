@@ -1,4 +1,4 @@
-"""The reading half of a store: what lies where, what can be read of it, and what cannot.
+"""The reading half of a store: where messages are, which of them can be read, and which cannot.
 
 The invariant: a reader gets whole records of one partition in order, or an error that names what is wrong; what is lost
 to damage is skipped, counted, and said in the log once. Safe from any thread.
@@ -40,7 +40,7 @@ MOST_REPORTED: Final = 20
 
 
 class StoreReads:
-    """Reads of a `BrokerStore`."""
+    """The reads of a `BrokerStore`."""
 
     def __init__(self, state: StoreState, settings: StoreSettings) -> None:
         self.stats = state.stats
@@ -55,7 +55,8 @@ class StoreReads:
         )
 
     def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
-        """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
+        """Return the offset of the first message kept, and the one behind the last readable. NotFoundError if
+        unknown."""
         log = self._log(topic, partition_id)
         return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
 
@@ -73,7 +74,7 @@ class StoreReads:
         return self._ask(topic, partition_id, lambda log: log.position_of(self._reader, offset))
 
     def partitions(self) -> list[tuple[str, int]]:
-        """All partitions known, by topic and id."""
+        """Return all partitions known, by topic and id."""
         return sorted(self._partitions)
 
     def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
@@ -94,7 +95,7 @@ class StoreReads:
         max_messages: int,
         codes: frozenset[int] | None = None,
     ) -> Slice:
-        """Messages from `offset` on, as bytes that go into a fetch answer as they are.
+        """Return messages from `offset` on, as bytes that go into a fetch response as they are.
 
         Args:
             offset: rounded down to a whole message; at or beyond the end the slice is empty.
@@ -117,8 +118,8 @@ class StoreReads:
         )
 
     def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
-        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
-        the disk.
+        """Return the offset of the first message kept that came at `time_ms` or later; the partition's end if none did.
+        May read the disk.
 
         Raises:
             NotFoundError: no such partition. CorruptError, StorageError: as `read`.
@@ -151,8 +152,8 @@ class StoreReads:
         return self._log(topic, partition_id).trouble
 
     def doubt(self, topic: str, partition_id: int, offset: int) -> None:
-        """Distrust what was read around `offset`: from now on the records of its file are checked when they are
-        read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
+        """Distrust what was read around `offset`: from now on the records of its file are checked when they are read,
+        so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
     def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:

@@ -137,7 +137,7 @@ class BrokerStore(StoreReads):
             self._state.retention[topic] = policy
 
     def staging(self) -> Staging:
-        """A new, empty staging; any number may be filled at a time."""
+        """Return a new, empty staging; any number may be filled at a time."""
         return Staging(self._partitions)
 
     def prepare(self, staging: Staging, now_ms: int) -> Prepared:
@@ -193,7 +193,7 @@ class BrokerStore(StoreReads):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
-        """A group's confirmed offset, None if it never confirmed one."""
+        """Return a group's confirmed offset, None if it never confirmed one."""
         return self._state.confirmed.get((group, topic, partition_id))
 
     @property
@@ -202,7 +202,7 @@ class BrokerStore(StoreReads):
         return len(self._state.confirmed)
 
     def positions(self) -> Mapping[GroupKey, int]:
-        """All confirmed offsets by (group, topic, partition id), as of now."""
+        """Return all confirmed offsets by (group, topic, partition id), as of now."""
         with self._state.lock:
             return dict(self._state.confirmed)
 

@@ -1,4 +1,4 @@
-"""Recovery of a store when it is opened: what lies in its directory becomes what it has in memory.
+"""Recovery of a store when it is opened: the content of its directory becomes what it has in memory.
 
 The invariant: nothing is readable before it is known to be on the device or to be in the journal again, and what was
 lost to damage is fenced off, counted and reported.

@@ -1,4 +1,4 @@
-"""Gives out the messages of a store whose Broker does not run, one after the other.
+"""Export of the messages of a store whose Broker does not run, one after the other.
 
 The invariant: messages come partition by partition, in the order of their offsets, each once, and every one was
 checked; what is lost is counted. Nothing is changed.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A start or an end: an offset, or the first message that came at a time or later."""
+    """A start or an end of an export: an offset, or the first message that came at a time or later."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -85,7 +85,8 @@ def export(
     end: Place | None = None,
     count: ExportCount | None = None,
 ) -> Iterator[Exported]:
-    """The messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to date.
+    """Yield the messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to
+    date.
 
     Raises:
         NotFoundError: no such topic or partition. StorageError: no store, or files that cannot be read.

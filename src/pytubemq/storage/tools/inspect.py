@@ -1,7 +1,6 @@
 """The content of a Broker's directory, read without changing anything; a Broker may run there meanwhile.
 
-The invariant: what is said of partitions is what a Broker would find on opening the store as it lies there now.
-"""
+The invariant: what is said of partitions is what a Broker would find on opening the store as it is now."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _HEAD_BYTES = 64
 
 @dataclass(slots=True)
 class Inspected:
-    """All that `inspect` says; rows are plain, so that they can be written as JSON."""
+    """The result of `inspect`; rows are plain, so that they can be written as JSON."""
 
     version: int = VERSION
     problem: str | None = None
@@ -52,7 +51,7 @@ class Inspected:
 
 
 def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = None) -> Inspected:
-    """Everything but the records; of one topic or partition if given.
+    """Return everything but the records; of one topic or partition if given.
 
     Raises:
         StorageError: no store. NewerVersionError, OlderVersionError: another version. OSError: it cannot be read.
@@ -112,7 +111,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
 def inspect_records(
     root: Path, topic: str, partition_id: int, *, start: int | None = None, count: int
 ) -> Iterator[dict[str, Any]]:
-    """Records of a partition, from the one with the message at `start` on.
+    """Yield records of a partition, from the one with the message at `start` on.
 
     Raises:
         NotFoundError: no such partition. Else as `inspect`, and CorruptError: a Broker would not open the store.

@@ -138,7 +138,7 @@ def _report(found: Plan, copies: Path) -> dict[str, object]:
 
 
 def _check_room(root: Path, changed: Sequence[Path]) -> None:
-    """Raises DiskFullError: there is no room for copies of these files, and nothing was changed."""
+    """Raise DiskFullError if there is no room for copies of these files; nothing was changed."""
     free, needed = OsDisk().free_bytes(root), sum(path.stat().st_size for path in changed)
     if free < needed:
         raise DiskFullError(
@@ -164,7 +164,7 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decod
 
 @contextmanager
 def _nothing_in_the_way() -> Iterator[None]:
-    """Raises StorageError: a file is where a directory has to be made."""
+    """Raise StorageError if a file is where a directory has to be made."""
     try:
         yield
     except OSError as error:
@@ -279,7 +279,7 @@ def _rebuilt(
     partitions: Sequence[PartitionFiles],
     say: Callable[[str], None],
 ) -> Checkpoint:
-    """A checkpoint made from what the logs hold; the whole journal is read behind it."""
+    """Return a checkpoint made from what the logs hold; the whole journal is read behind it."""
     # From the first journal file on: too much is harmless, as what the logs have is left out.
     checkpoint = Checkpoint(journal=journals[0].number if journals else 1, journal_position=HEADER_BYTES)
     ends: dict[PartitionKey, LogEnd] = {}

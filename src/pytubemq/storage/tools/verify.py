@@ -1,4 +1,4 @@
-"""Reads a whole store and says what is wrong with it; changes nothing.
+"""The check of a whole store: what is wrong with it; changes nothing.
 
 The invariant: every byte of every file of the store goes through its check, unless nobody needs it: the lock, what a
 log or index holds beyond the checkpoint's end, and the bytes of holes. Files beside it are read as the
@@ -194,7 +194,7 @@ def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
 def load_checkpoint(
     disk: Disk, root: Path, journals: list[StoreFile], partitions: list[PartitionFiles]
 ) -> tuple[Checkpoint, list[Finding]]:
-    """The checkpoint, or an empty one with what is wrong."""
+    """Return the checkpoint, or an empty one with what is wrong."""
     path = root / NAME
     try:
         checkpoint = read_checkpoint(disk, root)

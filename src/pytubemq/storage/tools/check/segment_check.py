@@ -1,8 +1,7 @@
-"""Checks one partition's logs and indexes against each other and against what the checkpoint says of them.
+"""The check of one partition's logs and indexes against each other and against the checkpoint.
 
-The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what
-lies beyond the checkpoint's end is nobody's, and not looked at.
-"""
+The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what is
+beyond the checkpoint's end is nobody's, and not looked at."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _ENTRIES: Final = 4096
 def check_partition(
     disk: Disk, found: PartitionFiles, end: LogEnd, progress: Callable[[int], None]
 ) -> Iterator[Finding]:
-    """Everything that is wrong with a partition's files; `progress` is called with bytes as they are read."""
+    """Yield everything that is wrong with a partition's files; `progress` is called with bytes as they are read."""
     here = Border(end.first_ordinal, end.first_position)
     kept = []
     for segment in found.segments:
@@ -66,7 +65,7 @@ def _check_segment(
     last_records: int | None,
     progress: Callable[[int], None],
 ) -> Generator[Finding, None, Border]:
-    """Findings of one segment; returns where it ends."""
+    """Yield the findings of one segment; returns where it ends."""
     for name, file in (("log", segment.log), ("index", segment.index)):
         if file is None:
             path = found.directory / f"{segment.base_ordinal:020d}.{name}"

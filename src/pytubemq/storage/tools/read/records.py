@@ -31,7 +31,7 @@ class Skipped(NamedTuple):
 
 
 def raw_records(store: BrokerStore, topic: str, partition_id: int, start: int, end: int) -> Iterator[bytes | Skipped]:
-    """Whole records from the one with the message at `start` to before `end`; the first may begin earlier.
+    """Yield whole records from the one with the message at `start` to before `end`; the first may begin earlier.
 
     Raises:
         NotFoundError, StorageError: as `BrokerStore.read`.
@@ -62,7 +62,7 @@ def _split(part: bytes) -> Iterator[bytes]:
 
 
 def messages_of(record: bytes) -> list[StoredMessage]:
-    """The messages in a record; a pack's have the checksum 0, as its own check covers them.
+    """Yield the messages in a record; those of a record batch have the checksum 0, as its own check covers them.
 
     Raises:
         FormatError: it is no sound one.

@@ -34,7 +34,8 @@ _CHECKED_AT: Final = 12
 
 
 def find_salt(file: DiskFile) -> int | None:
-    """The salt of a journal file whose header is damaged: as it stands there, or as its blocks' checks prove it."""
+    """Return the salt of a journal file whose header is damaged: as the header has it, or as its blocks' checks prove
+    it."""
     size = file.size()
     if size <= HEADER_BYTES:
         return None
@@ -47,7 +48,8 @@ def find_salt(file: DiskFile) -> int | None:
 
 
 def _salts_of_blocks(file: DiskFile, size: int) -> Iterator[int]:
-    """Salts with which a block passes its check while all its messages pass theirs, which depend on no salt."""
+    """Yield the salts with which a block passes its check while all its messages pass theirs, which depend on no
+    salt."""
     data = read_exactly(file, size - HEADER_BYTES, HEADER_BYTES)
     at = data.find(BLOCK_MAGIC)
     while at >= 0:
@@ -64,7 +66,7 @@ def _salts_of_blocks(file: DiskFile, size: int) -> Iterator[int]:
 
 
 def _solve(covered: bytes, crc: int) -> int | None:
-    """The seed with which a CRC-32 comes out as `crc`: the seed's bits act on the result each by itself."""
+    """Return the seed with which a CRC-32 comes out as `crc`: each bit of the seed acts on the result independently."""
     # A CRC is linear: flipping a bit of the seed flips the same bits of the result, whatever
     # the others are. So 32 trials give 32 equations.
     zero = crc32(covered, 0)
@@ -96,7 +98,7 @@ def _runs(block: bytes, head: BlockHeader) -> list[Run]:
 
 
 def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
-    """Runs in a block that failed its check; nothing of them is proven but what their index entries say."""
+    """Yield the runs in a block that failed its check; nothing of them is proven but what their index entries say."""
     data = read_exactly(file, bad.size_bytes, bad.position)
     # With the magic put in, as it may be what was damaged.
     head = decode_block_header(BLOCK_MAGIC + data[len(BLOCK_MAGIC) :], 0, len(data))
@@ -107,7 +109,7 @@ def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
 
 
 def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
-    """Positions and ends that a damaged checkpoint seems to have, of topics that exist.
+    """Return the positions and ends that a damaged checkpoint seems to have, of topics that exist.
 
     Args:
         ends: how far the partitions with files reach.

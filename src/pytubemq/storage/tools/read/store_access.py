@@ -26,7 +26,7 @@ class ReadingDisk(OsDisk):
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def listdir(self, path: Path) -> list[str]:
-        """Names in a directory; none if there is no such directory."""
+        """Return the names in a directory; none if there is no such directory."""
         try:
             return super().listdir(path)
         except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Puts records that a log has damaged back from journal files that still hold them.
+"""Restore of records that a log has damaged, from journal files that still hold them.
 
 The invariant: a record is put back only where the log's own index entry proves it to be the very same one, byte for
 byte; so it does not matter how old the journal file is.
@@ -68,7 +68,7 @@ def find_copies(
     partitions: Sequence[PartitionFiles],
     ends: Mapping[PartitionKey, LogEnd] | None,
 ) -> Iterator[tuple[PartitionKey, Segment, IndexEntry, bytes]]:
-    """Each damaged record that some journal file has whole, and where it belongs; arguments as of `put_back`."""
+    """Yield each damaged record that some journal file has whole, and where it belongs; arguments as of `put_back`."""
     wanted: dict[PartitionKey, Wanted] = {}
     for found in partitions:
         key = found.topic, found.partition_id
@@ -125,7 +125,7 @@ def _read(disk: Disk, files: SegmentFiles, size_bytes: int) -> bytes:
 
 
 def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
-    """All that a journal file holds, also before the checkpoint's place and in damaged blocks."""
+    """Yield all that a journal file holds, also before the checkpoint's place and in damaged blocks."""
     salt = journal.header.salt if journal.header is not None else find_salt(file)
     if salt is None:
         return

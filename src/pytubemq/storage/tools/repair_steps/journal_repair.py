@@ -1,4 +1,4 @@
-"""Takes what the journal holds into the logs, block by block; what is lost leaves a hole.
+"""The repair of the journal: its content moves into the logs, block by block; what is lost leaves a hole.
 
 The invariant: a message is taken if it passes its own check, also from a block that is damaged elsewhere, provided that
 it goes on exactly where its partition ends. Nothing counts before the checkpoint that the caller makes.
@@ -45,7 +45,7 @@ _STEP_BYTES: Final = 32 * MIB
 
 
 class JournalTaker:
-    """Moves a journal into repaired partitions, and what it says of positions and producers into a checkpoint."""
+    """The move of a journal into repaired partitions, and of its positions and producers into a checkpoint."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class JournalTaker:
         """Messages that only the journal had."""
 
     def take(self, files: Sequence[StoreFile]) -> None:
-        """All files behind the checkpoint, in the order of their numbers."""
+        """Take all files behind the checkpoint, in the order of their numbers."""
         for number in missing_journals(self._checkpoint.journal, [file.number for file in files]):
             self._say(f"journal file {number} is missing; what it held and the logs do not have is lost")
             self._lose_records(journal_path(self._root / "journal", number), HEADER_BYTES)
@@ -96,7 +96,8 @@ class JournalTaker:
                     opened.close()
 
     def reach(self, key: PartitionKey, ordinal: int) -> None:
-        """No message before this one may be numbered anew: those that are nowhere are lost."""
+        """Reserve the numbers of messages before this one: those that are nowhere are lost, and must not be numbered
+        anew."""
         if self._log(key).end_ordinal < ordinal:
             self._fill(key, ordinal, 0)
 
@@ -247,7 +248,7 @@ class JournalTaker:
 
 
 def _moved(run: Run, position: int) -> Run:
-    """The run at another place among its partition's bytes."""
+    """Return the run at another place among its partition's bytes."""
     shift = position - run.base_position
     entries = (decode_index_entry(run.index, at) for at in range(run.records))
     index = b"".join(

@@ -1,9 +1,8 @@
-"""Makes the files of messages that have none from the journal, which carries their records and their index entries.
+"""Files of messages that have none, made from the journal, which carries their records and their index entries.
 
-The invariants: a record is taken only from a sound block, with its own check, at the ordinal and the position that its
-entry tells, and only where these agree with the borders of the gap and with the records beside it. A file gets its name
-when its bytes are on the device.
-"""
+The invariants: a record is taken only from a sound block, with its own check, at the ordinal and the position of its
+entry, and only where these agree with the borders of the gap and with the records beside it. A file gets its name when
+its bytes are on the device."""
 
 from __future__ import annotations
 
@@ -149,7 +148,7 @@ def _blocks(disk: Disk, journals: JournalsAtHand) -> Iterator[tuple[int, FoundBl
 
 
 def _pieces(run: Run, gap: Gap, place: _RunPlace, *, is_certain: bool) -> Iterator[Piece]:
-    """The sound records of a run that lie in a gap; times rise in each piece."""
+    """Yield the sound records of a run that are in a gap; times rise in each piece."""
     if run.end_ordinal <= gap.begin.ordinal or run.base_ordinal >= gap.end.ordinal:
         return
     # None where the entries fail: then nothing in the run has a proven place.

@@ -1,4 +1,4 @@
-"""Puts one partition's files right: indexes are built anew from the log, holes stand where records are lost.
+"""The repair of one partition's files: indexes are built anew from the log, holes replace records that are lost.
 
 The invariant: records whose bytes are sound stay at their offsets; afterwards the segments cover the partition from its
 first message to its end without a gap. A file is replaced in one step, never written over, but for a header.
@@ -94,7 +94,8 @@ class _Repair:
         return made
 
     def _remove_others(self, kept: set[int]) -> None:
-        """Files that hold nothing which counts must not be taken for segments when there is one around them."""
+        """Remove files that hold nothing which counts, so that they are not taken for segments when there is one around
+        them."""
         for segment in self._found.segments:
             if segment.base_ordinal not in kept:
                 for file in filter(None, (segment.log, segment.index)):
@@ -212,7 +213,7 @@ def begin_of_segment(disk: Disk, segment: SegmentFiles) -> Border | None:
 
 
 def kept_segments(disk: Disk, found: PartitionFiles, end: LogEnd) -> list[tuple[SegmentFiles, Border]]:
-    """The segments of a partition that count, and where each begins."""
+    """Return the segments of a partition that count, and where each begins."""
     return [
         (segment, begin)
         for segment in found.segments
@@ -240,7 +241,7 @@ def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
 
 
 def find_reach(disk: Disk, found: PartitionFiles) -> int:
-    """The message behind the last one of which an index speaks, whatever became of its record."""
+    """Return the message behind the last one that an index names, whatever became of its record."""
     reach = 0
     for files in found.segments:
         if files.index is not None:
@@ -256,7 +257,7 @@ def find_reach(disk: Disk, found: PartitionFiles) -> int:
 
 
 def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
-    """The id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
+    """Return the id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
     # Ids rise along a partition, so the last sound record has the highest.
     for segment in reversed(partition.segments):
         index, log = disk.open(segment.index_path), disk.open(segment.log_path)
@@ -311,7 +312,7 @@ def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tu
 
 
 def _bad_records(log: DiskFile, segment: Segment, index: bytes) -> Iterator[IndexEntry]:
-    """Entries whose records fail their check."""
+    """Yield entries whose records fail their check."""
     for at in range(len(index) // INDEX_BYTES):
         entry = decode_index_entry(index, at)
         if entry is None or entry.kind == RecordKind.HOLE or entry.position < segment.base_position:

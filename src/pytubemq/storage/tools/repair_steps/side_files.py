@@ -1,4 +1,4 @@
-"""The files that lie beside a store in a Broker's directory, whose form only the Broker knows.
+"""The files beside a store in a Broker's directory, whose form only the Broker knows.
 
 The invariant: none of them holds messages or positions; each file of the directory is checked, or named as not checked.
 """
@@ -33,7 +33,7 @@ _LEFT: Final = re.compile(r"repair-.*|.*\.(new|tmp)", re.DOTALL)
 
 
 def check_side_files(disk: Disk, root: Path, decoders: Decoders) -> Iterator[Finding]:
-    """Findings of all that lies in the directory itself and is not the store's own.
+    """Yield the findings of all that is in the directory itself and is not the store's own.
 
     Raises:
         NewerVersionError: a newer version wrote one. OSError: one cannot be read.

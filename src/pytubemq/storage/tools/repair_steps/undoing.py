@@ -1,4 +1,5 @@
-"""Copies files before a repair changes them, and takes a repair back that fails, for example because the disk is full.
+"""Rollback of a repair: files are copied before they are changed, and moved back if it fails, for example because the
+disk is full.
 
 The invariant: nothing is changed before all copies are on the device; files are moved back from their copies, which
 needs no space, and nothing that the repair made is left.
