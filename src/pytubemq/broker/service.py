@@ -362,7 +362,8 @@ class BrokerService:
         """Return the Broker's health.
 
         `status` is "ok", "degraded" (serves, but something is wrong) or "failed" (refuses messages), `problems` are
-        texts, the rest are counts."""
+        texts, the rest are counts.
+        """
         state = self._state
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}

@@ -4,7 +4,7 @@ The rules are the original's JSON: an array of `{"type": t, "rule": [...]}`. Typ
 minute while its reader is far behind, type 1 spaces reads that bring nothing, type 3 spaces reads that bring something.
 Type 2 is dead: read over and never written.
 
-The invariants: rules that are in force were all checked, value by value; they stand in the order in which they are
+The invariants: rules that are in force were all checked, value by value; they are in the order in which they are
 tried (type 0 by start, type 1 by count, largest first), so that the first that fits decides; text, parsed and written
 again, is in its one normal form. A lag is compared in bytes with MiB, as C++ does (Java compares bytes with the bare
 number).
@@ -102,7 +102,7 @@ class FlowRules:
 
     def empty_read_pause_ms(self, count: int, otherwise: int) -> int:
         """Return the pause after `count` reads in a row that brought nothing; `otherwise` where no rule speaks."""
-        # The largest count stands first (Java's order). By rising counts, as C++ sorts them, the smallest would always
+        # The largest count comes first (Java's order). By rising counts, as C++ sorts them, the smallest would always
         # win.
         for rule in self.empty_reads:
             if count >= rule.zero_count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Rate:
-    """A bucket that holds what one second brings."""
+    """A bucket with the budget of one second."""
 
     __slots__ = ("_at_s", "_left", "per_s")
 

@@ -4,7 +4,7 @@ A producer that wants it numbers its messages; a Broker keeps a *window* for eac
 invariants: a sequence that a window knows is never new again; one that the window no longer covers is refused, never
 taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was seen. A window is
 bounded, whatever a producer sends, and noting the same thing twice changes nothing. How many windows there are, and
-which are let go of when there are too many, is the matter of who keeps them (`storage.journal.windows`).
+which are dropped when there are too many, is the matter of who keeps them (`storage.journal.windows`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 MAX_GAPS: Final = 1_000
-"""Stretches of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
+"""Ranges of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
 MAX_PLACES: Final = 64
-"""Stretches of a window for which it still knows where they were stored."""
+"""Ranges of a window for which it still knows where they were stored."""
 # A place is written to the checkpoint with a count of 32 bits.
 _LARGEST_PLACE: Final = (1 << 32) - 1
 MAX_SEQUENCE: Final = (1 << 63) - 2
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Verdict(Enum):
-    """The verdict of a window on a sequence."""
+    """The verdicts of a window on a sequence."""
 
     NEW = "new"
     REPEATED = "repeated"
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 
 class Stretch(NamedTuple):
-    """So many messages on which the verdict is the same; `ordinal` and `message_id` of the first, if repeated."""
+    """A verdict on so many consecutive messages; `ordinal` and `message_id` of the first, if repeated."""
 
     messages: int
     verdict: Verdict
@@ -69,7 +69,7 @@ class Stretch(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The result of so many messages of a pack, one after the other; those after the first follow in offset and id.
+    """The outcome of so many consecutive messages of a record batch; those after the first follow in offset and id.
 
     `first_offset` and `first_message_id` are NOWHERE of refused ones, and of repeated ones whose place is not
     remembered any more. `code` is 200, or why they were refused, as `text` says.
@@ -149,7 +149,7 @@ class Window:
         while sequence < end:
             place = self._place_of(sequence)
             if place is None:
-                # Known, and stored where nobody remembers: one stretch up to the next place that is remembered.
+                # Known, and stored where nobody remembers: one verdict up to the next place that is remembered.
                 nearest = min((other.sequence for other in self.places if other.sequence > sequence), default=end)
                 count = min(end, nearest) - sequence
                 found.append(Stretch(count, Verdict.REPEATED))
@@ -162,7 +162,7 @@ class Window:
 
 
 def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch]:
-    """Judge `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
+    """Judge `count` messages from `mark` on; the verdicts cover them in order. Changes nothing."""
     # A newer epoch begins with an empty window: its sequences have nothing to do with those of the older one.
     if window is None or mark.epoch > window.epoch or not window.runs:
         return [Stretch(count, Verdict.NEW)]

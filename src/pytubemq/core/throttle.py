@@ -64,7 +64,7 @@ NO_RULES: Final = RulesInForce()
 
 
 class Fetched(NamedTuple):
-    """A fetch's answer, as far as the rules care."""
+    """The part of a fetch's response that the rules need."""
 
     code: int
     size_bytes: int
@@ -119,7 +119,7 @@ class Throttle:
         limit = self._limit
         if limit is not None and (self._minute >= limit.limit_bytes or self._slice >= limit.limit_bytes / SLICES):
             return Pause(
-                # The longer of the two, as in the original; only a rule of type 1 stands instead of the usual pause.
+                # The longer of the two, as in the original; only a rule of type 1 replaces the usual pause.
                 max(limit.freq_ms / 1000, otherwise_s),
                 f"{limit.limit_mib} MiB a minute while more than {limit.lag_mib} MiB are left to read",
             )
@@ -140,7 +140,7 @@ class Throttle:
             self._limit = None
             # Nothing is limited before the Broker has reported a lag.
             if lag is not None:
-                # A group's own rule stands instead of the cluster's, also where it allows more.
+                # A group's own rule replaces the cluster's, also where it allows more.
                 self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)
 
     def _after_nothing(self, rules: RulesInForce, otherwise_s: float) -> Pause:

@@ -61,7 +61,7 @@ class AppendStats:
 
 
 class AppendPath:
-    """Collects submissions and writes them to the journal, one batch after the other. Event loop only."""
+    """The collector of submissions, which it writes to the journal, one batch after the other. Event loop only."""
 
     def __init__(
         self,
@@ -240,7 +240,8 @@ class AppendPath:
     def _write_ahead(self) -> AppendBlock | None:
         """Start the next write before the callers of the one that ended are notified.
 
-        Nothing is refused here; submissions that cannot be written are left to `_write_next`."""
+        Nothing is refused here; submissions that cannot be written are left to `_write_next`.
+        """
         if not self._queue or self.congested:
             return None
         submissions: list[Submission] = []

@@ -109,7 +109,7 @@ class Barrier:
         self._done(refusal)
 
     def expire(self) -> None:
-        """Never called: the deadline is infinite."""
+        """Do nothing: never called, as the deadline is infinite."""
         self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
 
 

@@ -304,7 +304,8 @@ class RangeHandlers:
     ) -> list[bytes]:
         """Build parts of the response: positions in these partitions, durable ones only.
 
-        A consumer is listed with the position it began at, which is durable by then."""
+        A consumer is listed with the position it began at, which is durable by then.
+        """
         if not request.all_groups and not request.group_names:
             return []
         groups = None if request.all_groups else frozenset(request.group_names)

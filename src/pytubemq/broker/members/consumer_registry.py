@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """Host and connection at which a hold was registered."""
+    """The host and the connection of a registration."""
 
     host: str
     connection: int | None
@@ -64,12 +64,12 @@ class Hold:
 
 
 class RegistryFullError(Exception):
-    """No room for another hold."""
+    """An error for a registry without room for another registration."""
 
 
 @dataclass(slots=True)
 class ConsumerRegistry:
-    """All holds of one Broker."""
+    """The registrations of consumers at one Broker."""
 
     lease_timeout_s: float = LEASE_TIMEOUT_S
     max_holds: int = MAX_REGISTRATIONS

@@ -268,7 +268,7 @@ class Positions:
             return
         writes = self._writes[key]
         for older in writes[: writes.index(write)]:
-            if older.failed:  # this one, durable or kept, stands in its place
+            if older.failed:  # this one, durable or kept, takes its place
                 self._remove(key, older)
         if refusal is None:
             self._remove(key, write)

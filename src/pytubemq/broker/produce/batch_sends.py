@@ -58,7 +58,7 @@ class _Pack(NamedTuple):
 
 
 class _Packs(BulkSend):
-    """A SEND_PACKS that waits for the journal."""
+    """A SEND_PACKS request that waits for the journal."""
 
     __slots__ = ("_packs", "_topic")
 

@@ -28,7 +28,7 @@ class BulkRequest(Protocol):
 
 
 class RefusalEncoder(Protocol):
-    """Encodes the response in which one code applies to all messages."""
+    """An encoder of the response in which one code applies to all messages."""
 
     def __call__(self, *, success: bool, err_code: int, err_msg: str) -> bytes: ...
 

@@ -150,7 +150,8 @@ def size_fault(served: ServedTopic, size_bytes: int) -> Refusal | None:
 def attributes_fault(flag: int, size_bytes: int) -> Refusal:
     """Return the refusal of attributes that do not fit: no consumer could read them.
 
-    The original accepts the message, and its consumers drop it silently."""
+    The original accepts the message, and its consumers drop it silently.
+    """
     return Refusal(
         Code.BAD_REQUEST, f"the message's flag {flag} claims attributes that do not fit into its {size_bytes} bytes"
     )

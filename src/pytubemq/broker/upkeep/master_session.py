@@ -299,7 +299,8 @@ class MasterSession:
     def _flow(self, config: MasterConfig, answer: RegisterResponseM2B | HeartResponseM2B) -> MasterConfig:
         """Return the configuration with the cluster's flow control from the response.
 
-        Malformed rules leave the previous ones in force, and are shown in the health."""
+        Malformed rules leave the previous ones in force, and are shown in the health.
+        """
         check_id, text, priority_id = answer.flow_check_id, answer.flow_control_info, answer.qry_priority_id
         if priority_id is not None:
             config = msgspec.structs.replace(config, qry_priority_id=priority_id)

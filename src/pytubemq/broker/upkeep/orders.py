@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Orders:
-    """The Master's orders to one Broker. Event loop only."""
+    """The configuration changes and other orders of the Master to one Broker. Event loop only."""
 
     def __init__(self, state: BrokerState, file: TopicFile, stored: StoredTopics) -> None:
         """Prepare without serving a topic; `stored` are the topics in the store at the start."""

@@ -35,7 +35,8 @@ class Condition:
     def read_status(self) -> int:
         """The original's `readStatusRpt`: 0, or 1 while the Master has stopped reads.
 
-        A disk that cannot be read does not stop them: messages in memory, or on its sound parts, are still served."""
+        A disk that cannot be read does not stop them: messages in memory, or on its sound parts, are still served.
+        """
         return _STOPPED_BY_MASTER if self.read_stopped else 0
 
     @property

@@ -1,4 +1,4 @@
-"""One group moves on: (view, fact) -> (view, actions).
+"""The transition of one group: (view, fact) -> (view, actions).
 
 The invariants, whatever the facts: a partition is assigned to a member only while no other has it; a member has at most
 one event that it has not acknowledged; what is revoked stays its own until it acknowledges or is gone.
@@ -89,7 +89,7 @@ def _reported(view: GroupView, fact: Reported, now_s: float) -> tuple[GroupView,
     # Java repeats its report with every sixth heartbeat: one without news must not cost a plan.
     if not given_up and now_held == member.holds and after.members[fact.member].stray == member.stray:
         return after, ()
-    # It could not take them, or gave them up by itself: not again at once, or the two of us would spin.
+    # It could not take them, or gave them up on its own: not again at once, or the two of us would spin.
     resting = {**after.resting, **dict.fromkeys(given_up, now_s + view.timing.retry_s)}
     return _settle(replace(after, resting=resting), now_s)
 

@@ -1,7 +1,7 @@
 """The disk as storage sees it: one small port, and the real one behind it.
 
 The invariant: every byte that storage writes or reads goes through a `Disk`, so that a test can put one in its place
-that tears, loses and fails. Nothing here flushes by itself: `fdatasync`, `fsync_dir` and `sync_all` say when.
+that tears, loses and fails. :Nothing here flushes on its own:: `fdatasync`, `fsync_dir` and `sync_all` say when.
 """
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ class OsDisk:
             os.close(fd)
             raise
         try:
-            # Else digits of a longer id, left by a process that is gone, would stand behind this one's.
+            # Else digits of a longer id, left by a process that is gone, would be left behind this one's.
             os.ftruncate(fd, 0)
             os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
             root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -47,7 +47,7 @@ class Checkpoint:
     next_sequence: int = 1
     last_message_id: int = 0
     known_sequence: int = 1
-    """Positions and windows are as of the block before this one, which may lie behind the place: of blocks before it a
+    """Positions and windows are as of the block before this one, which may be behind the place: of blocks before it a
     replay takes the messages alone. All of them were on the device."""
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
     """The part of each partition's log that is on the device."""
@@ -58,12 +58,12 @@ class Checkpoint:
     """Holes known so far."""
 
     def forget(self) -> None:
-        """Let go of all but the place in the journal."""
+        """Drop all but the place in the journal."""
         self.ends, self.confirmed, self.windows, self.fences = {}, {}, {}, []
 
 
 def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
-    """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then stands."""
+    """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then counts."""
     # The header's two numbers are the place to replay from.
     header = FileHeader(FileKind.CHECKPOINT, checkpoint.journal, checkpoint.journal_position).encode()
     parts = [encode_end(*partition, end) for partition, end in checkpoint.ends.items()]

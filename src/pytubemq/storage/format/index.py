@@ -2,7 +2,8 @@
 
 The invariant: an entry proves itself before it is trusted, and the first ordinals and positions of consecutive entries
 rise, so a message is found by bisection. A *record* is a stored entry, a stored record batch, or a hole. All numbers
-are little-endian."""
+are little-endian.
+"""
 
 from __future__ import annotations
 

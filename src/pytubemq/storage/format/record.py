@@ -1,7 +1,8 @@
 """Records of a journal block and of the checkpoint: everything beside the messages' own bytes.
 
 The invariant: what `decode_records` gives is what was encoded, whatever mix of kinds is in a block; bytes that are no
-records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables."""
+records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def scan_log(
                 return
         yield found
         at += found.size_bytes
-        # Ordinals only rise, so a record that stands inside a payload seldom passes for one of the log.
+        # Ordinals only rise, so a record inside a payload seldom passes for one of the log.
         ordinal = found.first_ordinal + found.messages
 
 
@@ -235,7 +235,7 @@ class _Window:
     def exactly(self, at: int, size: int) -> bytes:
         """Return `size` bytes at `at`, fewer only at the file's end."""
         start = at - self._at
-        # A scan goes forward, so what lies before `at` is not read again.
+        # A scan goes forward, so what is before `at` is not read again.
         if start < 0 or start + size > len(self._data):
             self._at, start = at, 0
             self._data = read_exactly(self._file, max(size, min(_WINDOW_BYTES, self.end - at)), at)

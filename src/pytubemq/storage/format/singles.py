@@ -1,6 +1,7 @@
 """Single messages in a row as a log holds them, and their index entries, at a price for the row.
 
-The invariant: the bytes are those of `EntryEncoder.encode` and `encode_index_entry` for each message individually."""
+The invariant: the bytes are those of `EntryEncoder.encode` and `encode_index_entry` for each message individually.
+"""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
 def _next_sound(data: mmap.mmap, at: int, size: int, store_id: int) -> int:
     """Find the next sound record at or after `at`; `size` if there is none."""
     while True:
-        # A token stands four bytes behind its record's beginning.
+        # A token is four bytes behind its record's beginning.
         token_at = data.find(_TOKEN_BYTES, at + 4)
         if token_at < 0:
             return size

@@ -131,7 +131,7 @@ class _PartitionBuilder:
         self._noted = noted
         self._base_ordinal = self._ordinal = last.end_ordinal
         self._base_position = self._position = last.end_position
-        # Times do not go back: a partition is searched by them. But where the clock stood far ahead once, its times
+        # Times do not go back: a partition is searched by them. But where the clock was far ahead once, its times
         # must not be everybody's until it gets there: nothing would ever be too old.
         stays = last.last_time_ms - now_ms <= MOST_AHEAD_MS
         self._time_ms = max(now_ms, last.last_time_ms) if stays else now_ms
@@ -343,7 +343,7 @@ class _PartitionBuilder:
         if self._is_newest is None:
             window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
             first = pending.place.sequence
-            # Asked once for a stretch: from then on each message that follows on is new without a search in the
+            # Asked once for many messages: from then on each message that follows on is new without a search in the
             # window.
             self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= first
         return self._is_newest

@@ -151,7 +151,7 @@ class Checkpoints:
             dropped: how many of its oldest segments a partition lets go of.
 
         Raises:
-            OSError: the checkpoint before still stands; call again.
+            OSError: the checkpoint before still counts; call again.
         """
         last = self._last
         begun_s = monotonic()

@@ -1,6 +1,6 @@
 """The journal: one append-only sequence of blocks per Broker, many messages a block.
 
-The invariant: `end` is the end of the last block that was written whole; whatever lies behind it, from a write that
+The invariant: `end` is the end of the last block that was written whole; whatever is behind it, from a write that
 failed, is cut or overwritten before the next block counts. A block with anything that was promised to be on the device
 counts only after fdatasync. Behind `end` there may be padding: fewer zeros than MAX_PADDING_BYTES, so that the flush of
 a small block finds the file as long as it was and has nothing but data to write.

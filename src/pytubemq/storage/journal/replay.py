@@ -113,7 +113,7 @@ class Resume:
         return not (self.blocks or self.cut_bytes or self.losses)
 
     def lose(self, path: Path, start: int, end: int, *, is_end: bool = False, has_records: bool = False) -> None:
-        """Take note of damage at a place where the next block should have been. `has_records`: its records are sound,
+        """Record damage at a place where the next block should have been. `has_records`: its records are sound,
         only messages are lost."""
         self.losses.append(Loss(path, start, end - start, self.next_sequence, is_end))
         if not has_records:
@@ -228,7 +228,7 @@ def _walk(
         # Never in an old file again: had a flush of it failed before,
         # nobody could say what of it would reach the device.
         before, resume.number, resume.end = journal.path, journal.number + 1, end
-    # A journal that ends before the block that the checkpoint names has lost what lies between.
+    # A journal that ends before the block that the checkpoint names has lost what is between.
     resume.skip_to(before, end, checkpoint.known_sequence)
     resume.reach(checkpoint.known_sequence + 1, checkpoint.known_sequence)  # whatever followed is unknown
     return resume

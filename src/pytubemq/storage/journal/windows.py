@@ -35,7 +35,7 @@ class Windows:
 
     def __init__(self) -> None:
         self.forgotten = 0
-        """Windows let go of for want of room: should such a producer send something again, it is stored again."""
+        """Windows dropped for want of room: should such a producer send something again, it is stored again."""
         self._next_logged = 1
         self._known: dict[WindowKey, Window] = {}
         self._ample: dict[WindowKey, None] = {}

@@ -1,7 +1,7 @@
 """A segment's index with its damage put right: entries built anew from the log, or fenced off.
 
 An entry that fails its check is built anew from the record it speaks of, which has its own offset, if that record
-proves itself; else a hole stands in its place, whose messages are lost and which readers skip. Nothing on disk is
+proves itself; else a hole takes its place, whose messages are lost and which readers skip. Nothing on disk is
 changed: the entries live in memory, for the segments that need it.
 
 The invariant: the entries of a repaired index are sound, and cover the segment from its first message to its end
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.log.segment import Segment
 
     Scan = Callable[["Border", "Border"], Iterable[LogRecord | DamagedBytes]]
-    """Reads the log between two borders; what it gives lies `at` a position of the partition."""
+    """Reads the log between two borders; what it gives is `at` a position of the partition."""
 
 
 class Border(NamedTuple):
@@ -124,7 +124,7 @@ def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> 
     """Return the next entry that can be trusted again, and where it begins; the end if there is none."""
     while (at := at + 1) < held:
         entry = decode_index_entry(index, at)
-        # Only an entry that lies ahead in both counts can end the gap.
+        # Only an entry that is ahead in both counts can end the gap.
         if entry is not None and entry.first_ordinal > here.ordinal and entry.position >= here.position:
             there = Border(entry.first_ordinal, entry.position)
             if _follows(entry, there, end):

@@ -1,7 +1,7 @@
 """Finding a record in a segment's index: by the message it holds, or by the time it came.
 
 The invariant: an entry is checked before what it says decides anything, so damage is met and not followed. A segment
-remembers where the last readers stood, so that one who goes forward does not search again.
+remembers where the last readers were, so that one who goes forward does not search again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The reading half of a partition: what it holds as of one moment, from its segments on disk and its runs in memory.
 
 The invariant: `first` <= `applied` <= `end`, the tail holds exactly the runs between the latter two, and what a reader
-may see lies between `first` and `end`. All of these change only under the store's lock, and a reader goes by a copy.
+may see is between `first` and `end`. All of these change only under the store's lock, and a reader goes by a copy.
 """
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ class PartitionReads:
 
     def _tail_from(self, ordinal: int, max_bytes: int) -> list[Run]:
         at = max(0, bisect_right(self.tail, ordinal, key=lambda run: run.base_ordinal) - 1)
-        # The first one may lie before the message with most of its bytes.
+        # The first one may be before the message with most of its bytes.
         limit = self.tail[at].end_position + max_bytes
         end = bisect_right(self.tail, limit, lo=at, key=lambda run: run.base_position)
         return self.tail[at : max(end, at + 1)]

@@ -1,7 +1,8 @@
 """One segment of a partition: a log file of records and the index file beside it.
 
 The invariant: bytes are written where their position says, never "at the end", so a write that failed half-way is
-repeated as it was, and what is beyond the known end means nothing."""
+repeated as it was, and what is beyond the known end means nothing.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Segment:
     times_ms: tuple[int, int] | None = None
     """The times of the first and the last message, as of the last pass of retention; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
-    """Messages before which readers stood lately, and the numbers of the records that begin with them."""
+    """Messages before which readers were lately, and the numbers of the records that begin with them."""
     damaged: bool = False
     """True if damage was met in it: then every record is checked when it is read, and nothing is added."""
 
@@ -97,7 +98,7 @@ class Segment:
         """Make a file with its header and its first bytes in one write."""
         with files.borrow(name, create=True) as file:
             if file.size():
-                # Bytes of an earlier attempt lie there: none may pass for this segment's. A file that is new is not
+                # Bytes of an earlier attempt are there: none may pass for this segment's. A file that is new is not
                 # cut, as ext4 would then write it to the device as soon as it is closed.
                 file.truncate(0)
             write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode(), *buffers], 0)

@@ -1,7 +1,7 @@
 """Reads of segments: whole records as they are in the log, chosen by the index; damage is fenced off on the way.
 
 The invariants: an index entry is checked before the bytes it names are given out, and with `check` the record too; what
-fails is put right or skipped and counted, never given out and never a reason to stand still. An error of the disk
+fails is put right or skipped and counted, never given out and never a reason to stop. An error of the disk
 is raised with the file's name.
 """
 
@@ -219,7 +219,7 @@ class _Reading:
             self._at = record_of(self.view, self._stretch, ordinal)
 
     def remember(self, ordinal: int) -> None:
-        """Let the segment know where this reader stands."""
+        """Record in the segment where this reader is."""
         if self._repaired is None and 0 < self._at < self.view.records and not self._stretch.has_only_singles:
             remember(self._segment, ordinal, self._at)
 
@@ -234,7 +234,7 @@ class _Reading:
         if not index:
             raise DamagedIndexError
         checking = self._checks(index)
-        # The usual read. Its bytes go out as they lie, so only where they begin and end has to be proven.
+        # The usual read. Its bytes go out as they are, so only where they begin and end has to be proven.
         if selector.codes is None and not checking and not has_hole(index):
             taken = selector.fitting(index)
             # A repaired index was proven when it was built.
@@ -300,7 +300,7 @@ class _Reading:
         return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))
 
     def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
-        """Check the records that lie in a span of the log, and fence off those that fail.
+        """Check the records in a span of the log, and fence off those that fail.
 
         Raises:
             DamagedIndexError: some were fenced off.
@@ -309,7 +309,7 @@ class _Reading:
         damaged: list[IndexEntry] = []
         for at, (position, size, crc, kind) in enumerate(_RECORDS.iter_unpack(index)):
             low = position - start
-            # A hole has no bytes, and what lies outside this span is checked with its own.
+            # A hole has no bytes, and what is outside this span is checked with its own.
             if kind == RecordKind.HOLE or low < 0 or position + size > end:
                 continue
             record = view[low : low + size]
@@ -383,7 +383,7 @@ def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
         if not at and ordinal <= selector.ordinal:
             raise DamagedIndexError
         if ordinal == end.ordinal:
-            return  # what lies beyond means nothing
+            return  # what is beyond means nothing
         at += INDEX_BYTES
 
 

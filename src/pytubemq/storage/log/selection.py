@@ -2,7 +2,8 @@
 
 The invariant: a selection never skips a message that matches and is below its `ordinal`, but for those lost in holes,
 which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind the
-limit of messages when it is the only one."""
+limit of messages when it is the only one.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ _END = Struct("<QQ8xII")
 class Slice:
     """A piece of a partition: `parts` joined are records, stored entries and stored packs, as a fetch answer has them.
 
-    `count` messages were taken from [start_offset, next_offset); with filter codes fewer than lie there, perhaps none.
-    A pack may begin before `start_offset`: whoever takes it apart skips what lies before. A pack whose messages
+    `count` messages were taken from [start_offset, next_offset); with filter codes fewer than are there, perhaps none.
+    A batch may begin before `start_offset`: whoever expands it skips the messages before. A batch whose messages
     have different codes is taken whole, whatever the codes, and all of it is counted. `payload_bytes` counts the
-    records, that is payloads with what stands around them; `remaining_bytes` is what the partition holds from
+    records, that is payloads with what is around them; `remaining_bytes` is what the partition holds from
     `next_offset` on (0 in an empty slice that looked at nothing).
     """
 
@@ -76,7 +77,7 @@ class Selector:
         return ranges
 
     def fitting(self, index: bytes) -> int:
-        """Count the next entries that can be taken as one stretch, by positions and ordinals that are not checked;
+        """Count the next entries that can be taken in one piece, by positions and ordinals that are not checked;
         changes nothing. For a selection without codes, and entries without a hole."""
         room = len(index) // INDEX_BYTES
         end, _ = index_end(index)
@@ -95,7 +96,7 @@ class Selector:
         return taken
 
     def take(self, index: bytes, taken: int) -> None:
-        """Take the first `taken` of the next entries as one stretch; with 0 the selection is done."""
+        """Take the first `taken` of the next entries in one piece; with 0 the selection is done."""
         if not taken:
             self.done = True
             return

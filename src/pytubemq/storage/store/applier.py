@@ -1,6 +1,6 @@
 """The move of published messages from memory into their partitions' logs; one background thread.
 
-The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and let go of as
+The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and dropped as
 it is written, however long a round over thousands of partitions takes; a checkpoint comes only when all before its
 place in the journal is in the logs. Whatever fails half-way is done again by the next call.
 """
@@ -129,7 +129,7 @@ class Applier:
         return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
 
     def add(self, block: Prepared) -> None:
-        """Take note of a published block, of which nothing is kept but that; the caller holds the store's lock."""
+        """Record a published block, of which nothing is kept but that; the caller holds the store's lock."""
         self._newest = Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
         self._checkpoints.record_publication(block)
         # Done for every run of every block with the readers' lock held, so it is kept short.

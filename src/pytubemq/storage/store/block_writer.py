@@ -96,7 +96,7 @@ class BlockWriter:
         self._condition.check()
         if prepared.before is not None and not prepared.before.written:
             raise StorageError("the block before this one was not written", hint="prepare it again")
-        # Let go of it, or each block would keep all before it, and their messages, in memory.
+        # Drop it, or each block would keep all before it, and their messages, in memory.
         prepared.before = None
         # Encoded here, on the writer's thread, which leaves the loop free.
         records = block_records(prepared)

@@ -100,12 +100,12 @@ class StoreReads:
         Args:
             offset: rounded down to a whole message; at or beyond the end the slice is empty.
             end_offset: no record that begins at it or behind it is taken. A pack that begins before comes whole, so
-                `next_offset` may lie behind it, and `count` says how many messages there are before `next_offset`.
+                `next_offset` may be behind it, and `count` says how many messages there are before `next_offset`.
             max_bytes: stops after the entry that reaches it, so one message always comes.
             codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
 
         Raises:
-            NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
+            NotFoundError: no such partition. OffsetMovedError: `offset` is below what is kept.
             OutOfResourcesError: no file handle now, try again later.
             CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
         """
@@ -157,7 +157,7 @@ class StoreReads:
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
     def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
-        """Take note of damage that a reader met; said in the log once."""
+        """Record damage that a reader met; logged once."""
         topic, partition_id = stretch.key
         segment = stretch.segment
         reason = FenceReason.RECORD if in_record else FenceReason.INDEX
@@ -183,7 +183,7 @@ class StoreReads:
         if more := new[MOST_REPORTED:]:
             messages = sum(fence.messages for fence in more)
             _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
-        # With a segment's first damage only: its index is repaired again whenever it was let go of.
+        # With a segment's first damage only: its index is repaired again whenever it was dropped.
         if rebuilt and not segment.damaged:
             self.stats.repaired_entries += rebuilt
             _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)

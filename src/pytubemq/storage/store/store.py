@@ -1,7 +1,7 @@
 """A Broker's store: what was accepted goes to the journal, becomes readable, and moves to its partition's log later.
 
 The invariant: nothing is readable or numbered for good before it is as durable as promised, and at any moment each
-published message lies in the journal behind the checkpoint, or flushed in its partition's log, or both.
+published message is in the journal behind the checkpoint, or flushed in its partition's log, or both.
 
 Three threads may use a store at a time: the one that prepares and publishes (an event loop's), one that writes the
 journal, one that applies. Reading is safe from any. One lock guards ends, tails and queue, held for moments only.
@@ -75,7 +75,7 @@ class BrokerStore(StoreReads):
 
     @classmethod
     def open(cls, root: Path, *, disk: Disk | None = None, settings: StoreSettings | None = None) -> BrokerStore:
-        """Lock the directory, recover what lies there, and be ready.
+        """Lock the directory, recover what is there, and be ready.
 
         Raises:
             DirectoryLockedError: another process has it. NewerVersionError, CorruptError: naming the file.
@@ -88,7 +88,7 @@ class BrokerStore(StoreReads):
                 disk.makedirs(directory)
             if isinstance(disk, OsDisk):
                 close_to_others(root)
-            # Before anything is read: another process may be changing what lies here.
+            # Before anything is read: another process may be changing what is here.
             held = disk.lock(root / "lock")
         except OSError as error:
             raise _unusable(root, error) from error

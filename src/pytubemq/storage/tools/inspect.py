@@ -1,6 +1,7 @@
 """The content of a Broker's directory, read without changing anything; a Broker may run there meanwhile.
 
-The invariant: what is said of partitions is what a Broker would find on opening the store as it is now."""
+The invariant: what is said of partitions is what a Broker would find on opening the store as it is now.
+"""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _nothing_in_the_way() -> Iterator[None]:
 
 @_nothing_in_the_way()
 def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fence], str | None]:
-    """Repair whatever lies below `root` on `disk`; returns what is lost, and a text on records that may be."""
+    """Repair whatever is below `root` on `disk`; returns what is lost, and a text on records that may be."""
     # A whole directory may be gone, and what follows lists both.
     for directory in (root / "journal", root / "logs"):
         disk.makedirs(directory)

@@ -186,7 +186,7 @@ def _report_copies(
 
 
 def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
-    """Count its messages in the stretches, which do not overlap."""
+    """Count its messages in the intervals, which do not overlap."""
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
     return sum(max(0, min(end, high) - max(begin, low)) for low, high in stretches)
 

@@ -1,8 +1,8 @@
-"""Fetch answers that hold packs beside single messages, and packs taken apart for consumers that know none.
+"""Fetch responses with record batches beside single messages, and record batches expanded for consumers that know none.
 
-The invariant: the records of an answer come out in the order in which the Broker wrote them, which is that of their
-offsets; a pack's columns are views of the answer's bytes, given only if head and columns pass their checks. A pack that
-fails them is reported as damaged and does not spoil the rest of the response.
+The invariant: the records of a response come out in the order in which the Broker wrote them, which is that of their
+offsets; a record batch's columns are views of the response's bytes, given only if head and columns pass their checks. A
+record batch that fails them is reported as damaged and does not spoil the rest of the response.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ H = TypeVar("H", GetMessageResponseB2C, ReadRangeResponseB2C)
 
 
 class Pack(NamedTuple):
-    """A pack of an answer; its first message stands at `head.offset`, perhaps before the offset that was asked for."""
+    """A record batch of a fetch response; its first message is at `head.offset`, perhaps before the offset that was
+    asked for."""
 
     head: PackHead
     columns: Columns
 
 
 class DamagedPack(NamedTuple):
-    """A pack that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
+    """A record batch that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
 
     `messages`: how many it says it has, which nothing proves.
     """
@@ -62,7 +63,7 @@ class DamagedPack(NamedTuple):
 
 
 class Fetched(NamedTuple, Generic[H]):
-    """A fetch answer: its head without messages and packs, and its records in order."""
+    """A fetch response: its head without messages and record batches, and its records in order."""
 
     head: H
     records: list[StoredMessage | Pack]
@@ -116,7 +117,7 @@ def _fetched(
         records.extend(singles)
         for data in head.packs:
             _take(data, records, damaged, check=check)
-        # Protobuf gives messages and packs as two lists; which stood before which, only the offsets still say.
+        # Protobuf gives messages and packs as two lists; which came before which, only the offsets still say.
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
     # From here on messages and packs are counted, so protobuf may read the message.
@@ -232,7 +233,7 @@ _SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 
 
 class Expanded(NamedTuple):
-    """Stored entries made of a pack, how many, and the ordinal after the last message that was looked at."""
+    """Stored entries made of a record batch, how many, and the ordinal after the last message that was looked at."""
 
     entries: bytes
     next_ordinal: int
@@ -246,7 +247,7 @@ def expand(
     max_bytes: int,
     max_messages: int | None = None,
 ) -> Expanded:
-    """Expand a stored pack to the stored entries that its messages would be if they had come alone.
+    """Expand a stored record batch to the stored entries that its messages would be if they had come individually.
 
     Args:
         record: the whole stored pack.

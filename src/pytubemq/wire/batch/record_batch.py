@@ -2,7 +2,7 @@
 
 A pack's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other, under
 one CRC-32 that travels with them to the consumer. A *stored pack* is a field of a fetch answer (tag, length, a head by
-the Broker that says where the pack stands, the columns), so a fetch sends slices of the log as they are. All numbers
+the Broker that says where the pack is, the columns), so a fetch sends slices of the log as they are. All numbers
 are little-endian. `docs/design/protocol.md` shows the same layout as tables.
 
 The invariant: columns that `read_columns` has taken name exactly the bytes they hold, every length at least 0; nothing
@@ -50,7 +50,7 @@ HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a pack, still in one piece; `flags` and `codes` are None where all messages share one."""
+    """The columns of a record batch, still in one piece; `flags` and `codes` are None where all messages share one."""
 
     data: bytes | memoryview
     count: int
@@ -100,7 +100,7 @@ class Columns:
 
 
 def encode_columns(payloads: Sequence[bytes], flags: int | Sequence[int], codes: int | Sequence[int]) -> bytes:
-    """Encode the columns of a pack; one flag or filter code stands for all."""
+    """Encode the columns of a pack; one flag or filter code applies to all."""
     return _columns(list(map(len, payloads)), flags, codes, payloads)
 
 
@@ -120,7 +120,7 @@ def _columns(
     if not isinstance(codes, int):
         parts.append(_numbers(_INT, codes))
     head = b"".join(parts)
-    # The check stands in front, so it is needed first. Bodies are put together in groups that the processor's cache
+    # The check comes first, so it is needed first. Bodies are put together in groups that the processor's cache
     # holds: a check over many small ones costs less than one over each.
     check, parts = crc32(head), [b"", head]
     step = max(_GROUP_BYTES * len(bodies) // (sum(lengths) or 1), 1)
@@ -205,7 +205,8 @@ def _column(form: str, view: memoryview) -> Sequence[int]:
 
 
 class PackHead(NamedTuple):
-    """A Broker's header of a pack: offset and id of the first message, its append time, its producer and sequence.
+    """A Broker's header of a record batch: offset and id of the first message, its append time, its producer and
+    sequence.
 
     The messages after the first have the offsets and ids (and, if a producer is named, the sequences) that follow.
     `producer_id` 0 is none.

@@ -23,7 +23,7 @@ _Answer: Final = PB[SendPacksResponseB2P]
 
 
 class PackItem(NamedTuple):
-    """A pack on its way to a partition; `data` holds its columns, not looked at yet."""
+    """A record batch on its way to a partition; `data` holds its columns, not looked at yet."""
 
     partition_id: int
     data: bytes | memoryview
@@ -31,7 +31,8 @@ class PackItem(NamedTuple):
 
 
 class SendPacks(NamedTuple):
-    """A `SendPacksRequestP2B`, plain; with more than `MAX_PACKS` packs there is one of those too many, not all."""
+    """A `SendPacksRequestP2B`, plain; with more than `MAX_PACKS` record batches there is one of those too many, not
+    all."""
 
     client_id: str
     topic: str
@@ -43,7 +44,7 @@ class SendPacks(NamedTuple):
 
 
 class SpanResult(NamedTuple):
-    """The result of the next so many messages of a pack (see `PackSpan`)."""
+    """The result of the next so many messages of a record batch (see `PackSpan`)."""
 
     messages: int
     code: int
@@ -54,7 +55,8 @@ class SpanResult(NamedTuple):
 
 
 class PacksResponse(NamedTuple):
-    """A `SendPacksResponseB2P`, plain: one list of spans for each pack, or none when one code speaks for all."""
+    """A `SendPacksResponseB2P`, plain: one list of spans for each record batch, or none when one code speaks for
+    all."""
 
     success: bool
     err_code: int
@@ -129,7 +131,7 @@ def _read_request(body: bytes) -> SendPacks:
     client_id = topic = None
     numbers: dict[int, int] = {}
     packs: list[PackItem] = []
-    # Of a request of megabytes only what stands around the packs is copied.
+    # Of a request of megabytes only what is around the record batches is copied.
     view = memoryview(body)
     at, end, others = 0, len(body), 0
     while at < end:

@@ -134,7 +134,7 @@ def _stored(messages: Any) -> list[StoredMessage]:
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """Encode a fetch response in parts: `head` without messages, and slices of stored entries in their place."""
     whole = encode(head)
-    # Messages stand at field 4, between the text and the numbers: so here, and not at the end, protobuf would write
+    # Messages are field 4, between the text and the numbers: so here, and not at the end, protobuf would write
     # them.
     before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]

@@ -46,7 +46,7 @@ def read_accepted(run: ResponseRun) -> list[AcceptedSends]:
     """Return what the first responses of a run say; the caller reads the rest of the run one by one."""
     found: list[AcceptedSends] = []
     at, left, data, stride = run.at, len(run), run.data, run.stride
-    # What stands between two messages is the frame and envelope of the next one, which the stream has compared.
+    # What is between two messages is the frame and envelope of the next one, which the stream has compared.
     gap = stride - run.body_bytes
     text_bytes = data[at + _TEXT_LENGTH_AT] if run.body_bytes > _TEXT_LENGTH_AT else 0
     id_at = _TEXT_LENGTH_AT + 1 + text_bytes + _ID_BEHIND_TEXT

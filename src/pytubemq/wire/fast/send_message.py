@@ -86,7 +86,7 @@ def _usual_send(body: bytes) -> SendRequest | None:
     size, at = decode_varint(body, at + 1)
     end = at + size
     rest = body[end:]
-    cut = rest.rfind(_SEQUENCE_TAG)  # most producers number their messages; the number stands last
+    cut = rest.rfind(_SEQUENCE_TAG)  # most producers number their messages; the number comes last
     tail = _TAILS.get(rest[:cut]) if cut >= 0 else None
     if tail is not None:
         sequence, stop = decode_varint(rest, cut + len(_SEQUENCE_TAG))
@@ -102,7 +102,7 @@ def _usual_send(body: bytes) -> SendRequest | None:
 
 
 def _learn(body: bytes, request: SendRequest) -> None:
-    """Remember the parts of a request that will come again, if its fields stand as usual, each once."""
+    """Remember the parts of a request that will come again, if its fields are in the usual order, each once."""
     try:
         parts = split_send(body)
     except UnusualError:

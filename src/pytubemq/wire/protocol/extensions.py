@@ -1,4 +1,4 @@
-"""Everything that this system says on the wire and the original does not, in one table.
+"""Everything on the wire that this system adds to the original's protocol, in one table.
 
 The invariant: a peer that knows none of this (Java, C++, Go) sees only unknown protobuf fields, which every proto2
 reader skips, and never a method it did not ask for. So fields are numbered from 1000 and methods from 100, far from

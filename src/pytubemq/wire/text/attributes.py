@@ -40,7 +40,7 @@ def format_attributes(
     Raises:
         MessageError: a key or value is blank or has `,`, `=` or a reserved key in it, or the time is none.
     """
-    # The reserved keys stand first and type before time, as Java writes them.
+    # The reserved keys come first and type before time, as Java writes them.
     items: list[str] = []
     if msg_type is not None and not msg_type.isspace() and msg_type:
         items.append(f"{MSG_TYPE}={_checked('message type', msg_type.strip())}")
@@ -61,13 +61,13 @@ def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]
     """Parse an attribute string: the user's attributes, the message type and the message time.
 
     Tolerant as the peers are, for the message is more than its attributes: an item without `=` is skipped, the first
-    `=` divides, the last of equal keys counts, and a reserved key is found wherever it stands.
+    `=` divides, the last of equal keys counts, and a reserved key is found wherever it is.
     """
     found: dict[str, str] = {}
     msg_type: str | None = None
     msg_time: str | None = None
     for item in text.split(","):
-        # At the first `=`, as C++ cuts. Go takes what stands between the first two, so a value with `=` never comes
+        # At the first `=`, as C++ cuts. Go takes what is between the first two, so a value with `=` never comes
         # from our producers.
         key, divider, value = item.partition("=")
         # A message is not lost for one item that nobody can read.

@@ -1,7 +1,8 @@
 """The check of one partition's logs and indexes against each other and against the checkpoint.
 
 The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what is
-beyond the checkpoint's end is nobody's, and not looked at."""
+beyond the checkpoint's end is nobody's, and not looked at.
+"""
 
 from __future__ import annotations
 
@@ -170,7 +171,7 @@ class _Walk:
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._window_at
-        # Records lie one after the other, so a window read ahead serves thousands of them.
+        # Records follow one another, so a window read ahead serves thousands of them.
         if start < 0 or start + size > len(self._window):
             self._window = read_exactly(self._log_file, max(size, _WINDOW_BYTES), at)
             self._window_at, start = at, 0

@@ -1,7 +1,8 @@
 """All journal files that may still have a copy of a message: the store's own, and those that earlier repairs
 quarantined.
 
-The invariant: they come in the order in which a Broker wrote them, none twice; quarantined files are only read."""
+The invariant: they come in the order in which a Broker wrote them, none twice; quarantined files are only read.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _split(part: bytes) -> Iterator[bytes]:
 
 
 def messages_of(record: bytes) -> list[StoredMessage]:
-    """Yield the messages in a record; those of a record batch have the checksum 0, as its own check covers them.
+    """Return the messages in a record; those of a record batch have the checksum 0, as its own check covers them.
 
     Raises:
         FormatError: it is no sound one.

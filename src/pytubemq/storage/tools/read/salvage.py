@@ -98,7 +98,7 @@ def _runs(block: bytes, head: BlockHeader) -> list[Run]:
 
 
 def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
-    """Yield the runs in a block that failed its check; nothing of them is proven but what their index entries say."""
+    """Return the runs in a block that failed its check; nothing of them is proven but what their index entries say."""
     data = read_exactly(file, bad.size_bytes, bad.position)
     # With the magic put in, as it may be what was damaged.
     head = decode_block_header(BLOCK_MAGIC + data[len(BLOCK_MAGIC) :], 0, len(data))

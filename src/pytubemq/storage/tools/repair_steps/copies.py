@@ -40,7 +40,7 @@ def put_back(
     """Write each damaged record that some journal file has whole to its place; returns the messages, in order.
 
     Args:
-        ends: what counts of each partition; None: whatever lies there.
+        ends: what counts of each partition; None: whatever is there.
 
     Raises:
         OSError: some of it may be done; call again.

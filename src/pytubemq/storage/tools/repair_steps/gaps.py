@@ -1,7 +1,8 @@
 """Gaps of a partition: messages without a file, as a log is gone together with its index.
 
 The invariant: a gap is between two borders that something proves: the checkpoint, a segment's header, or a sound entry
-of an index. Damage inside files that are there is no gap."""
+of an index. Damage inside files that are there is no gap.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def partitions_of(
 
 
 def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:
-    """Return the gaps of one partition, in order. Raises OSError."""
+    """Yield the gaps of one partition, in order. Raises OSError."""
     here, last = Border(end.first_ordinal, end.first_position), Border(end.ordinal, end.position)
     kept = kept_segments(disk, found, end)
     for at, (files, begin) in enumerate(kept):

@@ -2,7 +2,8 @@
 
 The invariants: a record is taken only from a sound block, with its own check, at the ordinal and the position of its
 entry, and only where these agree with the borders of the gap and with the records beside it. A file gets its name when
-its bytes are on the device."""
+its bytes are on the device.
+"""
 
 from __future__ import annotations
 

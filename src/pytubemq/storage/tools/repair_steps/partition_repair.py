@@ -78,7 +78,7 @@ class _Repair:
             if begin.ordinal != here.ordinal:
                 self._fill(here, begin)
             stop = kept[at + 1][1] if at + 1 < len(kept) else last
-            # What lies between the end of a segment and the next one, if a file is missing there, is in its holes.
+            # What is between the end of a segment and the next one, if a file is missing there, is in its holes.
             limit = None if at + 1 < len(kept) else end.last_records
             self._segment(segment, begin, stop, limit)
             here = stop

@@ -2,7 +2,8 @@
 new.
 
 The invariant: when the new checkpoint counts, everything that it names is on the device, and the journal file from
-which it lets a Broker continue is there."""
+which it lets a Broker continue is there.
+"""
 
 from __future__ import annotations
 
