@@ -441,7 +441,7 @@ class StoreModel(RuleBasedStateMachine):
             ids = [message_id for _, _, message_id in found]
             assert ids == sorted(set(ids))
         assert self.store.positions() == self.model.confirmed
-        assert self.store.fences() == []
+        assert self.store.lost_ranges() == []
         assert self.store.stats.repaired_entries == 0
 
     @rule(

@@ -29,9 +29,9 @@ from pytubemq.broker.request_checks import ServingState
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import TopicTable
+from pytubemq.broker.upkeep.configuration_changes import Orders
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
 from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
-from pytubemq.broker.upkeep.orders import Orders
 from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
 from pytubemq.broker.upkeep.reports import Condition
 from pytubemq.broker.upkeep.retention import RetentionPasses

@@ -232,7 +232,7 @@ def check_one(original: Original, path: Path, at: int, instead: bytes) -> str:
     else:
         hit = may_be_lost(original, path, at, at + len(instead))
         assert missing <= hit, f"sound messages are missing: {sorted(missing - hit)[:3]}"
-        told = sum(fence.messages for fence in store.fences())
+        told = sum(lost_range.messages for lost_range in store.lost_ranges())
         # Of a partition that no later block speaks of nobody knows how far it reached: that bytes are lost is said.
         cut = store.stats.cut_bytes > 0 or store.stats.lost_journal_bytes > 0
         ends = {key: store.ends(*key)[1] // OFFSET_UNIT for key in PARTITIONS}

@@ -15,7 +15,7 @@ from pytubemq.wire.protobuf.varint import decode_varint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.core.sequences import ProducerMark, Span
+    from pytubemq.core.sequences import AppendedSpan, ProducerMark
     from pytubemq.storage.journal.staging import Appended, AppendedRun, Outcome, Staging
     from pytubemq.testing.disk import FaultyDisk
 
@@ -71,7 +71,7 @@ def send_pack(
     codes: int | Sequence[int] = -1,
     topic: str = "demo",
     producer: ProducerMark | None = None,
-) -> tuple[Span, ...]:
+) -> tuple[AppendedSpan, ...]:
     """One pack through the journal."""
     staging = store.staging()
     staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.append.log_applier import LogApplier
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.broker.upkeep.configuration_changes import Orders
     from pytubemq.broker.upkeep.retention import RetentionPasses
 
 LOOK_S: Final = 5.0
@@ -115,12 +115,12 @@ def _named(texts: Iterator[str]) -> list[str]:
 
 
 def _lost(state: BrokerState) -> list[str]:
-    fences = state.store.fences()
-    if not fences:
+    lost_ranges = state.store.lost_ranges()
+    if not lost_ranges:
         return []
-    first = fences[0]
-    lost = sum(fence.messages for fence in fences)
+    first = lost_ranges[0]
+    lost = sum(one.messages for one in lost_ranges)
     return [
-        f"messages lost to damage: {lost}, in {len({fence[:2] for fence in fences})} partition(s), the first in "
+        f"messages lost to damage: {lost}, in {len({one[:2] for one in lost_ranges})} partition(s), the first in "
         f"{first.topic}:{first.partition_id} at offset {first.from_offset} ({first.reason.name.lower()})"
     ]

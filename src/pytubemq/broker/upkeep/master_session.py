@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.broker.topics import MasterConfig
-    from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.broker.upkeep.configuration_changes import Orders
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.client.masters import MasterClient

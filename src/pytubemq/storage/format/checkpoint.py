@@ -14,14 +14,14 @@ from zlib import crc32
 from pytubemq.storage.disk.disk import flush_directory, open_file, read_exactly, write_all
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
 from pytubemq.storage.format.record import (
-    Fence,
     GroupKey,
     LogEnd,
+    LostRange,
     PartitionKey,
     WindowKey,
     decode_records,
     encode_end,
-    encode_fence,
+    encode_lost_range,
     encode_offset,
     encode_window,
 )
@@ -54,12 +54,12 @@ class Checkpoint:
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     windows: dict[WindowKey, Window] = field(default_factory=dict)
     """The known sequences of producers, the longest unused first."""
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """Holes known so far."""
 
     def forget(self) -> None:
         """Drop all but the place in the journal."""
-        self.ends, self.confirmed, self.windows, self.fences = {}, {}, {}, []
+        self.ends, self.confirmed, self.windows, self.lost_ranges = {}, {}, {}, []
 
 
 def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
@@ -69,7 +69,7 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     parts = [encode_end(*partition, end) for partition, end in checkpoint.ends.items()]
     parts += (encode_offset(key, offset) for key, offset in checkpoint.confirmed.items())
     parts += (encode_window(key, window) for key, window in checkpoint.windows.items())
-    parts += map(encode_fence, checkpoint.fences)
+    parts += map(encode_lost_range, checkpoint.lost_ranges)
     records = b"".join(parts)
     body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, checkpoint.known_sequence, len(records))
     body += records
@@ -124,5 +124,5 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         ends=records.ends,
         confirmed=records.confirmed,
         windows=records.windows,
-        fences=records.fences,
+        lost_ranges=records.lost_ranges,
     )

@@ -11,11 +11,11 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.core.sequences import Place, Window
+from pytubemq.core.sequences import StoredLocation, Window
 from pytubemq.model.names import is_file_name, shown
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.format.index import INDEX_BYTES
-from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.record_range import RecordRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,18 +33,18 @@ _RECORD = Struct("<BBH")  # kind, bytes of the topic's name, bytes of the group'
 _MESSAGES = Struct("<IQQIII")  # partition id, base ordinal, base position, count, records, bytes of entries
 _OFFSET = Struct("<Iq")  # partition id, confirmed offset or FORGOTTEN
 _END = Struct("<IQQQQqI")  # partition id, LogEnd
-_SEQUENCES = Struct("<IQIQIQQ")  # partition id, producer id, epoch, Place
+_SEQUENCES = Struct("<IQIQIQQ")  # partition id, producer id, epoch, StoredLocation
 _WINDOW = Struct("<IQIQHH")  # partition id, producer id, epoch, floor, runs, places
 _WINDOW_RUN = Struct("<QQ")
 _PLACE = Struct("<QIQQ")
-_FENCE = Struct("<IQQB")  # partition id, from ordinal, to ordinal, reason
+_LOST_RANGE = Struct("<IQQB")  # partition id, from ordinal, to ordinal, reason
 # On disk for good: a new kind gets a new number, and a program that does not know it stops instead of guessing.
 _KIND_MESSAGES: Final = 1
 _KIND_OFFSET: Final = 2
 _KIND_END: Final = 3
 _KIND_SEQUENCES: Final = 4
 _KIND_WINDOW: Final = 5
-_KIND_FENCE: Final = 6
+_KIND_LOST_RANGE: Final = 6
 
 
 class LogEnd(NamedTuple):
@@ -62,7 +62,7 @@ class LogEnd(NamedTuple):
     last_records: int = 0
 
 
-class FenceReason(IntEnum):
+class LossReason(IntEnum):
     """The reasons why messages cannot be read any more."""
 
     JOURNAL = 1
@@ -73,14 +73,14 @@ class FenceReason(IntEnum):
     """Their index entry fails its check."""
 
 
-class Fence(NamedTuple):
+class LostRange(NamedTuple):
     """Messages of a partition that were lost to damage; readers skip them."""
 
     topic: str
     partition_id: int
     from_ordinal: int
     to_ordinal: int
-    reason: FenceReason
+    reason: LossReason
 
     @property
     def from_offset(self) -> int:
@@ -105,11 +105,11 @@ class Sequences(NamedTuple):
     partition_id: int
     producer_id: int
     epoch: int
-    place: Place
+    place: StoredLocation
 
 
 def encode_meta(
-    runs: Iterable[Run], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
+    runs: Iterable[RecordRange], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
 ) -> list[bytes]:
     """Encode the records of a block, without the messages' own bytes."""
     # In parts, which the caller joins once; index entries are taken as they are.
@@ -155,9 +155,9 @@ def encode_window(key: WindowKey, window: Window) -> bytes:
     return b"".join((_named(_KIND_WINDOW, topic), head, *runs, *(_PLACE.pack(*place) for place in window.places)))
 
 
-def encode_fence(fence: Fence) -> bytes:
+def encode_lost_range(lost_range: LostRange) -> bytes:
     """Encode a known lost range as a record of the checkpoint."""
-    return _named(_KIND_FENCE, fence.topic) + _FENCE.pack(*fence[1:])
+    return _named(_KIND_LOST_RANGE, lost_range.topic) + _LOST_RANGE.pack(*lost_range[1:])
 
 
 def _named(kind: int, topic: str) -> bytes:
@@ -169,12 +169,12 @@ def _named(kind: int, topic: str) -> bytes:
 class Records:
     """The content of a series of records."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RecordRange] = field(default_factory=list)
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
     sequences: list[Sequences] = field(default_factory=list)
     windows: dict[WindowKey, Window] = field(default_factory=dict)
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
 
 
 def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
@@ -218,7 +218,7 @@ class _Reader:
             _KIND_END: self._end,
             _KIND_SEQUENCES: self._sequences,
             _KIND_WINDOW: self._window,
-            _KIND_FENCE: self._fence,
+            _KIND_LOST_RANGE: self._lose,
         }
 
     def read_one(self) -> None:
@@ -254,7 +254,7 @@ class _Reader:
         # A slice beyond the end is short and raises nothing.
         if len(entries) != size or len(index) != records * INDEX_BYTES:
             raise ValueError("a run is shorter than it says")
-        self.found.runs.append(Run(topic, partition_id, ordinal, position, count, index, entries))
+        self.found.runs.append(RecordRange(topic, partition_id, ordinal, position, count, index, entries))
 
     def _offset(self, topic: str, group: str) -> None:
         partition_id, offset = self._next(_OFFSET)
@@ -266,7 +266,7 @@ class _Reader:
 
     def _sequences(self, topic: str, _: str) -> None:
         partition_id, producer_id, epoch, *place = self._next(_SEQUENCES)
-        self.found.sequences.append(Sequences(topic, partition_id, producer_id, epoch, Place._make(place)))
+        self.found.sequences.append(Sequences(topic, partition_id, producer_id, epoch, StoredLocation._make(place)))
 
     def _window(self, topic: str, _: str) -> None:
         partition_id, producer_id, epoch, floor, runs, places = self._next(_WINDOW)
@@ -274,9 +274,9 @@ class _Reader:
         for _number in range(runs):
             start, end = self._next(_WINDOW_RUN)
             window.runs.append((start, end))
-        window.places = [Place._make(self._next(_PLACE)) for _number in range(places)]
+        window.places = [StoredLocation._make(self._next(_PLACE)) for _number in range(places)]
         self.found.windows[topic, partition_id, producer_id] = window
 
-    def _fence(self, topic: str, _: str) -> None:
-        partition_id, start, end, reason = self._next(_FENCE)
-        self.found.fences.append(Fence(topic, partition_id, start, end, FenceReason(reason)))
+    def _lose(self, topic: str, _: str) -> None:
+        partition_id, start, end, reason = self._next(_LOST_RANGE)
+        self.found.lost_ranges.append(LostRange(topic, partition_id, start, end, LossReason(reason)))

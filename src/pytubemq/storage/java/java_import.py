@@ -24,7 +24,7 @@ from pytubemq.storage.format.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.format.entry import EntryEncoder
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, encode_index_entry
-from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.record_range import RecordRange
 from pytubemq.storage.java.imported import MAX_LISTED, BadRecord, Imported, ImportedPartition, ImportedPosition
 from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
@@ -36,7 +36,7 @@ from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.files import find_journals
-from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
+from pytubemq.storage.tools.repair_steps.rewrite import put_checkpoint
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ class _Partition:
         if not self._entries:
             return
         log = self.log
-        run = Run(
+        run = RecordRange(
             log.topic,
             log.partition_id,
             log.end_ordinal,

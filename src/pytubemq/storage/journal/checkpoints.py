@@ -39,7 +39,7 @@ _REST: Final = 10
 """Checkpoints that shorten the next start take at most one part in this many of the time."""
 
 
-class Place(NamedTuple):
+class JournalPosition(NamedTuple):
     """A position in the journal behind a block; all before it is in the logs once this is reached."""
 
     journal: int
@@ -105,7 +105,7 @@ class Checkpoints:
         """Make the next checkpoint due as soon as it lets a journal file go."""
         self._is_urgent = True
 
-    def is_due(self, reached: Place | None) -> bool:
+    def is_due(self, reached: JournalPosition | None) -> bool:
         """True if one is due now that all before `reached` is in the logs; None: nothing more than before."""
         # Losses make one due although nothing was applied; the rest keeps damage that is met
         # record by record from costing a checkpoint each time.
@@ -122,7 +122,7 @@ class Checkpoints:
     @property
     def has_losses(self) -> bool:
         """True if messages were found lost that the last checkpoint does not name: a restart would forget them."""
-        return not self._state.fences.is_saved
+        return not self._state.lost_ranges.is_saved
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
         """Return the end of a log without its first segments."""
@@ -136,7 +136,7 @@ class Checkpoints:
 
     def make(
         self,
-        reached: Place | None,
+        reached: JournalPosition | None,
         mark_unusable: Callable[[PartitionLog, str], None],
         *,
         without: str | None = None,
@@ -170,12 +170,14 @@ class Checkpoints:
             # when they were closed).
             self._flush_journal(newest_journal)
         ends = self._ends(without, dropped or {})
-        known = self._state.fences
+        known = self._state.lost_ranges
         known.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
-        fences = [fence for fence in known.all() if fence.topic != without]
+        lost_ranges = [lost_range for lost_range in known.all() if lost_range.topic != without]
         # Without a new place a start replays from the same block as before, and leaves out what the logs have.
-        place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
-        made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
+        place = reached or JournalPosition(
+            last.journal, last.journal_position, last.next_sequence, last.last_message_id
+        )
+        made = Checkpoint(*place, known_sequence, ends, confirmed, windows, lost_ranges)
         try:
             write_checkpoint(self._state.disk, self._state.root, made)
         except BaseException:

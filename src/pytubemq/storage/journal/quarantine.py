@@ -15,7 +15,7 @@ from pytubemq.storage.disk.disk import list_directory, open_file, read_exactly, 
 from pytubemq.storage.disk.paths import is_partition_name, partition_directory
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.index import INDEX_BYTES, decode_index_entry
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.format.scan import read_record
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.log.segment import Segment

@@ -21,7 +21,7 @@ from pytubemq.storage.format.block import (
     decode_block_header,
 )
 from pytubemq.storage.format.header import HEADER_BYTES, corrupt
-from pytubemq.storage.format.record import Fence, FenceReason, decode_records
+from pytubemq.storage.format.record import LossReason, LostRange, decode_records
 from pytubemq.storage.journal.journal import failed, is_padding, journal_path
 from pytubemq.storage.journal.staging import Prepared
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.record import PartitionKey, Records
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.log_tails import LogTails
     from pytubemq.storage.journal.recovery import Found, FoundJournal
 
@@ -84,7 +84,7 @@ class Resume:
     """Torn bytes that were cut from the journal's end."""
     losses: list[Loss] = field(default_factory=list)
     """Damage that was skipped."""
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """Messages that are lost, as far as a damaged block itself shows them."""
     unread_from: tuple[Path, int] | None = None
     """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
@@ -286,7 +286,7 @@ class _Scan:
             # their own check.
             if block is not None:
                 resume.lose(self._path, position, block.journal_end, has_records=True)
-                position = self._take(self._salvaged(block))
+                position = self._take(self._punch_holes(block))
             elif following is not None:
                 resume.lose(self._path, position, following[0])
                 position, resume.next_sequence = following[0], following[1].sequence
@@ -353,12 +353,12 @@ class _Scan:
             return False
         return not all(run.is_sound() for run in block.runs)
 
-    def _salvaged(self, block: Prepared) -> Prepared:
+    def _punch_holes(self, block: Prepared) -> Prepared:
         """Return the block with holes where messages are damaged."""
-        block.runs = [self._salvage(run) for run in block.runs]
+        block.runs = [self._punch_holes_in(run) for run in block.runs]
         return block
 
-    def _salvage(self, run: Run) -> Run:
+    def _punch_holes_in(self, run: RecordRange) -> RecordRange:
         damaged = run.damaged_records()
         # The check has covered these entries, so they were written as they are: nothing that a salvage can repair.
         if damaged is None:
@@ -370,8 +370,8 @@ class _Scan:
             damaged = run.damaged_records() or []
         salvaged = run.with_holes(damaged)
         for entry in salvaged.holes():
-            self._resume.fences.append(
-                Fence(run.topic, run.partition_id, entry.first_ordinal, entry.end_ordinal, FenceReason.JOURNAL)
+            self._resume.lost_ranges.append(
+                LostRange(run.topic, run.partition_id, entry.first_ordinal, entry.end_ordinal, LossReason.JOURNAL)
             )
         return salvaged
 

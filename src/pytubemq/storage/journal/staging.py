@@ -16,9 +16,9 @@ from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytubemq.core.sequences import ProducerMark, Span, Window
+    from pytubemq.core.sequences import AppendedSpan, ProducerMark, Window
     from pytubemq.storage.format.record import GroupKey, PartitionKey, Sequences, WindowKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.wire.batch.record_batch import Columns
 
@@ -51,7 +51,7 @@ class StagedRun(NamedTuple):
 class AppendedRun(NamedTuple):
     """The result of a run or a pack: spans that cover it in order, and the append time of its new messages."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[AppendedSpan, ...]
     append_time_ms: int
 
 
@@ -207,7 +207,7 @@ class Prepared:
     """A staging with offsets and message ids assigned, ready for the journal. Opaque to callers but for `count`,
     `appended` and `early`."""
 
-    runs: list[Run]
+    runs: list[RecordRange]
     confirmed: Mapping[GroupKey, int]
     appended: list[Outcome]
     last_message_id: int
@@ -244,7 +244,7 @@ class Prepared:
         """Messages and packs in it."""
         return len(self.appended)
 
-    def last_runs(self) -> dict[PartitionKey, Run]:
+    def last_runs(self) -> dict[PartitionKey, RecordRange]:
         """Return the last run of each partition in it."""
         # Of two runs of one partition the later one wins: the first was carried over from an abandoned block.
         return {(run.topic, run.partition_id): run for run in self.runs}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.sequences import Stretch, Window, judge, note
+from pytubemq.core.sequences import SequenceVerdict, Window, judge, note
 from pytubemq.model.limits import MAX_WINDOW_PARTS, MAX_WINDOWS
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class WindowChanges:
         window = self.changed.get(key)
         return window if window is not None else self._known(key)
 
-    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
+    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[SequenceVerdict]:
         """Judge messages that have sequences; see `core.sequences`."""
         return judge(self.window((topic, partition_id, mark.producer_id)), mark, messages)
 

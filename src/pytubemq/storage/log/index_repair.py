@@ -60,7 +60,7 @@ class RepairedIndex:
     lost: list[Lost] = field(default_factory=list)
     """Holes that were made here, not those that the index already had."""
 
-    def fence(self, entry: IndexEntry) -> Lost:
+    def mark_lost(self, entry: IndexEntry) -> Lost:
         """Put a hole in the place of a record whose bytes fail their check."""
         at = last_record_at(self.index, entry.first_ordinal)
         hole = _hole(entry.first_ordinal, entry.end_ordinal, entry.position, entry.size_bytes, entry.append_time_ms)

@@ -26,7 +26,7 @@ class DamagedIndexError(Exception):
     """An entry fails its check or is missing: the index is of use only when repaired. Never leaves the room."""
 
 
-class Stretch(NamedTuple):
+class SegmentExtent(NamedTuple):
     """A segment and how much of it counts at a moment: so many index entries, up to `end`."""
 
     key: PartitionKey
@@ -56,10 +56,10 @@ class IndexView(Protocol):
 class FileView:
     """The index as its file has it; nothing is checked here."""
 
-    def __init__(self, stretch: Stretch, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, extent: SegmentExtent, read: Callable[[int, int], bytes]) -> None:
         """Read the file with `read`, which gives so many bytes at a position, fewer only at its end."""
-        self.records = stretch.records
-        self._segment = stretch.segment
+        self.records = extent.records
+        self._segment = extent.segment
         self._read = read
 
     def chunk(self, at: int, count: int) -> bytes:
@@ -95,20 +95,20 @@ def entry_at(view: IndexView, at: int) -> IndexEntry:
     return entry
 
 
-def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
+def record_of(view: IndexView, extent: SegmentExtent, ordinal: int) -> int:
     """Return the number of the record that holds message `ordinal` of the segment.
 
     Raises:
         DamagedIndexError: an entry on the way fails its check.
     """
     # No search at all, and no read: the usual case for messages of the original's producers.
-    if stretch.has_only_singles and view.records == stretch.records:
-        return ordinal - stretch.segment.base_ordinal
+    if extent.has_only_singles and view.records == extent.records:
+        return ordinal - extent.segment.base_ordinal
     # The record at `low` begins at or before the message, the one at `high` behind it.
     low, high = 0, view.records
     # Hints are numbers of records in the file's index; in a repaired one they may be others.
     if isinstance(view, FileView):
-        for known, at in stretch.segment.hints:
+        for known, at in extent.segment.hints:
             if known == ordinal:
                 return at
             if known < ordinal:

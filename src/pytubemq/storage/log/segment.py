@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk.file_cache import FileCache
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class Segment:
                 self.first_time_ms = entry.append_time_ms
         return self.first_time_ms
 
-    def write(self, files: FileCache, runs: Sequence[Run]) -> None:
+    def write(self, files: FileCache, runs: Sequence[RecordRange]) -> None:
         """Write consecutive runs behind the applied records, messages before index. The first of a segment make its
         files, which are durable only after the next checkpoint."""
         first = runs[0]

@@ -20,14 +20,14 @@ from pytubemq.model.limits import MIB
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.format.scan import DamagedBytes, LogRecord, scan_log
 from pytubemq.storage.log.index_repair import Border, repair_index
 from pytubemq.storage.log.lookup import (
     DamagedIndexError,
     FileView,
     RepairedView,
-    Stretch,
+    SegmentExtent,
     entry_at,
     first_since,
     record_of,
@@ -81,7 +81,7 @@ class SegmentReader:
         *,
         check: bool,
         check_packs: bool = False,
-        on_damage: Callable[[Stretch, Sequence[Lost], int, bool], None],
+        on_damage: Callable[[SegmentExtent, Sequence[Lost], int, bool], None],
     ) -> None:
         self._files = files
         self.check = check
@@ -90,14 +90,14 @@ class SegmentReader:
         self._lock = Lock()
         self._repaired: OrderedDict[Segment, RepairedIndex] = OrderedDict()
 
-    def read(self, stretch: Stretch, selector: Selector) -> tuple[list[bytes], Selector]:
+    def read(self, extent: SegmentExtent, selector: Selector) -> tuple[list[bytes], Selector]:
         """Return what `selector` takes from its next message on, and the selector after it; stops within the stretch.
 
         Raises:
             StorageError: a file cannot be read. LostFileError: it cannot be opened. NotOpenedError: no handle now.
         """
         parts: list[bytes] = []
-        with self._open(stretch) as reading:
+        with self._open(extent) as reading:
             reading.seek(selector.ordinal)
             while not selector.done and selector.ordinal < selector.stop:
                 # On a copy, so that a step that meets damage half-way leaves no trace, and is done again on the
@@ -113,27 +113,27 @@ class SegmentReader:
             reading.remember(selector.ordinal)
         return parts, selector
 
-    def entry_of(self, stretch: Stretch, ordinal: int) -> IndexEntry:
+    def entry_of(self, extent: SegmentExtent, ordinal: int) -> IndexEntry:
         """Return the index entry of the record that holds a message. Raises as `read`."""
-        return self._look(stretch, lambda view: entry_at(view, record_of(view, stretch, ordinal)))
+        return self._look(extent, lambda view: entry_at(view, record_of(view, extent, ordinal)))
 
-    def ordinal_since(self, stretch: Stretch, time_ms: int) -> int:
+    def ordinal_since(self, extent: SegmentExtent, time_ms: int) -> int:
         """Return the first message that came at `time_ms` or later, the end of the segment if none did. Raises as
         `read`."""
 
         def look(view: IndexView) -> int:
             at = first_since(view, time_ms)
-            return entry_at(view, at).first_ordinal if at < view.records else stretch.end.ordinal
+            return entry_at(view, at).first_ordinal if at < view.records else extent.end.ordinal
 
-        return self._look(stretch, look)
+        return self._look(extent, look)
 
-    def times(self, stretch: Stretch) -> tuple[int, int]:
+    def times(self, extent: SegmentExtent) -> tuple[int, int]:
         """Return the times of the first and the last message of a segment that is not empty, ms. Raises as `read`."""
         return self._look(
-            stretch,
+            extent,
             lambda view: (
                 entry_at(view, 0).append_time_ms,
-                entry_at(view, record_of(view, stretch, stretch.end.ordinal - 1)).append_time_ms,
+                entry_at(view, record_of(view, extent, extent.end.ordinal - 1)).append_time_ms,
             ),
         )
 
@@ -142,8 +142,8 @@ class SegmentReader:
         with self._lock:
             self._repaired.pop(segment, None)
 
-    def _look(self, stretch: Stretch, look: Callable[[IndexView], T]) -> T:
-        with self._open(stretch) as reading:
+    def _look(self, extent: SegmentExtent, look: Callable[[IndexView], T]) -> T:
+        with self._open(extent) as reading:
             try:
                 return look(reading.view)
             except DamagedIndexError:
@@ -152,55 +152,55 @@ class SegmentReader:
                 return look(reading.view)
 
     @contextmanager
-    def _open(self, stretch: Stretch) -> Iterator[_Reading]:
-        segment = stretch.segment
+    def _open(self, extent: SegmentExtent) -> Iterator[_Reading]:
+        segment = extent.segment
         # Both files for the whole use: one that retention removes meanwhile is read to the end of this use.
         with self._files.borrow(segment.index_name) as index_file, self._files.borrow(segment.log_name) as log_file:
-            yield _Reading(self, stretch, index_file, log_file)
+            yield _Reading(self, extent, index_file, log_file)
 
     # --- repaired indexes -------------------------------------------------------------------------------------
 
-    def repaired_index(self, stretch: Stretch) -> RepairedIndex | None:
+    def repaired_index(self, extent: SegmentExtent) -> RepairedIndex | None:
         """Return the repaired index of a segment, if one is known that reaches to its end."""
         with self._lock:
-            found = self._repaired.get(stretch.segment)
+            found = self._repaired.get(extent.segment)
             # Repaired when the segment ended elsewhere: it would lack its newest entries.
-            if found is None or found.end != stretch.end:
+            if found is None or found.end != extent.end:
                 return None
-            self._repaired.move_to_end(stretch.segment)
+            self._repaired.move_to_end(extent.segment)
             return found
 
-    def keep(self, stretch: Stretch, repaired: RepairedIndex) -> None:
+    def keep(self, extent: SegmentExtent, repaired: RepairedIndex) -> None:
         """Keep a repaired index, and say what was lost."""
         with self._lock:
-            self._repaired[stretch.segment] = repaired
+            self._repaired[extent.segment] = repaired
             held = sum(len(kept.index) for kept in self._repaired.values())
             # The newest always stays, however large it is: its reader would repair it again for each piece otherwise.
             while held > _REPAIRED_BYTES and len(self._repaired) > 1:
                 held -= len(self._repaired.popitem(last=False)[1].index)
-        # Outside the lock, as it logs and takes the lock of the fences.
-        self._on_damage(stretch, repaired.lost, repaired.rebuilt, False)
+        # Outside the lock, as it logs and takes the lock of the lost ranges.
+        self._on_damage(extent, repaired.lost, repaired.rebuilt, False)
 
-    def fenced(self, stretch: Stretch, lost: Sequence[Lost]) -> None:
+    def record_lost(self, extent: SegmentExtent, lost: Sequence[Lost]) -> None:
         """Say which records' bytes were lost."""
-        self._on_damage(stretch, lost, 0, True)
+        self._on_damage(extent, lost, 0, True)
 
 
 class _Reading:
     """One use of a segment's two files."""
 
-    def __init__(self, reader: SegmentReader, stretch: Stretch, index_file: DiskFile, log_file: DiskFile) -> None:
+    def __init__(self, reader: SegmentReader, extent: SegmentExtent, index_file: DiskFile, log_file: DiskFile) -> None:
         self._reader = reader
-        self._stretch = stretch
-        self._segment = stretch.segment
+        self._extent = extent
+        self._segment = extent.segment
         self._index_file = index_file
         self._log_file = log_file
         self._at = 0
         self._more = 1
         # Where the index was repaired before, its file is not read again: it would fail in the same place.
-        self._repaired = reader.repaired_index(stretch)
+        self._repaired = reader.repaired_index(extent)
         self.view: IndexView = (
-            FileView(stretch, self._read_index) if self._repaired is None else RepairedView(self._repaired)
+            FileView(extent, self._read_index) if self._repaired is None else RepairedView(self._repaired)
         )
 
     def _checks(self, index: bytes) -> bool:
@@ -213,14 +213,14 @@ class _Reading:
     def seek(self, ordinal: int) -> None:
         """Seek to the record that holds a message."""
         try:
-            self._at = record_of(self.view, self._stretch, ordinal)
+            self._at = record_of(self.view, self._extent, ordinal)
         except DamagedIndexError:
             self.repair_index()
-            self._at = record_of(self.view, self._stretch, ordinal)
+            self._at = record_of(self.view, self._extent, ordinal)
 
     def remember(self, ordinal: int) -> None:
         """Record in the segment where this reader is."""
-        if self._repaired is None and 0 < self._at < self.view.records and not self._stretch.has_only_singles:
+        if self._repaired is None and 0 < self._at < self.view.records and not self._extent.has_only_singles:
             remember(self._segment, ordinal, self._at)
 
     def step(self, selector: Selector) -> list[bytes]:
@@ -239,11 +239,11 @@ class _Reading:
             taken = selector.fitting(index)
             # A repaired index was proven when it was built.
             if taken and self._repaired is None:
-                _prove_stretch(index, taken, selector, self._stretch.end)
+                _prove_ends(index, taken, selector, self._extent.end)
             selector.take(index, taken)
         else:
             if self._repaired is None:
-                _prove_each(index, selector, self._stretch.end)
+                _prove_each(index, selector, self._extent.end)
             taken = selector.feed(index)
         parts: list[bytes] = []
         ranges = selector.take_ranges()
@@ -261,14 +261,14 @@ class _Reading:
         """Repair the segment's index in memory; messages lost since then are in it."""
         if self._repaired is not None:
             return self._repaired
-        segment, stretch = self._segment, self._stretch
-        index = self._read_index(stretch.records * INDEX_BYTES, segment.index_size(0))
+        segment, extent = self._segment, self._extent
+        index = self._read_index(extent.records * INDEX_BYTES, segment.index_size(0))
         begin = Border(segment.base_ordinal, segment.base_position)
-        repaired = self._repaired = repair_index(index, begin, stretch.end, self._scan)
+        repaired = self._repaired = repair_index(index, begin, extent.end, self._scan)
         # Record numbers of the damaged index mean other records in the repaired one.
         segment.hints = ()
         self.view = RepairedView(repaired)
-        self._reader.keep(stretch, repaired)
+        self._reader.keep(extent, repaired)
         return repaired
 
     def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
@@ -283,15 +283,15 @@ class _Reading:
 
     def _wanted(self, selector: Selector) -> int:
         """Estimate the index entries that the selector needs, by the segment's averages."""
-        stretch = self._stretch
+        extent = self._extent
         size, messages = (
-            stretch.end.position - self._segment.base_position,
-            stretch.end.ordinal - self._segment.base_ordinal,
+            extent.end.position - self._segment.base_position,
+            extent.end.ordinal - self._segment.base_ordinal,
         )
         # Read a little more than the averages say: one more read of the index costs more than some entries too many.
         needed = 2 + min(
-            (selector.max_bytes - selector.size_bytes) * stretch.records // (size or 1),
-            (selector.max_messages - selector.count) * stretch.records // (messages or 1),
+            (selector.max_bytes - selector.size_bytes) * extent.records // (size or 1),
+            (selector.max_messages - selector.count) * extent.records // (messages or 1),
         )
         if selector.codes is not None:  # how many of them match shows itself
             # Twice as many each time, so that a filter that matches little costs few reads of the index.
@@ -322,9 +322,9 @@ class _Reading:
             if not record_is_sound(entry, record):
                 damaged.append(entry)
         if damaged:
-            # Fences belong to the repaired index; the one on disk is never written by a reader.
+            # LostRanges belong to the repaired index; the one on disk is never written by a reader.
             repaired = self.repair_index()
-            self._reader.fenced(self._stretch, [repaired.fence(entry) for entry in damaged])
+            self._reader.record_lost(self._extent, [repaired.mark_lost(entry) for entry in damaged])
             raise DamagedIndexError
 
     def _read_index(self, size: int, position: int) -> bytes:
@@ -347,7 +347,7 @@ def _unreadable(path: Path, error: OSError) -> StorageError:
     )
 
 
-def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
+def _prove_ends(index: bytes, taken: int, selector: Selector, end: Border) -> None:
     """Prove that the first and the last of `taken` entries are sound and make sense together: bytes between them are
     given out in one piece, so what the entries between them say does not matter."""
     first, last = decode_index_entry(index, 0), decode_index_entry(index, taken - 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.storage.format.block import BLOCK_HEADER_BYTES
-from pytubemq.storage.journal.building import Carried, build
+from pytubemq.storage.journal.block_builder import Carried, build
 from pytubemq.storage.journal.journal import block_records
 from pytubemq.storage.journal.space import SpaceGuard
 

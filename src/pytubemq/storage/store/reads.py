@@ -14,7 +14,7 @@ from pytubemq.errors import Code, CorruptError
 from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk.disk import NotOpenedError
 from pytubemq.storage.disk.file_cache import LostFileError
-from pytubemq.storage.format.record import Fence, FenceReason
+from pytubemq.storage.format.record import LossReason, LostRange
 from pytubemq.storage.journal.journal import not_opened
 from pytubemq.storage.journal.staging import no_partition
 from pytubemq.storage.log.segment_reader import SegmentReader
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.journal.store_state import StoreState
     from pytubemq.storage.log.index_repair import Lost
-    from pytubemq.storage.log.lookup import Stretch
+    from pytubemq.storage.log.lookup import SegmentExtent
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.storage.log.partition_reads import Extent
     from pytubemq.storage.log.selection import Slice
@@ -46,7 +46,7 @@ class StoreReads:
         self.stats = state.stats
         # The one dict of the store, so that a topic that comes or goes shows at once.
         self._partitions = state.partitions
-        self._fences = state.fences
+        self._lost_ranges = state.lost_ranges
         self._reader = SegmentReader(
             state.files,
             check=settings.check_on_read,
@@ -143,9 +143,9 @@ class StoreReads:
                 code=Code.INTERNAL_SERVER_ERROR,
             ) from error
 
-    def fences(self) -> list[Fence]:
+    def lost_ranges(self) -> list[LostRange]:
         """Return the messages known to be lost to damage, which readers skip, by topic, partition and offset."""
-        return self._fences.all()
+        return self._lost_ranges.all()
 
     def partition_problem(self, topic: str, partition_id: int) -> str | None:
         """Return why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
@@ -156,32 +156,32 @@ class StoreReads:
         so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
-    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+    def _damaged(self, extent: SegmentExtent, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
         """Record damage that a reader met; logged once."""
-        topic, partition_id = stretch.key
-        segment = stretch.segment
-        reason = FenceReason.RECORD if in_record else FenceReason.INDEX
-        # `Fences.add_all` wants them in order; a segment's losses come in the order in which they were met.
+        topic, partition_id = extent.key
+        segment = extent.segment
+        reason = LossReason.RECORD if in_record else LossReason.INDEX
+        # `LostRanges.add_all` wants them in order; a segment's losses come in the order in which they were met.
         lost = sorted(lost)
-        new = self._fences.add_all(
-            [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
+        new = self._lost_ranges.add_all(
+            [LostRange(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
         )
-        self.stats.fenced_messages += sum(fence.messages for fence in new)
-        for fence in new[:MOST_REPORTED]:
+        self.stats.fenced_messages += sum(lost_range.messages for lost_range in new)
+        for lost_range in new[:MOST_REPORTED]:
             # What is new may begin inside a loss that was known in part; the loss has the place in the file.
-            first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
+            first = lost[bisect_right(lost, lost_range.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
             _logger.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
-                fence.messages,
+                lost_range.messages,
                 topic,
                 partition_id,
-                fence.from_offset,
-                fence.to_offset,
+                lost_range.from_offset,
+                lost_range.to_offset,
                 segment.log_path,
                 segment.log_size(first.position),
             )
         if more := new[MOST_REPORTED:]:
-            messages = sum(fence.messages for fence in more)
+            messages = sum(lost_range.messages for lost_range in more)
             _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
         # With a segment's first damage only: its index is repaired again whenever it was dropped.
         if rebuilt and not segment.damaged:

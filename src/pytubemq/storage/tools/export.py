@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExportBound:
     """A start or an end of an export: an offset, or the first message that came at a time or later."""
 
     offset: int | None = None
@@ -81,8 +81,8 @@ def export(
     topic: str,
     *,
     partition_id: int | None = None,
-    start: Place | None = None,
-    end: Place | None = None,
+    start: ExportBound | None = None,
+    end: ExportBound | None = None,
     count: ExportCount | None = None,
 ) -> Iterator[Exported]:
     """Yield the messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to
@@ -117,7 +117,7 @@ def export(
             yield from _partition(store, topic, number, begin, stop, count)
 
 
-def _offset(store: BrokerStore, topic: str, partition_id: int, place: Place | None, otherwise: int) -> int:
+def _offset(store: BrokerStore, topic: str, partition_id: int, place: ExportBound | None, otherwise: int) -> int:
     if place is None:
         return otherwise
     if place.offset is not None:

@@ -99,10 +99,10 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
                 if wanted(name, number)
             ]  # fmt: skip
             found.fences = [
-                {"topic": fence.topic, "partition": fence.partition_id, "from": fence.from_offset,
-                 "to": fence.to_offset, "messages": fence.messages, "reason": fence.reason.name.lower()}
-                for fence in store.fences()
-                if wanted(fence.topic, fence.partition_id)
+                {"topic": lost_range.topic, "partition": lost_range.partition_id, "from": lost_range.from_offset,
+                 "to": lost_range.to_offset, "messages": lost_range.messages, "reason": lost_range.reason.name.lower()}
+                for lost_range in store.lost_ranges()
+                if wanted(lost_range.topic, lost_range.partition_id)
             ]  # fmt: skip
     except CorruptError as error:
         found.problem = error.message
@@ -136,7 +136,7 @@ def _checkpoint(root: Path, checkpoint: Checkpoint) -> dict[str, Any]:
         "partitions": len(checkpoint.ends),
         "positions": len(checkpoint.confirmed),
         "producers": len(checkpoint.windows),
-        "fences": len(checkpoint.fences),
+        "fences": len(checkpoint.lost_ranges),
     }
 
 

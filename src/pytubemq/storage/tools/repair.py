@@ -23,29 +23,29 @@ from pytubemq.storage.journal.log_tails import LogTails
 from pytubemq.storage.journal.quarantine import Quarantine
 from pytubemq.storage.journal.replay import lost_records
 from pytubemq.storage.journal.unfinished_import import is_import_marked, remove_unfinished_import
-from pytubemq.storage.log.fences import without
+from pytubemq.storage.log.lost_ranges import without
 from pytubemq.storage.store.repair_report import write_report
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.read.files import PartitionFiles, find_journals, find_partitions
 from pytubemq.storage.tools.read.journals import JournalsAtHand, journals_at_hand
 from pytubemq.storage.tools.read.overlay import OverlayDisk
-from pytubemq.storage.tools.read.salvage import salvage_checkpoint
+from pytubemq.storage.tools.read.recovered_parts import recover_checkpoint_parts
 from pytubemq.storage.tools.read.store_access import check_store, lock_store
-from pytubemq.storage.tools.repair_steps.copies import put_back
 from pytubemq.storage.tools.repair_steps.gaps import find_gaps, partitions_of
 from pytubemq.storage.tools.repair_steps.journal_repair import JournalTaker
 from pytubemq.storage.tools.repair_steps.lost_files import find_pieces, make_files
 from pytubemq.storage.tools.repair_steps.partition_repair import find_end, find_reach, last_message_id, repair_partition
-from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
+from pytubemq.storage.tools.repair_steps.record_restore import put_back
+from pytubemq.storage.tools.repair_steps.rewrite import put_checkpoint
+from pytubemq.storage.tools.repair_steps.rollback import copied_and_undone
 from pytubemq.storage.tools.repair_steps.side_files import rename_damaged_files
-from pytubemq.storage.tools.repair_steps.undoing import copied_and_undone
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytubemq.storage.disk.disk import Disk
-    from pytubemq.storage.format.record import Fence
+    from pytubemq.storage.format.record import LostRange
     from pytubemq.storage.tools.read.files import StoreFile
     from pytubemq.storage.tools.repair_steps.side_files import Decoders
 
@@ -64,7 +64,7 @@ class Plan:
     done: list[str] = field(default_factory=list)
     changed: list[Path] = field(default_factory=list)
     """Files that are there now and will be changed or removed."""
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """Messages that are lost afterwards, all of them, also those that were known before."""
     lost_records: str | None = None
     """A text on positions of groups and sequences of producers that may be lost."""
@@ -132,7 +132,7 @@ def _report(found: Plan, copies: Path) -> dict[str, object]:
     return {
         "copies": copies.name,
         "done": found.done,
-        "lost_messages": sum(fence.messages for fence in found.fences),
+        "lost_messages": sum(lost_range.messages for lost_range in found.lost_ranges),
         "lost_records": found.lost_records,
     }
 
@@ -153,7 +153,7 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decod
     disk = OverlayDisk()
     found = Plan(verify_files(disk, root, progress=progress))
     if not found.before.is_sound:
-        found.fences, found.lost_records = _mend(disk, root, found.done.append)
+        found.lost_ranges, found.lost_records = _mend(disk, root, found.done.append)
     rename_damaged_files(disk, root, beside, found.done.append)
     if not found.done:
         return found
@@ -179,7 +179,7 @@ def _nothing_in_the_way() -> Iterator[None]:
 
 
 @_nothing_in_the_way()
-def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fence], str | None]:
+def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[LostRange], str | None]:
     """Repair whatever is below `root` on `disk`; returns what is lost, and a text on records that may be."""
     # A whole directory may be gone, and what follows lists both.
     for directory in (root / "journal", root / "logs"):
@@ -202,8 +202,8 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
     made = _make_lost_files(disk, root, at_hand, partitions, checkpoint, say)
     if made:
         partitions = find_partitions(disk, root)
-    for key, stretches in made.items():
-        back[key] = sorted([*back.get(key, ()), *stretches])
+    for key, intervals in made.items():
+        back[key] = sorted([*back.get(key, ()), *intervals])
     # The directory is only a place to read tails from; what was there before is among the copies.
     quarantine = Quarantine(disk, root, max([checkpoint.journal, *(file.number for file in journals)]))
     tails = LogTails(disk, quarantine.take_tails(checkpoint.ends), after_id=checkpoint.last_message_id)
@@ -229,18 +229,18 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fenc
     for key, ordinal in reach.items():
         taker.reach(key, ordinal)
     taker.finish()
-    fences = [fence for partition in repaired.values() for fence in partition.fences]
+    lost_ranges = [lost_range for partition in repaired.values() for lost_range in partition.lost_ranges]
     # By place, whatever the reason: the same loss is met in the log and in the journal.
-    known = {fence[:4]: fence for fence in (*fences, *taker.fences)}
-    known |= {fence[:4]: fence for fence in _still_lost(checkpoint.fences, back)}
-    checkpoint.fences = sorted(known.values())
+    known = {lost_range[:4]: lost_range for lost_range in (*lost_ranges, *taker.lost_ranges)}
+    known |= {lost_range[:4]: lost_range for lost_range in _still_lost(checkpoint.lost_ranges, back)}
+    checkpoint.lost_ranges = sorted(known.values())
     # Until here a Broker would open the old state; from here on the new one.
     put_checkpoint(disk, root, checkpoint)
     quarantine.discard()
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
     lost = [f"{root / NAME} was damaged or missing: {_LOST_POSITIONS}"] if wrong else []
     lost += [] if taker.unread_from is None else [lost_records(*taker.unread_from)]
-    return checkpoint.fences, "; ".join(lost) or None
+    return checkpoint.lost_ranges, "; ".join(lost) or None
 
 
 def _make_lost_files(
@@ -266,10 +266,12 @@ def _make_lost_files(
     return {key: [(piece.begin.ordinal, piece.end.ordinal) for piece in of_key] for key, of_key in pieces.items()}
 
 
-def _still_lost(fences: Sequence[Fence], back: Mapping[PartitionKey, Sequence[tuple[int, int]]]) -> Iterator[Fence]:
+def _still_lost(
+    lost_ranges: Sequence[LostRange], back: Mapping[PartitionKey, Sequence[tuple[int, int]]]
+) -> Iterator[LostRange]:
     """Return the losses known before, without the messages that are there again."""
-    for fence in fences:
-        yield from without([fence], back.get((fence.topic, fence.partition_id), ()))
+    for lost_range in lost_ranges:
+        yield from without([lost_range], back.get((lost_range.topic, lost_range.partition_id), ()))
 
 
 def _rebuilt(
@@ -292,7 +294,7 @@ def _rebuilt(
     if disk.exists(root / NAME):
         file = disk.open(root / NAME)
         try:
-            rescued = salvage_checkpoint(read_exactly(file, file.size(), 0), ends)
+            rescued = recover_checkpoint_parts(read_exactly(file, file.size(), 0), ends)
         finally:
             file.close()
         checkpoint.confirmed = rescued.confirmed

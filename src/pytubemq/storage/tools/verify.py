@@ -22,9 +22,9 @@ from pytubemq.storage.tools.check.segment_check import check_partition
 from pytubemq.storage.tools.read.files import find_journals, find_partitions
 from pytubemq.storage.tools.read.journals import journals_at_hand
 from pytubemq.storage.tools.read.store_access import ReadingDisk, check_store, lock_store
-from pytubemq.storage.tools.repair_steps.copies import find_copies
 from pytubemq.storage.tools.repair_steps.gaps import find_gaps, partitions_of
 from pytubemq.storage.tools.repair_steps.lost_files import find_pieces
+from pytubemq.storage.tools.repair_steps.record_restore import find_copies
 from pytubemq.storage.tools.repair_steps.side_files import check_side_files
 
 if TYPE_CHECKING:
@@ -130,20 +130,20 @@ def verify_files(
             result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
     _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
     # The walk has met most of the known losses as holes; each is named once.
-    fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
-    for fence in checkpoint.fences:
-        place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
-        if topic in (None, fence.topic) and place not in fenced:
+    listed = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
+    for lost_range in checkpoint.lost_ranges:
+        place = (lost_range.topic, lost_range.partition_id, lost_range.from_offset, lost_range.to_offset)
+        if topic in (None, lost_range.topic) and place not in listed:
             result.take(
                 [
                     Finding(
                         path=root / NAME,
-                        what=f"known to be lost ({fence.reason.name.lower()})",
+                        what=f"known to be lost ({lost_range.reason.name.lower()})",
                         severity=Severity.FENCED,
-                        topic=fence.topic,
-                        partition_id=fence.partition_id,
-                        from_offset=fence.from_offset,
-                        to_offset=fence.to_offset,
+                        topic=lost_range.topic,
+                        partition_id=lost_range.partition_id,
+                        from_offset=lost_range.from_offset,
+                        to_offset=lost_range.to_offset,
                     )
                 ]
             )
@@ -185,10 +185,10 @@ def _report_copies(
                 result.findings[at] = replace(one, what=what)
 
 
-def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
+def _covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
     """Count its messages in the intervals, which do not overlap."""
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
-    return sum(max(0, min(end, high) - max(begin, low)) for low, high in stretches)
+    return sum(max(0, min(end, high) - max(begin, low)) for low, high in intervals)
 
 
 def load_checkpoint(

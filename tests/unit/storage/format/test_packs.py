@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from pytubemq.core.sequences import Span
+from pytubemq.core.sequences import AppendedSpan
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.index import RecordKind, decode_index_entry
-from pytubemq.storage.format.run import columns_at, record_is_sound
+from pytubemq.storage.format.record_range import columns_at, record_is_sound
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch.record_batch import read_stored_pack
 from tests.unit.storage.helpers import (
@@ -38,7 +38,7 @@ def test_a_pack_takes_the_offsets_and_ids_that_follow() -> None:
     assert staging.append("demo", 0, b"five", 0, -1) == 1
     assert staging.append_pack("demo", 1, columns([b"other"])) == 2
     [([span], _), last, ([other], _)] = commit(store, staging)  # type: ignore[misc]  # packs, and a message between them
-    assert span == Span(3, 200, OFFSET_UNIT, span.first_message_id)
+    assert span == AppendedSpan(3, 200, OFFSET_UNIT, span.first_message_id)
     assert last.offset == 4 * OFFSET_UNIT  # type: ignore[union-attr]
     assert last.message_id == span.first_message_id + 3  # type: ignore[union-attr]
     assert other.first_offset == 0

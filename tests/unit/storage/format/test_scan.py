@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytubemq.storage.disk.disk import DiskFile
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 
-def run_of(kinds: list[int], *, tricky: bool = False) -> Run:
+def run_of(kinds: list[int], *, tricky: bool = False) -> RecordRange:
     """A run of records of so many messages, 0 a single one; `tricky` payloads look like the beginning of records."""
     store = open_store(FaultyDisk())
     staging = store.staging()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.core.sequences import ProducerMark, Span
+from pytubemq.core.sequences import AppendedSpan, ProducerMark
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.journal.building import PACKED_FROM
+from pytubemq.storage.journal.block_builder import PACKED_FROM
 from pytubemq.storage.journal.staging import AppendedRun
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import commit, messages, open_store, payloads
@@ -36,7 +36,7 @@ def test_a_row_is_read_as_the_messages_it_was_made_of(count: int, mark: Producer
     assert [message.payload for message in found] == BODIES[:count]
     assert [message.offset for message in found] == [at * OFFSET_UNIT for at in range(count)]
     assert {message.flag for message in found} == {7}
-    assert outcome.spans == (Span(count, 200, 0, found[0].message_id),)
+    assert outcome.spans == (AppendedSpan(count, 200, 0, found[0].message_id),)
     assert store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=100).packs == (count >= PACKED_FROM)
     assert payloads(store) == BODIES[:count]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.format.checkpoint import Checkpoint
     from pytubemq.storage.format.header import FileHeader
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.tools.read.files import StoreFile
 
 
@@ -136,7 +136,7 @@ class _Check:
         finally:
             opened.close()
 
-    def _follows(self, file: StoreFile, block: FoundBlock, run: Run) -> Iterator[Finding]:
+    def _follows(self, file: StoreFile, block: FoundBlock, run: RecordRange) -> Iterator[Finding]:
         key = (run.topic, run.partition_id)
         end = self._ends.get(key, 0)
         # Without a checkpoint no run would seem to follow on anything.

@@ -13,7 +13,7 @@ from pytubemq.model.offset import to_offset
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.tools.check.findings import Finding, Severity
 from pytubemq.storage.tools.read.files import PartitionFiles, SegmentFiles, StoreFile, begin_of

@@ -16,7 +16,7 @@ from pytubemq.storage.disk.file_cache import FileCache
 from pytubemq.storage.disk.paths import partition_directory
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import decode_index_entry, encode_index_entry
-from pytubemq.storage.format.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.format.record import FORGOTTEN, LossReason, LostRange
 from pytubemq.storage.journal.gaps import bridge, read_remainder
 from pytubemq.storage.journal.journal import journal_path, missing_journals
 from pytubemq.storage.journal.log_tails import sequences_in
@@ -26,7 +26,7 @@ from pytubemq.storage.log.partition_log import Dirty, PartitionLog
 from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
-from pytubemq.storage.tools.read.salvage import find_salt, runs_in
+from pytubemq.storage.tools.read.recovered_parts import find_salt, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.checkpoint import Checkpoint
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.log_tails import LogTails
     from pytubemq.storage.tools.read.blocks import FoundBlock
     from pytubemq.storage.tools.read.files import StoreFile
@@ -72,7 +72,7 @@ class JournalTaker:
         self._logs: dict[PartitionKey, PartitionLog] = {}
         for key, partition in partitions.items():
             self._log(key).restore(partition.segments, partition.end)
-        self.fences: list[Fence] = []
+        self.lost_ranges: list[LostRange] = []
         """Messages that are lost."""
         self.unread_from: tuple[Path, int] | None = None
         """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
@@ -110,7 +110,7 @@ class JournalTaker:
         if behind.runs:
             # That the logs go on shows that blocks are gone, and positions and sequences with them.
             self._lose_records(*self._end)
-        self._note_lost(behind.fences)
+        self._note_lost(behind.lost_ranges)
         self._windows.replay(behind.sequences)
         # Before new ids are given: those recovered from the logs may be above the checkpoint's.
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
@@ -179,7 +179,7 @@ class JournalTaker:
     def _lose_records(self, path: Path, position: int) -> None:
         self.unread_from = self.unread_from or (path, position)
 
-    def _run(self, run: Run) -> None:
+    def _run(self, run: RecordRange) -> None:
         key = (run.topic, run.partition_id)
         log = self._log(key)
         # The log has it already.
@@ -210,13 +210,13 @@ class JournalTaker:
         log = self._log(key)
         begin, end = Border(log.end_ordinal, log.end_position), Border(ordinal, log.end_position + size_bytes)
         taken = self._tails.between(key, begin, end)
-        runs, fences = bridge(key, begin, end, taken, log.last_time_ms)
+        runs, lost_ranges = bridge(key, begin, end, taken, log.last_time_ms)
         for run in runs:
             self._publish(key, run)
         self._windows.replay(sequences_in(taken))
-        self._note_lost(fences)
+        self._note_lost(lost_ranges)
 
-    def _publish(self, key: PartitionKey, run: Run) -> None:
+    def _publish(self, key: PartitionKey, run: RecordRange) -> None:
         self._log(key).publish(run)
         self._waiting[key] = run.end_ordinal
         self._waiting_bytes += run.size_bytes
@@ -229,14 +229,14 @@ class JournalTaker:
         self._waiting, self._waiting_bytes = {}, 0
 
     def _lost(self, key: PartitionKey, start: int, end: int) -> None:
-        self._note_lost([Fence(*key, start, end, FenceReason.JOURNAL)])
+        self._note_lost([LostRange(*key, start, end, LossReason.JOURNAL)])
 
-    def _note_lost(self, fences: Sequence[Fence]) -> None:
-        self.fences += fences
-        for fence in fences:
+    def _note_lost(self, lost_ranges: Sequence[LostRange]) -> None:
+        self.lost_ranges += lost_ranges
+        for one in lost_ranges:
             self._say(
-                f"{fence.topic}:{fence.partition_id}: messages {fence.from_ordinal} to {fence.to_ordinal - 1} are "
-                "lost: neither log nor journal has them"
+                f"{one.topic}:{one.partition_id}: messages {one.from_ordinal} to {one.to_ordinal - 1} are lost: neither "
+                "log nor journal has them"
             )
 
     def _log(self, key: PartitionKey) -> PartitionLog:
@@ -247,7 +247,7 @@ class JournalTaker:
         return log
 
 
-def _moved(run: Run, position: int) -> Run:
+def _moved(run: RecordRange, position: int) -> RecordRange:
     """Return the run at another place among its partition's bytes."""
     shift = position - run.base_position
     entries = (decode_index_entry(run.index, at) for at in range(run.records))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.storage.disk.disk import flush_directory, read_exactly, write_all
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, encode_index_entry
-from pytubemq.storage.format.record import Fence, FenceReason, LogEnd
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record import LogEnd, LossReason, LostRange
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.format.scan import LogRecord, read_record, scan_log
 from pytubemq.storage.log.index_repair import Border, RepairedIndex, repair_index, scanner
 from pytubemq.storage.log.segment import Segment
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.check.segment_check import check_partition
-from pytubemq.storage.tools.repair_steps.rewriting import write_file
+from pytubemq.storage.tools.repair_steps.rewrite import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class RepairedPartition:
 
     segments: list[Segment] = field(default_factory=list)
     end: LogEnd = field(default_factory=lambda: LogEnd(0, 0))
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """All holes, those that were there before among them."""
 
 
@@ -117,7 +117,7 @@ class _Repair:
         try:
             repaired = repair_index(old, begin, end, scanner(log, segment))
             for entry in _bad_records(log, segment, bytes(repaired.index)):
-                repaired.fence(entry)
+                repaired.mark_lost(entry)
         finally:
             log.close()
         index = bytes(repaired.index)
@@ -184,8 +184,10 @@ class _Repair:
             self._time_ms = max(self._time_ms, entry.append_time_ms)
             if entry.kind == RecordKind.HOLE:
                 found = self._found
-                self._made.fences.append(
-                    Fence(found.topic, found.partition_id, entry.first_ordinal, entry.end_ordinal, FenceReason.RECORD)
+                self._made.lost_ranges.append(
+                    LostRange(
+                        found.topic, found.partition_id, entry.first_ordinal, entry.end_ordinal, LossReason.RECORD
+                    )
                 )
 
     def _read(self, path: Path, size: int, position: int) -> bytes:

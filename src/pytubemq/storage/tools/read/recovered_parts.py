@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk.disk import DiskFile
     from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 # The place in a file's header, which fails as a whole here but may be sound at these four bytes.
 _SALT_AT: Final = 40
@@ -89,7 +89,7 @@ def _solve(covered: bytes, crc: int) -> int | None:
     return None if wanted else found
 
 
-def _runs(block: bytes, head: BlockHeader) -> list[Run]:
+def _runs(block: bytes, head: BlockHeader) -> list[RecordRange]:
     meta_end = BLOCK_HEADER_BYTES + head.meta_bytes
     try:
         return decode_records(block[BLOCK_HEADER_BYTES:meta_end], memoryview(block)[meta_end:]).runs
@@ -97,7 +97,7 @@ def _runs(block: bytes, head: BlockHeader) -> list[Run]:
         return []
 
 
-def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
+def runs_in(file: DiskFile, bad: BadBytes) -> list[RecordRange]:
     """Return the runs in a block that failed its check; nothing of them is proven but what their index entries say."""
     data = read_exactly(file, bad.size_bytes, bad.position)
     # With the magic put in, as it may be what was damaged.
@@ -108,7 +108,7 @@ def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
     return _runs(data, head._replace(total_bytes=len(data)))
 
 
-def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
+def recover_checkpoint_parts(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
     """Return the positions and ends that a damaged checkpoint seems to have, of topics that exist.
 
     Args:
@@ -137,8 +137,8 @@ def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records
 def _is_sensible(one: Records, ends: dict[PartitionKey, LogEnd], topics: set[str]) -> bool:
     if one.confirmed:
         return all(_fits(key, offset, ends) for key, offset in one.confirmed.items())
-    if one.windows or one.fences:
-        named = [topic for topic, *_ in one.windows] + [fence.topic for fence in one.fences]
+    if one.windows or one.lost_ranges:
+        named = [topic for topic, *_ in one.windows] + [lost_range.topic for lost_range in one.lost_ranges]
         return all(topic in topics for topic in named)
     # Only partitions without files are of interest: those that expired whole.
     return all(

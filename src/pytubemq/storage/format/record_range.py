@@ -37,7 +37,7 @@ _LOW_32 = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
-class Run:
+class RecordRange:
     """A range of consecutive records; `count` is the number of messages. Not to be changed: a frozen one takes three
     times as long to make, which counts where each message is for another partition."""
 
@@ -91,7 +91,7 @@ class Run:
         """Return the number of the record that holds a message of the run."""
         return max(0, last_record_at(self.index, ordinal))
 
-    def from_ordinal(self, ordinal: int) -> Run:
+    def from_ordinal(self, ordinal: int) -> RecordRange:
         """Return the run from the record on that holds message `ordinal`."""
         if ordinal <= self.base_ordinal:
             return self
@@ -99,12 +99,12 @@ class Run:
         position = self.position_at(at)
         first = self.end_ordinal if at == self.records else index_ordinal(self.index, at)
         index, entries = self.index[at * INDEX_BYTES :], self.entries[position - self.base_position :]
-        return Run(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
+        return RecordRange(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
 
-    def parts(self, first_bytes: int, other_bytes: int) -> list[Run]:
+    def parts(self, first_bytes: int, other_bytes: int) -> list[RecordRange]:
         """Split the run into pieces of whole records, the first within `first_bytes` of log and the others within
         `other_bytes`; a record that is larger is a piece of its own."""
-        found: list[Run] = []
+        found: list[RecordRange] = []
         start, limit = 0, self.base_position + first_bytes
         while start < self.records:
             # By the positions of some records: a run may have thousands.
@@ -114,13 +114,13 @@ class Run:
             start, limit = stop, self.position_at(stop) + other_bytes
         return found
 
-    def _between(self, start: int, stop: int) -> Run:
+    def _between(self, start: int, stop: int) -> RecordRange:
         position, end = self.position_at(start), self.position_at(stop)
         first = index_ordinal(self.index, start)
         behind = self.end_ordinal if stop == self.records else index_ordinal(self.index, stop)
         index = self.index[start * INDEX_BYTES : stop * INDEX_BYTES]
         entries = self.entries[position - self.base_position : end - self.base_position]
-        return Run(self.topic, self.partition_id, first, position, behind - first, index, entries)
+        return RecordRange(self.topic, self.partition_id, first, position, behind - first, index, entries)
 
     def entry(self, record: int) -> IndexEntry:
         """Return the index entry of a record; its check is known to hold."""
@@ -129,7 +129,7 @@ class Run:
             raise ValueError(f"index entry {record} of a run fails its check")
         return found
 
-    def with_holes(self, damaged: Iterable[int]) -> Run:
+    def with_holes(self, damaged: Iterable[int]) -> RecordRange:
         """Return the run with holes in the place of these records."""
         index = bytearray(self.index)
         for record in damaged:
@@ -217,8 +217,8 @@ def columns_at(record: memoryview) -> int | None:
 
 def hole(
     topic: str, partition_id: int, ordinal: int, position: int, *, count: int, size_bytes: int, append_time_ms: int
-) -> Run:
+) -> RecordRange:
     """Return a run that stands for messages lost to damage."""
     entry = encode_index_entry(position, ordinal, append_time_ms, size_bytes, count, -1, 0, RecordKind.HOLE)
     # Zeros in the place of what was lost: positions go on behind it as if it were there.
-    return Run(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))
+    return RecordRange(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import StorageError
-from pytubemq.storage.tools.repair_steps.undoing import copied_and_undone
+from pytubemq.storage.tools.repair_steps.rollback import copied_and_undone
 
 if TYPE_CHECKING:
     from pathlib import Path

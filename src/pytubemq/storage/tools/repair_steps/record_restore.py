@@ -12,10 +12,10 @@ from pytubemq.storage.disk.disk import read_exactly, write_all
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry
 from pytubemq.storage.format.record import LogEnd
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.log.segment import Segment
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
-from pytubemq.storage.tools.read.salvage import find_salt, runs_in
+from pytubemq.storage.tools.read.recovered_parts import find_salt, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.index import IndexEntry
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.tools.read.files import PartitionFiles, SegmentFiles, StoreFile
 
 Wanted = dict[int, tuple[Segment, "IndexEntry"]]
@@ -55,9 +55,9 @@ def put_back(
         finally:
             file.close()
         done.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
-    for key, stretches in done.items():
-        stretches.sort()
-        messages = sum(end - begin for begin, end in stretches)
+    for key, intervals in done.items():
+        intervals.sort()
+        messages = sum(end - begin for begin, end in intervals)
         say(f"{key[0]}:{key[1]}: {messages} messages were damaged in the log and are put back from the journal")
     return done
 
@@ -124,7 +124,7 @@ def _read(disk: Disk, files: SegmentFiles, size_bytes: int) -> bytes:
         file.close()
 
 
-def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
+def _runs(journal: StoreFile, file: DiskFile) -> Iterator[RecordRange]:
     """Yield all that a journal file holds, also before the checkpoint's place and in damaged blocks."""
     salt = journal.header.salt if journal.header is not None else find_salt(file)
     if salt is None:
@@ -133,7 +133,7 @@ def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
         yield from runs_in(file, found) if isinstance(found, BadBytes) else found.records.runs
 
 
-def _take(run: Run, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes]]:
+def _take(run: RecordRange, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes]]:
     for number in range(run.records):
         held = decode_index_entry(run.index, number)
         if held is None or held.first_ordinal not in wanted:
