@@ -235,8 +235,8 @@ class JournalTaker:
         self.lost_ranges += lost_ranges
         for one in lost_ranges:
             self._say(
-                f"{one.topic}:{one.partition_id}: messages {one.from_ordinal} to {one.to_ordinal - 1} are lost: neither "
-                "log nor journal has them"
+                f"{one.topic}:{one.partition_id}: messages {one.from_ordinal} to {one.to_ordinal - 1} are lost: "
+                "neither log nor journal has them"
             )
 
     def _log(self, key: PartitionKey) -> PartitionLog:
