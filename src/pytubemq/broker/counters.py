@@ -44,7 +44,7 @@ class Counters:
     """Times from a fetch's arrival to its response, the wait at the end of the partition included."""
     confirm_s: Histogram = field(default_factory=Histogram)
     """Times from a confirm's arrival to its response."""
-    expired_holds: int = 0
+    expired_registrations: int = 0
     """Consumers' registrations that expired."""
 
     def served(self, topic: str, messages: int, payload_bytes: int) -> None:

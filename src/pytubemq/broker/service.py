@@ -18,7 +18,6 @@ from pytubemq.broker.append.waiters import Waiters
 from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers, run_handlers
 from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry
-from pytubemq.broker.members.leases import reported_leases
 from pytubemq.broker.members.positions import Positions
 from pytubemq.broker.members.reset_epochs import ResetEpochs
 from pytubemq.broker.members.reset_history import ResetHistory
@@ -33,7 +32,7 @@ from pytubemq.broker.upkeep.configuration_changes import Orders
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
 from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
 from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
-from pytubemq.broker.upkeep.reports import Condition
+from pytubemq.broker.upkeep.reports import Condition, reported_leases
 from pytubemq.broker.upkeep.retention import RetentionPasses
 from pytubemq.broker.upkeep.stored_topics import StoredTopics
 from pytubemq.broker.upkeep.topic_file import TopicFile
@@ -175,11 +174,11 @@ class BrokerService:
     def _progress(loop: asyncio.AbstractEventLoop, path: AppendPath) -> Callable[[], None]:
         """Return a callback that reports the applier's progress to the loop, which may be gone if a stop timed out."""
 
-        def tell() -> None:
+        def report_progress() -> None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(path.resume)
 
-        return tell
+        return report_progress
 
     def _make_state(self, store: BrokerStore, resets: ResetHistory) -> BrokerState:
         settings = self.settings
@@ -240,7 +239,9 @@ class BrokerService:
         """Return the leases of this Broker's readers, as many as fit."""
         assert self._state is not None
         broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
-        return reported_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
+        return reported_leases(
+            self._state.registry.registrations(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes
+        )
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:
@@ -270,10 +271,10 @@ class BrokerService:
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task whose failure shows in the health."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        task.add_done_callback(self._task_ended)
+        task.add_done_callback(self._record_task_end)
         self._tasks.append(task)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _record_task_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
         logger.error("the %s has failed", task.get_name(), exc_info=error)
@@ -338,7 +339,7 @@ class BrokerService:
             state=state,
             server=self._server.stats,
             topics={served.config.name: sorted(served.partition_ids) for served in state.topics},
-            holds=len(state.registry),
+            registrations=len(state.registry),
             handed_out=dict(state.counters.handed_out),
             problems=len(self.health()["problems"]),
             insecure=self.settings.insecure,

@@ -300,13 +300,13 @@ MAX_REPORTED_LEASES: Final = 20_000
 """Consumers' registrations that a Broker reports when it registers; the others only the Broker protects (410)."""
 MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
 """A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
-MAX_PACK_MESSAGES: Final = 16_384
+MAX_RECORD_BATCH_MESSAGES: Final = 16_384
 """Messages of one record batch: so many that work per batch does not count, so few that a reader gets it whole."""
-MAX_PACK_BYTES: Final = 1 * MIB
+MAX_RECORD_BATCH_BYTES: Final = 1 * MIB
 """Payload bytes at which a producer closes a record batch; one message may be larger and is then a batch alone."""
-MAX_PACKS: Final = 4_096
+MAX_RECORD_BATCHES: Final = 4_096
 """Record batches of one send; beyond it the whole request is refused with 400."""
-MAX_PACK_FAULTS: Final = 64
+MAX_RECORD_BATCH_FAULTS: Final = 64
 """Messages of one send that are refused individually (a record batch is cut at each); a batch with one more is refused
 as a whole."""
 MAX_WINDOWS: Final = 100_000
@@ -368,8 +368,8 @@ MAX_WIRE_GROUPS: Final = 10_000
 """Groups of one query; ours name one, or ask for all."""
 MAX_WIRE_POSITIONS: Final = 500_000
 """Partitions or positions in one response: more than fit into a frame with names of usual length."""
-MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
-MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
+MAX_WIRE_RECORD_BATCHES: Final = 2 * MAX_RECORD_BATCHES
+MAX_WIRE_SPANS: Final = 2 * (MAX_RECORD_BATCHES + 2 * MAX_RECORD_BATCH_FAULTS)
 """A record batch has one span, and two more for each message that is refused individually."""
 MAX_WIRE_RESETS: Final = 2 * MAX_RESETS
 MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS

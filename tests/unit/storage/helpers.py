@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.store_settings import StoreSettings
-from pytubemq.wire.batch.record_batch import PACK_TAG, Columns, encode_columns, read_columns, read_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, Columns, encode_columns, read_columns, read_record_batch
 from pytubemq.wire.batch.stored import StoredMessage, decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint
 
@@ -74,7 +74,7 @@ def send_pack(
 ) -> tuple[AppendedSpan, ...]:
     """One pack through the journal."""
     staging = store.staging()
-    staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)
+    staging.append_batch(topic, partition_id, columns(payloads, codes=codes), producer=producer)
     [result] = commit(store, staging)
     return cast("AppendedRun", result).spans
 
@@ -100,9 +100,9 @@ def split(blob: bytes) -> list[StoredMessage]:
     found: list[StoredMessage] = []
     at = 0
     while at < len(blob):
-        size, body = decode_varint(blob, at + (2 if blob.startswith(PACK_TAG, at) else 1))
-        if blob.startswith(PACK_TAG, at):
-            head, pack = read_pack(blob[body : body + size])
+        size, body = decode_varint(blob, at + (2 if blob.startswith(RECORD_BATCH_TAG, at) else 1))
+        if blob.startswith(RECORD_BATCH_TAG, at):
+            head, pack = read_record_batch(blob[body : body + size])
             found += (
                 StoredMessage(
                     head.message_id + number,

@@ -330,7 +330,7 @@ def _counts(facts: BrokerFacts) -> dict[str, int]:
         "broker_timeout_cnt": facts.forgotten,
         "broker_hb_exc_cnt": facts.master_failures,
         "consume_online_cnt": 0,
-        "consume_timeout_cnt": state.counters.expired_holds,
+        "consume_timeout_cnt": state.counters.expired_registrations,
         "msg_put_overflow": state.path.stats.overflows,
     }
 

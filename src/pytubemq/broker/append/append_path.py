@@ -225,7 +225,7 @@ class AppendPath:
             elif self._is_worth_ahead():
                 self._write_ahead()
         except Exception as error:
-            self._broken(error)
+            self._stop_for_good(error)
 
     def _is_worth_ahead(self) -> bool:
         """True if the next block is worth preparing now: it would not be much smaller than the one being written."""
@@ -274,7 +274,7 @@ class AppendPath:
         try:
             block = self._prepare(submissions)
         except DiskFailedError as error:  # in the background; nothing more can be written
-            self._failed_for_good(error)
+            self._record_failure(error)
             self._settle_failed(submissions, _failed(error))
             return
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
@@ -306,7 +306,7 @@ class AppendPath:
             return False
         self._under_way.append(block)
         # On the loop, and for blocks in the order in which they were handed over.
-        future.add_done_callback(self._ended)
+        future.add_done_callback(self._finish_block)
         return True
 
     def _write(self, prepared: Prepared) -> None:
@@ -348,9 +348,9 @@ class AppendPath:
         return batch
 
     def _prepare(self, submissions: list[Submission]) -> AppendBlock:
-        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._unanswered)
+        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._log_missed_callback)
 
-    def _ended(self, done: asyncio.Future[None]) -> None:
+    def _finish_block(self, done: asyncio.Future[None]) -> None:
         block = self._under_way.popleft()  # the writer handles them in order
         error = done.exception()
         # The store refused to write it, and its submissions are back in the queue since the block before it failed.
@@ -396,7 +396,7 @@ class AppendPath:
             if block.publish_early():
                 self._wake(block)
         except Exception as fault:  # they are completed when it is written, like the others
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _complete(self, block: AppendBlock) -> None:
         # Room is made before anybody is notified, since callers send more at once.
@@ -412,7 +412,7 @@ class AppendPath:
         try:
             self._on_published(block.partitions)
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _fail(self, block: AppendBlock, error: BaseException) -> None:
         """Refuse the callers of a failed write; its error decides whether there will be another."""
@@ -431,7 +431,7 @@ class AppendPath:
             self.unopened = error
             refusal = Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
         else:
-            self._failed_for_good(error)
+            self._record_failure(error)
             refusal = _failed(error)
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
@@ -439,7 +439,7 @@ class AppendPath:
         # The others have had their response, and the store owes their messages.
         self._settle_failed(block.unreported, refusal)
 
-    def _failed_for_good(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         self.failure = error
         expected = isinstance(error, TubeError)
         logger.error(
@@ -448,14 +448,14 @@ class AppendPath:
             exc_info=None if expected else error,
         )
 
-    def _broken(self, error: Exception) -> None:
+    def _stop_for_good(self, error: Exception) -> None:
         """Stop writing for good after a fault in this program."""
         self.failure = error
         logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
         # Nobody starts another write from here on, so whoever waits would wait for ever.
         self._refuse_all(_failed(error))
 
-    def _unanswered(self, fault: Exception) -> None:
+    def _log_missed_callback(self, fault: Exception) -> None:
         self._remember(fault, "a caller could not be notified of the outcome of its write")
 
     def _remember(self, fault: Exception, what: str) -> None:
@@ -498,14 +498,14 @@ class AppendPath:
         try:
             submission.expire()
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _refuse(self, submission: Submission, refusal: Refusal) -> None:
         self.staged_bytes -= submission.size_bytes
         try:
             submission.refuse(refusal)
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:

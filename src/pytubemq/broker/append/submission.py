@@ -29,7 +29,7 @@ PARTITION_OVERHEAD_BYTES: Final = 4096
 and the producer's window take so much, and the time of ten messages."""
 CONFIRM_OVERHEAD_BYTES: Final = 512
 """Size of a position that is to be confirmed."""
-PACK_OVERHEAD_BYTES: Final = 2048
+RECORD_BATCH_OVERHEAD_BYTES: Final = 2048
 """Size of a record batch beside its payload: the views of its columns take so much, however small it is."""
 
 

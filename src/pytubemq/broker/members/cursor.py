@@ -90,12 +90,12 @@ class Cursor:
         self.handed_out = max(self.handed_out, offset)
         return True
 
-    def settling(self) -> int:
+    def begin_confirm(self) -> int:
         """Record that a confirm is being written; return the offset that it is to make durable."""
         self.unsettled, self.passed = self.confirmed, None
         return self.confirmed
 
-    def settled(self, offset: int) -> int | None:
+    def finish_confirm(self, offset: int) -> int | None:
         """Record that a confirm up to `offset` is durable; return the end of skipped messages to make durable next."""
         if self.unsettled != offset:
             return None

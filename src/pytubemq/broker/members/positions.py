@@ -170,7 +170,7 @@ class Positions:
     def _is_undecided(self, key: RegistrationKey) -> bool:
         return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
 
-    def settled(self, key: RegistrationKey) -> int | None:
+    def start_position(self, key: RegistrationKey) -> int | None:
         """Return the newest position that was set by a reset or can no longer be refused: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
             if write.keep or write.chosen:

@@ -16,7 +16,7 @@ from pytubemq.core.refusal import Refused
 from pytubemq.core.sequences import NOWHERE
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE
-from pytubemq.model.limits import MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_MESSAGES
 from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 from pytubemq.wire.fast import send_message, sends
@@ -54,7 +54,7 @@ class RunHandlers:
 
     def send_run(self, run: CallRun) -> bool:
         """Accept them if none of them is unusual; return False otherwise."""
-        if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_PACK_MESSAGES:
+        if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_RECORD_BATCH_MESSAGES:
             return False
         found = self._reader.read(run.parts)
         if found is None or len(found.groups) > _MOST_GROUPS:
@@ -151,7 +151,7 @@ class _SendRun:
     def complete(self, results: Sequence[Result]) -> None:
         state, run = self._state, self._run
         frames: list[bytes] = []
-        told_of = iter(cast("Sequence[AppendedRun]", results))
+        outcomes = iter(cast("Sequence[AppendedRun]", results))
         for at, group in enumerate(self._groups):
             whole = len(group.numbers) == len(run.serials)
             serials = run.serials if whole else [run.serials[number] for number in group.numbers]
@@ -159,7 +159,7 @@ class _SendRun:
             if fault is not None:
                 frames += self._refusals(serials, *fault)
                 continue
-            spans, time_ms = next(told_of)
+            spans, time_ms = next(outcomes)
             start = 0
             for count, code, offset, message_id, _, text in spans:
                 part = serials[start : start + count]

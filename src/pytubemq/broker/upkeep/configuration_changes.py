@@ -100,10 +100,10 @@ class Orders:
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         if PARTITION.on:
-            self._tell(served)
+            self._record_served(served)
         self._state.topics.replace(served)
 
-    def _tell(self, topics: Iterable[TopicConfig]) -> None:
+    def _record_served(self, topics: Iterable[TopicConfig]) -> None:
         for topic in topics:
             before = self._state.topics.get(topic.name)
             count = len(topic.partition_ids())

@@ -103,8 +103,10 @@ class TopicRemoval:
     def _let_go(self, topic: str) -> None:
         """End consumers' registrations for the topic, and notify the fetches that wait there."""
         state = self._state
-        for hold in [hold for hold in state.registry.holds() if hold.key.topic == topic]:
-            state.registry.drop(hold)
+        for registration in [
+            registration for registration in state.registry.registrations() if registration.key.topic == topic
+        ]:
+            state.registry.drop(registration)
         for key in [key for key in state.read_faults if key[0] == topic]:
             del state.read_faults[key]
         state.waiters.wake([key for key in state.store.partitions() if key[0] == topic])

@@ -110,7 +110,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HeartbeatReceived:
     """A heartbeat of a member that can be sent an event now: a response to it is due or waits."""
 
     member: str
@@ -193,7 +193,7 @@ Fact = (
     | Acked
     | Failed
     | Drained
-    | Asked
+    | HeartbeatReceived
     | CameBack
     | ConnectionLost
     | Left
@@ -209,13 +209,14 @@ Fact = (
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A wake-up for a member with an event: respond to its waiting heartbeat, if there is one, after `Asked`."""
+    """A wake-up for a member with an event: respond to its waiting heartbeat, if there is one, after
+    `HeartbeatReceived`."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendEvent:
     """An event to send in the response that is due to the member."""
 
     member: str
@@ -230,4 +231,4 @@ class Dropped:
     reason: str
 
 
-Action = Wake | Tell | Dropped
+Action = Wake | SendEvent | Dropped

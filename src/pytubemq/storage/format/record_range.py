@@ -21,7 +21,7 @@ from pytubemq.storage.format.index import (
     index_time,
     last_record_at,
 )
-from pytubemq.wire.batch.record_batch import HEAD_BYTES, PACK_TAG
+from pytubemq.wire.batch.record_batch import HEAD_BYTES, RECORD_BATCH_TAG
 from pytubemq.wire.protobuf.varint import decode_varint
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
 
 def columns_at(record: memoryview) -> int | None:
     """Return where the columns of a stored pack begin, None if it is none."""
-    tag = len(PACK_TAG)
-    if record[:tag] != PACK_TAG:
+    tag = len(RECORD_BATCH_TAG)
+    if record[:tag] != RECORD_BATCH_TAG:
         return None
     try:
         # Ten bytes are the most that a varint has.

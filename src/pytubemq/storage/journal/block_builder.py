@@ -19,9 +19,9 @@ from pytubemq.storage.format.index import RecordKind, encode_index_entry
 from pytubemq.storage.format.record import Sequences
 from pytubemq.storage.format.record_range import RecordRange
 from pytubemq.storage.format.single_messages import build_singles
-from pytubemq.storage.journal.staging import Appended, AppendedRun, Prepared, StagedPack, StagedRun
+from pytubemq.storage.journal.staging import Appended, AppendedRun, Prepared, StagedBatch, StagedRun
 from pytubemq.storage.journal.windows import WindowChanges
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, read_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, read_columns, stored_batch_head
 from pytubemq.wire.protocol.extensions import FENCED_EPOCH, FORGOTTEN_SEQUENCE
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _NOBODY: Final = ProducerMark(0, 0, 0)
 _NO_CODE: Final = -1
 _SUCCESS: Final = int(Code.SUCCESS)
 _CRC_BYTES: Final = 4
-PACKED_FROM: Final = 8
+BATCHED_FROM: Final = 8
 """So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
 consumers that know no packs they are taken apart again."""
 MOST_AHEAD_MS: Final = 600_000
@@ -167,10 +167,10 @@ class _PartitionBuilder:
         alike: list[StagedMessage] = []
         """Messages without a number, or numbered one after the other by one producer."""
         for item in staged.items:
-            if isinstance(item, StagedPack):
+            if isinstance(item, StagedBatch):
                 self._add_messages(alike, appended)
                 alike = []
-                appended[item.number] = AppendedRun(self._add_pack(item.columns, item.producer), self._time_ms)
+                appended[item.number] = AppendedRun(self._add_batch(item.columns, item.producer), self._time_ms)
                 continue
             if isinstance(item, StagedRun):
                 self._add_messages(alike, appended)
@@ -247,21 +247,21 @@ class _PartitionBuilder:
         def store(start: int, stop: int, mark: ProducerMark | None) -> AppendedSpan:
             payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
             # A pack's head and columns cost more than they save for a few messages.
-            if len(payloads) < PACKED_FROM:
+            if len(payloads) < BATCHED_FROM:
                 return self._store_singles(payloads, run.flag, run.key_code, mark)
             data = encode_columns(payloads, run.flag, run.key_code)
-            return self._store_pack(data, len(payloads), run.key_code, mark or _NOBODY)
+            return self._store_batch(data, len(payloads), run.key_code, mark or _NOBODY)
 
         return self._add_numbered(run.producer, len(run.payloads), store)
 
-    def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[AppendedSpan, ...]:
+    def _add_batch(self, columns: Columns, mark: ProducerMark | None) -> tuple[AppendedSpan, ...]:
         def store(start: int, stop: int, mark: ProducerMark | None) -> AppendedSpan:
             part = columns
             if stop - start != columns.count:
                 # A part has columns and a check of its own; what was proven on arrival is not proven again.
                 part = read_columns(columns.part(start, stop), check=False)
             code = None if part.mixed else part.key_code
-            return self._store_pack(part.data, part.count, code, mark or _NOBODY)
+            return self._store_batch(part.data, part.count, code, mark or _NOBODY)
 
         return self._add_numbered(mark, columns.count, store)
 
@@ -312,14 +312,14 @@ class _PartitionBuilder:
         self._position += built.size_bytes
         return AppendedSpan(count, Code.SUCCESS, offset, first_id)
 
-    def _store_pack(
+    def _store_batch(
         self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark
     ) -> AppendedSpan:
         """Store columns; `key_code` is None where messages have different ones."""
         offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
         fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
         # Whoever reads the log after the journal is gone learns the producer's numbers from this head.
-        head = stored_pack_head(_new(PackHead, fields), len(data))
+        head = stored_batch_head(_new(RecordBatchHead, fields), len(data))
         size = len(head) + len(data)
         # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a pack
         # costs the same whatever is in it.

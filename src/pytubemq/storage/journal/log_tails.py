@@ -21,7 +21,7 @@ from pytubemq.storage.format.record_range import RecordRange, record_is_sound
 from pytubemq.storage.format.scan import read_record
 from pytubemq.storage.journal.quarantine import reach_of_tail
 from pytubemq.storage.log.index_repair import Border, repair_index, scanner
-from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, read_stored_batch
 from pytubemq.wire.batch.stored import decode_stored
 
 if TYPE_CHECKING:
@@ -190,9 +190,9 @@ def sequences_in(runs: Iterable[RecordRange]) -> list[Sequences]:
 def _mark(record: bytes) -> tuple[int, int, int, int] | None:
     """Return producer id, epoch, sequence and message id of a record's first message; None without a sequence."""
     try:
-        if record.startswith(PACK_TAG):
+        if record.startswith(RECORD_BATCH_TAG):
             # Its bytes passed their check when they were read from the tail.
-            head, _ = read_stored_pack(record, check=False)
+            head, _ = read_stored_batch(record, check=False)
             return (head.producer_id, head.producer_epoch, head.sequence, head.message_id) if head.producer_id else None
         [message] = decode_stored(record)
     except (FormatError, EnvelopeError, ValueError):

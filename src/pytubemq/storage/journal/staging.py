@@ -29,7 +29,7 @@ StagedMessage: TypeAlias = "tuple[int, bytes, int, int, int | None, ProducerMark
 """Number in the staging, payload, flag, filter code, checksum, who sent it."""
 
 
-class StagedPack(NamedTuple):
+class StagedBatch(NamedTuple):
     """A pack by its number in the staging."""
 
     number: int
@@ -74,7 +74,7 @@ Outcome: TypeAlias = Appended | AppendedRun
 class StagedPartition:
     """The messages staged for one partition, in order."""
 
-    items: list[StagedMessage | StagedPack | StagedRun] = field(default_factory=list)
+    items: list[StagedMessage | StagedBatch | StagedRun] = field(default_factory=list)
     plain: bool = True
     """True if there are only single messages without a sequence."""
 
@@ -127,7 +127,7 @@ class Staging:
         self.size_bytes += len(payload)
         return number
 
-    def append_pack(
+    def append_batch(
         self, topic: str, partition_id: int, columns: Columns, *, producer: ProducerMark | None = None
     ) -> int:
         """Stage a pack whose check was verified; returns its number in this staging. Its bytes must not change.
@@ -142,7 +142,7 @@ class Staging:
             _check_mark(producer, columns.count)
         number = self.count
         staged.plain = False
-        staged.items.append(StagedPack(number, columns, producer))
+        staged.items.append(StagedBatch(number, columns, producer))
         self.count = number + 1
         self.size_bytes += len(columns.data)
         return number
@@ -158,7 +158,7 @@ class Staging:
         producer: ProducerMark | None = None,
     ) -> int:
         """Stage messages of one sender that follow each other, at a lower price for each than `append`: from
-        `PACKED_FROM` of them on they are stored as one pack. At most MAX_PACK_MESSAGES.
+        `BATCHED_FROM` of them on they are stored as one pack. At most MAX_RECORD_BATCH_MESSAGES.
 
         They have one number in the staging, which is returned, and one result: a `AppendedRun`. `producer` is that
         of the first one; the sequences of the others follow.

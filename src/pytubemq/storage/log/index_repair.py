@@ -164,7 +164,7 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
 def encode_found(found: LogRecord, position: int) -> bytes:
     """Return the index entry of a record that was found in the log, at `position` of the partition."""
     kind = RecordKind.SINGLE
-    if found.is_pack:
+    if found.is_batch:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
     return encode_index_entry(
         position,

@@ -297,7 +297,7 @@ class PartitionReads:
             selector.count,
             selector.size_bytes,
             snapshot.end.position - selector.position,
-            selector.packs,
+            selector.has_batches,
             selector.skipped,
         )
 

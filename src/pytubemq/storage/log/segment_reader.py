@@ -33,7 +33,7 @@ from pytubemq.storage.log.lookup import (
     record_of,
     remember,
 )
-from pytubemq.storage.log.selection import has_hole, has_pack
+from pytubemq.storage.log.selection import has_batch, has_hole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ class SegmentReader:
 
     Args:
         check: whether each record's check is computed when it is read.
-        check_packs: whether that is done at least where packs are read.
+        check_batches: whether that is done at least where packs are read.
         on_damage: called with a segment whose index was repaired: what was lost, the reason being its record or its
             index, and how many entries were built anew. It may be called again with the same.
     """
@@ -80,18 +80,18 @@ class SegmentReader:
         files: FileCache,
         *,
         check: bool,
-        check_packs: bool = False,
+        check_batches: bool = False,
         on_damage: Callable[[SegmentExtent, Sequence[Lost], int, bool], None],
     ) -> None:
         self._files = files
         self.check = check
-        self.check_packs = check_packs
+        self.check_batches = check_batches
         self._on_damage = on_damage
         self._lock = Lock()
         self._repaired: OrderedDict[Segment, RepairedIndex] = OrderedDict()
 
     def read(self, extent: SegmentExtent, selector: Selector) -> tuple[list[bytes], Selector]:
-        """Return what `selector` takes from its next message on, and the selector after it; stops within the stretch.
+        """Return what `selector` takes from its next message on, and the selector after it; stops within the segment.
 
         Raises:
             StorageError: a file cannot be read. LostFileError: it cannot be opened. NotOpenedError: no handle now.
@@ -208,7 +208,7 @@ class _Reading:
         reader = self._reader
         # A segment with damage is not trusted in any record; a record batch is
         # worth checking, as one check covers many messages.
-        return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
+        return reader.check or self._segment.damaged or (reader.check_batches and has_batch(index))
 
     def seek(self, ordinal: int) -> None:
         """Seek to the record that holds a message."""

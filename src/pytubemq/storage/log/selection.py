@@ -40,7 +40,7 @@ class Slice:
     count: int
     payload_bytes: int
     remaining_bytes: int
-    packs: bool = False
+    has_batches: bool = False
     """True if there is a pack among them."""
     skipped: int = 0
     """Messages in [start_offset, next_offset) that are lost to damage."""
@@ -64,7 +64,7 @@ class Selector:
     count: int = 0
     size_bytes: int = 0
     skipped: int = 0
-    packs: bool = False
+    has_batches: bool = False
     done: bool = False
     position: int = 0
     """Behind the last record passed."""
@@ -109,7 +109,7 @@ class Selector:
         self.ordinal = ordinal
         # One slice with a stride has the kind of every entry; its upper byte is always 0.
         kinds = index[_KIND_AT : taken * INDEX_BYTES : INDEX_BYTES]
-        self.packs = self.packs or kinds.count(RecordKind.SINGLE) != taken
+        self.has_batches = self.has_batches or kinds.count(RecordKind.SINGLE) != taken
         self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
 
     def feed(self, index: bytes) -> int:
@@ -137,7 +137,7 @@ class Selector:
                 end = position + size
                 self.count += wanted
                 self.size_bytes += size
-                self.packs = self.packs or kind != RecordKind.SINGLE
+                self.has_batches = self.has_batches or kind != RecordKind.SINGLE
             self.ordinal = first + count
             self.position = position + size
             passed += 1
@@ -158,7 +158,7 @@ def has_hole(index: bytes) -> bool:
     return RecordKind.HOLE in index[_KIND_AT::INDEX_BYTES]
 
 
-def has_pack(index: bytes) -> bool:
+def has_batch(index: bytes) -> bool:
     """True if an entry says that it is a pack; unchecked."""
     return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
 

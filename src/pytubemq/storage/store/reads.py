@@ -50,7 +50,7 @@ class StoreReads:
         self._reader = SegmentReader(
             state.files,
             check=settings.check_on_read,
-            check_packs=settings.check_packs_on_read,
+            check_batches=settings.check_packs_on_read,
             on_damage=self._damaged,
         )
 

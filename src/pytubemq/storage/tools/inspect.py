@@ -201,7 +201,7 @@ def _record(topic: str, partition_id: int, record: bytes | Skipped) -> dict[str,
     if found is None:
         return row | {"kind": "unknown", "bytes": len(record), "sound": False}
     kind = RecordKind.SINGLE
-    if found.is_pack:
+    if found.is_batch:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
     # Of a record batch the first message is shown.
     first = messages_of(record)[0]

@@ -21,12 +21,12 @@ from pytubemq.wire.batch.record_batch import (
     DAMAGED,
     HEAD_BYTES,
     Columns,
-    PackHead,
+    RecordBatchHead,
     checks,
     claimed_count,
-    read_pack,
-    read_pack_head,
-    read_stored_pack,
+    read_record_batch,
+    read_record_batch_head,
+    read_stored_batch,
 )
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field
 from pytubemq.wire.protobuf.varint import PAIRS, decode_varint, encode_varint
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 H = TypeVar("H", GetMessageResponseB2C, ReadRangeResponseB2C)
 
 
-class Pack(NamedTuple):
+class FetchedBatch(NamedTuple):
     """A record batch of a fetch response; its first message is at `head.offset`, perhaps before the offset that was
     asked for."""
 
-    head: PackHead
+    head: RecordBatchHead
     columns: Columns
 
 
-class DamagedPack(NamedTuple):
+class DamagedBatch(NamedTuple):
     """A record batch that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
 
     `messages`: how many it says it has, which nothing proves.
@@ -66,8 +66,8 @@ class Fetched(NamedTuple, Generic[H]):
     """A fetch response: its head without messages and record batches, and its records in order."""
 
     head: H
-    records: list[StoredMessage | Pack]
-    damaged: list[DamagedPack]
+    records: list[StoredMessage | FetchedBatch]
+    damaged: list[DamagedBatch]
 
 
 def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessageResponseB2C]:
@@ -92,12 +92,12 @@ def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetche
     return _fetched(body, stored.decode_read_range, check=check)
 
 
-def check_packs(fetched: Fetched[H]) -> Fetched[H]:
+def check_batches(fetched: Fetched[H]) -> Fetched[H]:
     """Check the packs of a response that was decoded without `check`: those that fail are among the damaged."""
-    failed = [record for record in fetched.records if isinstance(record, Pack) and not checks(record.columns)]
+    failed = [record for record in fetched.records if isinstance(record, FetchedBatch) and not checks(record.columns)]
     if not failed:
         return fetched
-    also: list[DamagedPack] = [DamagedPack(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    also: list[DamagedBatch] = [DamagedBatch(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
     # By identity: to compare two packs would compare their bytes.
     gone = {id(pack) for pack in failed}
     whole = [record for record in fetched.records if id(record) not in gone]
@@ -107,11 +107,11 @@ def check_packs(fetched: Fetched[H]) -> Fetched[H]:
 def _fetched(
     body: bytes | memoryview, read: Callable[..., tuple[H, list[StoredMessage]]], *, check: bool
 ) -> Fetched[H]:
-    records: list[StoredMessage | Pack] = []
-    damaged: list[DamagedPack] = []
+    records: list[StoredMessage | FetchedBatch] = []
+    damaged: list[DamagedBatch] = []
     try:
         # Protobuf would copy each pack out of the response. Its place is found here instead, and it is given as a view.
-        places = _find_packs(body)
+        places = _find_batches(body)
     except UnusualError:
         head, singles = read(bytes(body))
         records.extend(singles)
@@ -138,7 +138,7 @@ def _fetched(
     return Fetched(head, records, damaged)
 
 
-def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
+def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     """Find each pack: the count of single messages before it, and the offsets of its field, its value and its end.
 
     Raises:
@@ -170,9 +170,9 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} record batches"))
             found.append((singles, field_at, value, at))
             short += at - value < HEAD_BYTES
-            if short > _MOST_SHORT_PACKS:
+            if short > _MOST_SHORT_BATCHES:
                 raise malformed(
-                    GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} record batches without head")
+                    GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_BATCHES} record batches without head")
                 )
         # Protobuf takes it for an unknown field; it decides.
         elif key >> 3 == _PACKS >> 3:
@@ -186,7 +186,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     return found
 
 
-_MOST_SHORT_PACKS: Final = 1_000
+_MOST_SHORT_BATCHES: Final = 1_000
 """Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
 # The keys of both fetch responses: field 4 and field 1003, length-delimited.
 _MESSAGE: Final = 4 << 3 | 2
@@ -205,20 +205,20 @@ def _without(body: bytes | memoryview, places: Sequence[tuple[int, int, int, int
 
 
 def _take(
-    data: bytes | memoryview, records: list[StoredMessage | Pack], damaged: list[DamagedPack], *, check: bool
+    data: bytes | memoryview, records: list[StoredMessage | FetchedBatch], damaged: list[DamagedBatch], *, check: bool
 ) -> None:
     offset = None
     try:
         # Before the whole: if only the columns are damaged, the reader still learns where, and can go on behind them.
-        offset = read_pack_head(data).offset
-        records.append(Pack(*read_pack(data, check=check)))
+        offset = read_record_batch_head(data).offset
+        records.append(FetchedBatch(*read_record_batch(data, check=check)))
     except FormatError as error:
         # Reported and passed over: all other records of the response are sound.
-        damaged.append(DamagedPack(offset, error.message, claimed_count(data)))
+        damaged.append(DamagedBatch(offset, error.message, claimed_count(data)))
 
 
 def _offset(record: Any) -> int:
-    found = record.head.offset if isinstance(record, Pack) else record.offset
+    found = record.head.offset if isinstance(record, FetchedBatch) else record.offset
     return found or 0
 
 
@@ -259,7 +259,7 @@ def expand(
     Raises:
         FormatError: it is no stored pack, or was damaged.
     """
-    head, columns = read_stored_pack(record)
+    head, columns = read_stored_batch(record)
     # In ordinals from here on, since the messages of a pack count up by one.
     first_ordinal = to_ordinal(head.offset)
     # A fetch may begin inside of a pack, and a pack that ended before it has nothing for it.
@@ -288,7 +288,7 @@ def expand(
     return Expanded(entries, stop, len(wanted))
 
 
-def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
+def _entries(head: RecordBatchHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
     """Return the stored entries of these messages, in pieces."""
     data, bounds = memoryview(columns.data), columns.bounds()
     varint, join, pairs = encode_varint, b"".join, PAIRS

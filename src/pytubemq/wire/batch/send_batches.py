@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytubemq.model.limits import MAX_PACKS
+from pytubemq.model.limits import MAX_RECORD_BATCHES
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field, signed32, signed64
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
@@ -22,7 +22,7 @@ _Request: Final = PB[SendPacksRequestP2B]
 _Answer: Final = PB[SendPacksResponseB2P]
 
 
-class PackItem(NamedTuple):
+class BatchItem(NamedTuple):
     """A record batch on its way to a partition; `data` holds its columns, not looked at yet."""
 
     partition_id: int
@@ -31,13 +31,12 @@ class PackItem(NamedTuple):
 
 
 class SendPacks(NamedTuple):
-    """A `SendPacksRequestP2B`, plain; with more than `MAX_PACKS` record batches there is one of those too many, not
-    all."""
+    """A `SendPacksRequestP2B`, plain; with more than `MAX_RECORD_BATCHES` there is one of those too many, not all."""
 
     client_id: str
     topic: str
     sent_addr: int
-    packs: list[PackItem]
+    packs: list[BatchItem]
     producer_id: int | None = None
     producer_epoch: int | None = None
     refusals_seen: int | None = None
@@ -54,7 +53,7 @@ class SpanResult(NamedTuple):
     text: str = ""
 
 
-class PacksResponse(NamedTuple):
+class SendPacksResponse(NamedTuple):
     """A `SendPacksResponseB2P`, plain: one list of spans for each record batch, or none when one code speaks for
     all."""
 
@@ -130,14 +129,14 @@ def decode_send_packs(body: bytes) -> SendPacks:
 def _read_request(body: bytes) -> SendPacks:
     client_id = topic = None
     numbers: dict[int, int] = {}
-    packs: list[PackItem] = []
+    packs: list[BatchItem] = []
     # Of a request of megabytes only what is around the record batches is copied.
     view = memoryview(body)
     at, end, others = 0, len(body), 0
     while at < end:
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
-            if len(packs) > MAX_PACKS:
+            if len(packs) > MAX_RECORD_BATCHES:
                 raise UnusualError  # the general reader counts the fields first
             packs.append(_read_item(body, view, value, at))
             continue
@@ -173,7 +172,7 @@ def _read_request(body: bytes) -> SendPacks:
     )
 
 
-def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
+def _read_item(body: bytes, view: memoryview, at: int, end: int) -> BatchItem:
     partition = data = sequence = None
     fields = 0
     while at < end:
@@ -191,7 +190,7 @@ def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
             raise UnusualError
     if partition is None or data is None:
         raise UnusualError
-    return PackItem(partition, data, sequence)
+    return BatchItem(partition, data, sequence)
 
 
 def _read_auth(body: bytes, at: int, end: int) -> None:
@@ -219,14 +218,14 @@ def _ask_protobuf(body: bytes) -> SendPacks:
         text(pb.topicName),
         pb.sentAddr,
         [
-            PackItem(
+            BatchItem(
                 pack.partitionId,
                 memoryview(pack.data),
                 # 0 is a sequence; only a field that is absent says that there is none.
                 pack.firstSequence if pack.HasField("firstSequence") else None,
             )
             # One more than allowed is enough to see that there are too many.
-            for pack in pb.packs[: MAX_PACKS + 1]
+            for pack in pb.packs[: MAX_RECORD_BATCHES + 1]
         ],
         pb.producerId if pb.HasField("producerId") else None,
         pb.producerEpoch if pb.HasField("producerEpoch") else None,
@@ -300,7 +299,7 @@ def _span(count: int, code: int, first_offset: int, first_message_id: int, repea
     return b"\x0a%b%b" % (encode_varint(len(item)), item)
 
 
-def decode_send_packs_response(body: bytes) -> PacksResponse:
+def decode_send_packs_response(body: bytes) -> SendPacksResponse:
     """Decode a `SendPacksResponseB2P`.
 
     Raises:
@@ -308,7 +307,7 @@ def decode_send_packs_response(body: bytes) -> PacksResponse:
     """
     # Through protobuf: one response answers for many messages, so a shorter way would gain little.
     pb = parse(SendPacksResponseB2P, _Answer, body)
-    return PacksResponse(
+    return SendPacksResponse(
         pb.success,
         pb.errCode,
         text(pb.errMsg),

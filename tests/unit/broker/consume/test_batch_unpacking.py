@@ -13,7 +13,7 @@ from pytubemq.errors import FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.log.selection import Slice
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, stored_batch_head
 from pytubemq.wire.batch.stored import decode_stored, stored_entry
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def encoded(log: Sequence[Record]) -> list[bytes]:
             codes = [code for _, code in record]
             same = len(set(codes)) == 1
             columns = encode_columns([payload for payload, _ in record], 0, codes[0] if same else codes)
-            found.append(stored_pack_head(PackHead(ordinal * OFFSET_UNIT, 100 + ordinal, 5), len(columns)) + columns)
+            found.append(
+                stored_batch_head(RecordBatchHead(ordinal * OFFSET_UNIT, 100 + ordinal, 5), len(columns)) + columns
+            )
         ordinal += len(record)
     return found
 
@@ -54,7 +56,7 @@ def read_from(log: Sequence[Record], start: int = 0, codes: frozenset[int] | Non
         ordinal += len(record)
         if ordinal > start and (codes is None or any(code in codes for _, code in record)):
             parts.append(data)
-    return Slice(parts, start * OFFSET_UNIT, end * OFFSET_UNIT, end - start, sum(map(len, parts)), 0, packs=True)
+    return Slice(parts, start * OFFSET_UNIT, end * OFFSET_UNIT, end - start, sum(map(len, parts)), 0, has_batches=True)
 
 
 @given(records, st.data())

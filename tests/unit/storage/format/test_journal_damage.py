@@ -376,7 +376,7 @@ def test_a_mark_that_does_not_fit_is_refused_at_once(mark: ProducerMark) -> None
     with pytest.raises(MessageError):
         staging.append_run("demo", 0, [b"a", b"b"], 0, -1, producer=mark)
     with pytest.raises(MessageError):
-        staging.append_pack("demo", 0, columns([b"a", b"b"]), producer=mark)
+        staging.append_batch("demo", 0, columns([b"a", b"b"]), producer=mark)
     if mark.sequence < 1 << 62:
         with pytest.raises(MessageError):
             staging.append("demo", 0, b"a", 0, -1, producer=mark)

@@ -68,7 +68,7 @@ def test_a_repeat_in_the_same_block_is_known() -> None:
     staging = store.staging()
     for mark in (FIRST, FIRST._replace(sequence=1), FIRST):
         staging.append("demo", 0, b"%d" % mark.sequence, 0, -1, producer=mark)
-    staging.append_pack("demo", 0, columns([b"1", b"2"]), producer=FIRST._replace(sequence=1))
+    staging.append_batch("demo", 0, columns([b"1", b"2"]), producer=FIRST._replace(sequence=1))
     first, second, third, pack = commit(store, staging)
     assert not first.repeated  # type: ignore[union-attr]
     assert third.repeated  # type: ignore[union-attr]

@@ -100,7 +100,7 @@ def fill(store: BrokerStore, first_ms: int, count: int = 10) -> None:
     """Packs of ten messages, one an hour."""
     for at in range(count):
         staging = store.staging()
-        staging.append_pack("demo", 0, columns([b"%d" % number + bytes(90) for number in range(10)]))
+        staging.append_batch("demo", 0, columns([b"%d" % number + bytes(90) for number in range(10)]))
         commit(store, staging, now_ms=first_ms + at * HOUR_MS)
     store.apply()
 

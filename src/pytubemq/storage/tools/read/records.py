@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, read_stored_batch
 from pytubemq.wire.batch.stored import StoredMessage, decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint
 
@@ -55,7 +55,7 @@ def _split(part: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(part):
         # A record batch and a single message are two fields of one response, so they have different tags.
-        tag = len(PACK_TAG) if part.startswith(PACK_TAG, at) else 1
+        tag = len(RECORD_BATCH_TAG) if part.startswith(RECORD_BATCH_TAG, at) else 1
         size, body = decode_varint(part, at + tag)
         yield part[at : body + size]
         at = body + size
@@ -67,12 +67,12 @@ def messages_of(record: bytes) -> list[StoredMessage]:
     Raises:
         FormatError: it is no sound one.
     """
-    if not record.startswith(PACK_TAG):
+    if not record.startswith(RECORD_BATCH_TAG):
         try:
             return decode_stored(record)
         except EnvelopeError as error:
             raise FormatError(f"a record that is not a message: {error.message}") from error
-    head, pack = read_stored_pack(record)
+    head, pack = read_stored_batch(record)
     # 0 stands for a producer that numbers nothing.
     known = head.producer_id != 0
     return [

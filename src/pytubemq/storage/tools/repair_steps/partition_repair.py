@@ -112,7 +112,7 @@ class _Repair:
             self._made.segments.append(segment)
             return
         # Length and header first: the scan below reads the log up to its end.
-        self._mend_log(files, segment, end)
+        self._repair_log(files, segment, end)
         log = self._disk.open(segment.log_path)
         try:
             repaired = repair_index(old, begin, end, scanner(log, segment))
@@ -133,7 +133,7 @@ class _Repair:
         self._note_holes(index)
         self._made.segments.append(segment)
 
-    def _mend_log(self, files: SegmentFiles, segment: Segment, end: Border) -> None:
+    def _repair_log(self, files: SegmentFiles, segment: Segment, end: Border) -> None:
         header = FileHeader(FileKind.LOG, segment.base_ordinal, segment.base_position)
         size = 0 if files.log is None else files.log.size_bytes
         sound = files.log is not None and files.log.header == header

@@ -11,8 +11,8 @@ from pytubemq.model.limits import (
     MAX_RESET_RECORDS,
     MAX_WIRE_FILTERS,
     MAX_WIRE_GROUPS,
-    MAX_WIRE_PACKS,
     MAX_WIRE_POSITIONS,
+    MAX_WIRE_RECORD_BATCHES,
     MAX_WIRE_RESETS,
     MAX_WIRE_SPANS,
     MAX_WIRE_SUBSCRIPTIONS,
@@ -44,7 +44,7 @@ class SendPacksRequestP2B:
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
     sent_addr: int = required(3, I32)
-    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_PACKS, default=())
+    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_RECORD_BATCHES, default=())
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
@@ -88,7 +88,7 @@ class SendPacksResponseB2P:
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
     # By position, since two batches of a request may be for one partition.
-    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_PACKS, default=())
+    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_RECORD_BATCHES, default=())
     append_time: int | None = optional(5, I64, default=None)
 
 
