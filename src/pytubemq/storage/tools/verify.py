@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk
     from pytubemq.storage.format.record import PartitionKey
     from pytubemq.storage.tools.read.files import PartitionFiles, StoreFile
+    from pytubemq.storage.tools.read.journals import JournalsAtHand
     from pytubemq.storage.tools.repair_steps.side_files import Decoders
 
 MAX_FINDINGS: Final = 10_000
@@ -129,25 +130,28 @@ def verify_files(
         for found in by_key.values():
             result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
     _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
-    # The walk has met most of the known losses as holes; each is named once.
-    listed = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
-    for lost_range in checkpoint.lost_ranges:
-        place = (lost_range.topic, lost_range.partition_id, lost_range.from_offset, lost_range.to_offset)
-        if topic in (None, lost_range.topic) and place not in listed:
-            result.take(
-                [
-                    Finding(
-                        path=root / NAME,
-                        what=f"known to be lost ({lost_range.reason.name.lower()})",
-                        severity=Severity.FENCED,
-                        topic=lost_range.topic,
-                        partition_id=lost_range.partition_id,
-                        from_offset=lost_range.from_offset,
-                        to_offset=lost_range.to_offset,
-                    )
-                ]
-            )
+    result.take(_unmet_losses(root / NAME, checkpoint, result.findings, topic))
     return result
+
+
+def _unmet_losses(path: Path, checkpoint: Checkpoint, findings: list[Finding], topic: str | None) -> list[Finding]:
+    """Return findings for the known losses that the checks have not met."""
+    # The walk has met most of the known losses as holes; each is named once.
+    listed = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in findings}
+    return [
+        Finding(
+            path=path,
+            what=f"known to be lost ({lost_range.reason.name.lower()})",
+            severity=Severity.FENCED,
+            topic=lost_range.topic,
+            partition_id=lost_range.partition_id,
+            from_offset=lost_range.from_offset,
+            to_offset=lost_range.to_offset,
+        )
+        for lost_range in checkpoint.lost_ranges
+        if topic in (None, lost_range.topic)
+        and (lost_range.topic, lost_range.partition_id, lost_range.from_offset, lost_range.to_offset) not in listed
+    ]
 
 
 def _report_copies(
@@ -158,31 +162,52 @@ def _report_copies(
     partitions: list[PartitionFiles],
     ends: dict[PartitionKey, LogEnd] | None,
 ) -> None:
-    """Say of each finding of which the journal has messages how many a repair takes back."""
+    """Add to each finding of which the journal has messages how many a repair takes back."""
+    logs = root / "logs"
     hit = {
         (one.topic, one.partition_id)
         for one in result.findings
-        if one.severity is Severity.DAMAGE and one.messages and root / "logs" in one.path.parents
+        if one.severity is Severity.DAMAGE and one.messages and logs in one.path.parents
     }
     # A pass over all journal files is worth it only where it can help.
     if not hit:
         return
-    at_hand = journals_at_hand(disk, root, journals)
     some = [found for found in partitions if (found.topic, found.partition_id) in hit]
-    copies: dict[PartitionKey, list[tuple[int, int]]] = {}
-    for key, _, entry, _ in find_copies(disk, at_hand.files, some, ends):
-        copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    # Partitions without a checkpoint have no known ends, and so no known gaps.
     known = {key: end for key, end in (ends or {}).items() if key in hit}
-    gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, some, known).items()}
-    for key, pieces in find_pieces(disk, at_hand, gaps).items():
-        copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
+    copies = _find_restorable(disk, root, journals_at_hand(disk, root, journals), some, ends, known)
     for at, one in enumerate(result.findings):
-        if one.severity is Severity.DAMAGE and one.topic is not None and one.partition_id is not None and one.messages:
-            held = _covered(one, copies.get((one.topic, one.partition_id), ()))
-            if held:
-                of = "all these" if held == one.messages else f"{held} of the {one.messages}"
-                what = f"{one.what}; the journal has {of} messages, and a repair takes them back"
-                result.findings[at] = replace(one, what=what)
+        result.findings[at] = _with_copies(one, copies)
+
+
+def _find_restorable(
+    disk: Disk,
+    root: Path,
+    journals: JournalsAtHand,
+    partitions: list[PartitionFiles],
+    ends: dict[PartitionKey, LogEnd] | None,
+    known: dict[PartitionKey, LogEnd],
+) -> dict[PartitionKey, list[tuple[int, int]]]:
+    """Return the ordinals of messages that the journal has: of damaged records, and of files that are gone."""
+    copies: dict[PartitionKey, list[tuple[int, int]]] = {}
+    for key, _, entry, _ in find_copies(disk, journals.files, partitions, ends):
+        copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, partitions, known).items()}
+    for key, pieces in find_pieces(disk, journals, gaps).items():
+        copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
+    return copies
+
+
+def _with_copies(finding: Finding, copies: dict[PartitionKey, list[tuple[int, int]]]) -> Finding:
+    """Return the finding with the number of its messages that the journal has, if it has any."""
+    topic, partition_id = finding.topic, finding.partition_id
+    if finding.severity is not Severity.DAMAGE or topic is None or partition_id is None or not finding.messages:
+        return finding
+    held = _covered(finding, copies.get((topic, partition_id), ()))
+    if not held:
+        return finding
+    of = "all these" if held == finding.messages else f"{held} of the {finding.messages}"
+    return replace(finding, what=f"{finding.what}; the journal has {of} messages, and a repair takes them back")
 
 
 def _covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
