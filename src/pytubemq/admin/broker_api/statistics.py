@@ -211,7 +211,7 @@ class Statistics:
             "reset_time": date(self._reset_ms[Part.SERVICE]),
             "detailStatsClosed": Part.SERVICE in self._closed,
             **{name: value - self._counted.get(name, 0) for name, value in _counts(facts).items()},
-            "consume_online_cnt": facts.holds,
+            "consume_online_cnt": facts.registrations,
             **(self._closed.get(Part.SERVICE) or self._details(facts)),
         }
 

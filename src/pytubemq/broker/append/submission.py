@@ -110,6 +110,7 @@ class Barrier:
 
     def expire(self) -> None:
         """Do nothing: never called, as the deadline is infinite."""
+        # Answered all the same, should that change: whoever waits for a barrier waits for ever otherwise.
         self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
 
 
@@ -125,5 +126,6 @@ class ConfirmSubmission(Barrier):
         self.confirmation = confirmation
 
     def stage(self, staging: Staging) -> int:
+        # No number in the staging: a position has no result of its own, it counts when the block does.
         staging.confirm(*self.confirmation)
         return 0

@@ -76,28 +76,28 @@ class ConsumerRegistry:
     _registrations: dict[RegistrationKey, Registration] = field(default_factory=dict)
     _by_connection: dict[int, set[RegistrationKey]] = field(default_factory=dict)
     _hosts: KeyCounts[str] = field(default_factory=KeyCounts)
-    """Number of holds by host."""
+    """Number of registrations by host."""
     _connections: dict[str, KeyCounts[int | None]] = field(default_factory=dict)
-    """Number of holds by connection, by host."""
+    """Number of registrations by connection, by host."""
     _groups: KeyCounts[str] = field(default_factory=KeyCounts)
-    """Number of holds by group."""
+    """Number of registrations by group."""
     _idle: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """Holds that never fetched by origin, in the order of registration."""
+    """Registrations that never fetched by origin, in the order of registration."""
     _carried: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """All holds in the same way."""
+    """All registrations by origin, in the order of registration."""
     made_room: int = 0
-    """Holds that had to make room for others."""
+    """Registrations that had to make room for others."""
 
     def __len__(self) -> int:
         return len(self._registrations)
 
     @property
     def full(self) -> bool:
-        """True if a new hold needs another to go."""
+        """True if a new registration needs another to go."""
         return len(self._registrations) >= self.max_registrations
 
     def is_reading(self, group: str) -> bool:
-        """Return True if the group holds a partition here."""
+        """True if the group has registered a partition here."""
         return self._groups[group] > 0
 
     @property
@@ -112,8 +112,9 @@ class ConsumerRegistry:
         )
 
     def get(self, key: RegistrationKey, *, now_s: float) -> Registration | None:
-        """Return the live hold on a partition; one that has expired is dropped here."""
+        """Return the live registration for a partition; one that has expired is dropped here."""
         registration = self._registrations.get(key)
+        # Here too and not only in `expire`, which runs once a second: an expired one must have no effect.
         if registration is not None and registration.lease_until_s <= now_s:
             self.drop(registration)
             return None
@@ -134,17 +135,20 @@ class ConsumerRegistry:
         """Give the partition to a consumer, in place of its previous one (`get` returns that).
 
         Raises:
-            RegistryFullError: no room for another hold, and none has to make room.
+            RegistryFullError: no room for another registration, and none has to make room.
         """
         origin = Origin(host, connection)
         previous = self._registrations.get(key)
+        # Its room goes to the new one, so a consumer that registers again is never refused for want of it.
         if previous is not None:
             self.drop(previous)
         elif self.full:
+            # Before the new one is entered: if nobody has to make room, nothing has changed.
             self.drop(self._for_room(origin))
             self.made_room += 1
         registration = Registration(
             key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, now_s, codes, priority_id=priority_id,
+            # A consumer that has registered again keeps what it has shown; another one has to show it anew.
             origin=origin, is_used=previous is not None and previous.is_used and previous.consumer_id == consumer_id,
         )  # fmt: skip
         self._registrations[key] = registration
@@ -153,7 +157,8 @@ class ConsumerRegistry:
         return registration
 
     def renew(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
-        """Renew a hold, since the holder fetches or confirms."""
+        """Renew a registration, since its consumer fetches or confirms."""
+        # Only the first time, as this runs for every fetch.
         if not registration.is_used:
             registration.is_used = True
             if self._registrations.get(registration.key) is registration:
@@ -164,6 +169,7 @@ class ConsumerRegistry:
         registration.lease_until_s, registration.heard_s = now_s + self.lease_timeout_s, now_s
         if registration.connection != connection:
             self._seen_on(registration, connection)
+            # One that was replaced meanwhile is counted nowhere, and must not be entered again.
             if (
                 self._registrations.get(registration.key) is registration
                 and registration.origin.connection != connection
@@ -173,14 +179,15 @@ class ConsumerRegistry:
                 self._enter(registration)
 
     def drop(self, registration: Registration) -> None:
-        """End a hold; one that was replaced already is ignored."""
+        """End a registration; one that was replaced already is ignored."""
         if self._registrations.get(registration.key) is registration:
             del self._registrations[registration.key]
             self._leave(registration)
+        # Of a replaced one too, or the end of its connection would shorten the lease of its successor.
         self._seen_on(registration, None)
 
     def record_heartbeat(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
-        """Record a heartbeat of the holder."""
+        """Record a heartbeat of the consumer."""
         self._record_use(registration, connection=connection, now_s=now_s)
         registration.beat_s = now_s
 
@@ -198,22 +205,23 @@ class ConsumerRegistry:
                 if can_detect_loss
                 else return_deadline_s(lost_s=now_s, beat_s=registration.beat_s, grace_s=grace_s)
             )
+            # Never longer: a broken connection must not keep a silent consumer alive.
             registration.lease_until_s = min(registration.lease_until_s, until_s)
         return len(keys)
 
     def expire(self, *, now_s: float) -> list[Registration]:
-        """Drop and return every expired hold."""
+        """Drop and return every expired registration."""
         gone = [registration for registration in self._registrations.values() if registration.lease_until_s <= now_s]
         for registration in gone:
             self.drop(registration)
         return gone
 
     def registrations(self) -> Iterable[Registration]:
-        """Return all holds, including expired ones that are not yet dropped."""
+        """Return all registrations, including expired ones that are not yet dropped."""
         return self._registrations.values()
 
     def _seen_on(self, registration: Registration, connection: int | None) -> None:
-        """Move a hold from its previous connection to another."""
+        """Move a registration from its previous connection to another."""
         if registration.connection is not None:
             keys = self._by_connection.get(registration.connection)
             if keys is not None:
@@ -227,7 +235,7 @@ class ConsumerRegistry:
     # --- room ---------------------------------------------------------------------------------------------------
 
     def _for_room(self, origin: Origin) -> Registration:
-        """Return the hold that makes room for one from `origin`.
+        """Return the registration that makes room for one from `origin`.
 
         Raises:
             RegistryFullError: nobody has clearly more than the new one's own.
@@ -237,12 +245,15 @@ class ConsumerRegistry:
         if host is None:
             raise RegistryFullError
         most, own = self._hosts[host], self._hosts[origin.host]
+        # Within one host the connections share, so that one of them cannot push out all others.
         if host == origin.host:  # then its connections share
             connections = self._connections[host]
             most, own = connections[carrier], connections[origin.connection]
+        # With less of a difference two peers at the bound would replace each other's for ever.
         if most <= own + 1:
             raise RegistryFullError
         largest = Origin(host, carrier)
+        # The newest that never fetched, since it has the least to lose; else the newest of all.
         return self._registrations[next(reversed(self._idle.get(largest) or self._carried[largest]))]
 
     def _enter(self, registration: Registration) -> None:

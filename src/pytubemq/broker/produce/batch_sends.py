@@ -60,7 +60,7 @@ class _CheckedBatch(NamedTuple):
 class _BatchSubmission(BulkSend):
     """A SEND_PACKS request that waits for the journal."""
 
-    __slots__ = ("_packs", "_topic")
+    __slots__ = ("_batches", "_topic")
 
     def __init__(self, bulk: BulkCall, topic: str, batches: list[_CheckedBatch], size_bytes: int) -> None:
         super().__init__(bulk, size_bytes)
@@ -74,12 +74,17 @@ class _BatchSubmission(BulkSend):
             tracing.record_request(self._bulk.call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
         for partition_id, parts in self._batches:
             for at, (messages, _, columns, producer) in enumerate(parts):
+                # Refused before staging: it has no number in the staging, and `_answer` takes none for it.
                 if columns is None:
                     continue
                 try:
                     staging.append_batch(self._topic, partition_id, columns, producer=producer)
                     staged += 1
+                # The topic may have been removed, or a file found damaged, since the request was checked. Only this
+                # part of it is refused: other partitions of the same request are not concerned.
                 except (CorruptError, NotFoundError) as error:
+                    # In place, since `stage` may be called again with another staging, and the refusal holds then as
+                    # well.
                     parts[at] = _BatchPart(messages, partition_fault(error), None, None)
         return staged
 
@@ -106,6 +111,7 @@ class BatchSendHandlers:
         except Refused as refused:
             bulk.refuse(refused.refusal)
             return
+        # Nothing of it can be stored, so it need not wait for the journal.
         if not size_bytes:
             call.reply(_answer(self._state, batches, ()))
             return
@@ -123,23 +129,32 @@ class BatchSendHandlers:
         faults_left = MAX_RECORD_BATCH_FAULTS
         for number, (partition_id, data, sequence) in enumerate(request.packs):
             try:
+                # The check covers all messages together. One that fails says nothing about which of them is damaged, so
+                # the producer has to send the whole request again.
                 columns = read_columns(data)
             except FormatError as error:
                 raise Refused(Code.BAD_REQUEST, f"record batch {number} of the request: {error.message}") from error
+            # Without the last message, which may be of any size that the topic takes: a record batch is closed by the
+            # message that reaches the bound, not before it.
             if columns.payload_bytes - columns.lengths[-1] > MAX_RECORD_BATCH_BYTES:
                 raise Refused(
                     Code.BAD_REQUEST,
                     f"record batch {number} of the request has {columns.payload_bytes} bytes of messages; "
                     f"a record batch ends with the message that reaches {MAX_RECORD_BATCH_BYTES}",
                 )
+            # Also of a batch that is refused below: numbers that no producer uses mean that the request itself is
+            # wrong.
             producer = mark(request.producer_id, request.producer_epoch, sequence, columns.count)
             refusal = None
+            # The set is asked first, as nearly every batch is for a partition that is here.
             if partition_id not in served.partition_ids:
                 refusal = self._checks.partition_refusal(served, partition_id)
             if refusal is not None:
                 batches.append(_CheckedBatch(partition_id, [_BatchPart(columns.count, refusal, None, None)]))
                 continue
             faults = _faults(served, columns, faults_left)
+            # Each fault cuts a batch once more. With one bound for all batches of the request, neither the work nor the
+            # response grows with the number of messages that are wrong.
             if len(faults) > faults_left:
                 parts = [_BatchPart(columns.count, _too_many(faults), None, None)]
             else:
@@ -148,6 +163,7 @@ class BatchSendHandlers:
             batches.append(_CheckedBatch(partition_id, parts))
             for part in parts:
                 if part.columns is not None:
+                    # Only what is stored counts against the bound on staged bytes.
                     size_bytes += len(part.columns.data) + RECORD_BATCH_OVERHEAD_BYTES
         return batches, size_bytes
 
@@ -161,6 +177,7 @@ def _split(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark 
     for at, fault in faults.items():
         if start < at:
             found.append(_part(columns, start, at, producer))
+        # Neighbours with the same fault share a span, which keeps the response small.
         if found and found[-1].refusal == fault:
             found[-1] = found[-1]._replace(messages=found[-1].messages + 1)
         else:
@@ -172,8 +189,11 @@ def _split(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark 
 
 
 def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None) -> _BatchPart:
+    # The whole batch has passed its check, and the part has a new one, so it need not be verified.
     part = read_columns(columns.part(start, stop), check=False)
     if producer is not None:
+        # The sequences count all messages of the batch, refused ones too, so a duplicate is recognised whatever
+        # was cut out.
         producer = producer._replace(sequence=producer.sequence + start)
     return _BatchPart(stop - start, None, part, producer)
 
@@ -189,16 +209,20 @@ def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refus
             fault = size_fault(served, lengths[at])
             if fault is not None:
                 faults[at] = fault
+    # One flag for all, and no attributes in any: nothing more can be wrong.
     if columns.flags is None and not columns.flag & HAS_ATTRIBUTES:
         return faults
     data, flag_of = columns.data, columns.flag_of
     for number, (at, size) in enumerate(zip(columns.bounds(), lengths, strict=False)):
+        # Not `attributes_fit`, which would take a slice of each payload: this runs for every message of a batch with
+        # attributes.
         if size < 4 or _read_size(data, at)[0] > size - 4:
             flag = flag_of(number)
             if flag & HAS_ATTRIBUTES and number not in faults:
                 faults[number] = attributes_fault(flag, size)
                 if len(faults) > most:
                     break
+    # Sizes and attributes are looked at in two passes, and `_split` cuts from front to back.
     return dict(sorted(faults.items()))
 
 
@@ -222,14 +246,17 @@ def _answer(state: BrokerState, batches: list[_CheckedBatch], results: Sequence[
             if part.refusal is not None:
                 mine.append((part.messages, part.refusal.code, NOWHERE, NOWHERE, False, part.refusal.text))
             else:
+                # In the order of staging, which has left out the refused parts.
                 mine += next(outcomes).spans
         for _, code, _, _, _, text in mine:
+            # A producer that looks only at the response's own code still learns that something was refused.
             if code != Code.SUCCESS and first is None:
                 first = code, text
         spans.append(mine)
     if first is not None:
         state.counters.send_refused(first[0])
     err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
+    # The response has room for one time, and partitions may differ: where a clock was ahead once, times wait for it.
     time_ms = max((result.append_time_ms for result in results), default=None)
     return encode_send_packs_response(
         success=first is None, err_code=err_code, err_msg=err_msg, results=spans, append_time=time_ms

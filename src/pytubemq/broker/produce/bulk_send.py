@@ -44,12 +44,14 @@ class BulkCall:
         self.call = call
         self.client_id = request.client_id
         self.topic = request.topic
+        # A producer that does not count refusals relies on no order behind one.
         self.order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
         self._answer = answer
 
     def refuse(self, refusal: Refusal) -> None:
         """Refuse all of its messages."""
         if self.order is not None:
+            # Before the response: a batch that is already on its way must find it.
             self.order.record_refusal(refusal.code)
         self.state.counters.send_refused(refusal.code)
         self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
@@ -57,6 +59,7 @@ class BulkCall:
     def drop(self) -> None:
         """Drop it, as nobody waits for its response any more."""
         if self.order is not None:
+            # As a refusal: the producer sends it again, and what came behind must not be stored before it.
             self.order.record_drop()
         self.call.drop()
 

@@ -54,24 +54,29 @@ class RunHandlers:
 
     def send_run(self, run: CallRun) -> bool:
         """Accept them if none of them is unusual; return False otherwise."""
+        # Together these would make one block of any size, and hold up everybody behind it.
         if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_RECORD_BATCH_MESSAGES:
             return False
         found = self._reader.read(run.parts)
         if found is None or len(found.groups) > _MOST_GROUPS:
             return False
         first = found.first
+        # A checksum is that of one payload, so the first one's says nothing of the others.
         if first.check_sum != NO_CHECK_SUM:
             return False
         state = self._state
         call = run.first_call()
         try:
+            # Once for all: the reader has shown that client id and topic are the same in each.
             served, _ = self._checks.source(call, SendMessageRequestP2B, first.client_id, first.topic)
             for group in found.groups:
                 if group.partition_id not in served.partition_ids:
                     return False
+                # Two numbers say whether all of them are within bounds, without a loop in Python.
                 sizes = list(map(len, group.payloads))
                 if not 0 < min(sizes) <= max(sizes) <= served.max_payload_bytes:
                     return False
+            # The flag is the first one's, which all share.
             if first.flag & HAS_ATTRIBUTES and not all(
                 attributes_fit(payload) for group in found.groups for payload in group.payloads
             ):
@@ -82,6 +87,7 @@ class RunHandlers:
                 else mark(first.producer_id, first.producer_epoch, group.sequence, len(group.payloads))
                 for group in found.groups
             ]
+        # Not refused here: of several messages some may be sound, and the plain path answers each for itself.
         except Refused:
             return False
         code = NO_FILTER_CODE if first.msg_type is None else key_code(first.msg_type)
@@ -153,6 +159,8 @@ class _SendRun:
         frames: list[bytes] = []
         outcomes = iter(cast("Sequence[AppendedRun]", results))
         for at, group in enumerate(self._groups):
+            # Nearly always all are for one partition. Then the range stays a range, and nothing is built for each
+            # message.
             whole = len(group.numbers) == len(run.serials)
             serials = run.serials if whole else [run.serials[number] for number in group.numbers]
             fault = self._faults.get(at)
@@ -164,8 +172,10 @@ class _SendRun:
             for count, code, offset, message_id, _, text in spans:
                 part = serials[start : start + count]
                 start += count
+                # Of numbered messages some may be refused, as nobody knows any more whether they are duplicates.
                 if code != Code.SUCCESS:
                     frames += self._refusals(part, code, text)
+                # Stored before, at a place that nobody remembers any more: accepted, and the offset stays unknown.
                 elif offset == NOWHERE:
                     body = send_message.encode_send_response(NOWHERE, NOWHERE, time_ms)
                     for serial in part:
@@ -174,6 +184,7 @@ class _SendRun:
                     frames += encode_accepted_responses(
                         part, message_id, offset, time_ms, capabilities=run.capabilities
                     )
+        # All at once, so that one write to the socket carries them.
         run.reply(frames)
         state.counters.put_s.add(state.clock.now_s() - run.received_s, len(run.serials))
 

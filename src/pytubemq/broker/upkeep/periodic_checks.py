@@ -105,7 +105,7 @@ class PeriodicChecks:
             logger.info("the registration of %s for %s has expired", registration.consumer_id, registration.key)
 
     def log_room(self) -> None:
-        """Log once a minute the holds and positions that were removed for others."""
+        """Log once a minute the registrations and positions that were removed for others."""
         registry, positions = self._state.registry, self._state.positions
         now_s = self._state.clock.now_s()
         registrations, gone = registry.made_room - self._made_room, positions.made_room - self._positions_gone

@@ -30,7 +30,7 @@ StagedMessage: TypeAlias = "tuple[int, bytes, int, int, int | None, ProducerMark
 
 
 class StagedBatch(NamedTuple):
-    """A pack by its number in the staging."""
+    """A record batch by its number in the staging."""
 
     number: int
     columns: Columns
@@ -49,7 +49,7 @@ class StagedRun(NamedTuple):
 
 
 class AppendedRun(NamedTuple):
-    """The result of a run or a pack: spans that cover it in order, and the append time of its new messages."""
+    """The result of a run or a record batch: spans that cover it in order, and the append time of its new messages."""
 
     spans: tuple[AppendedSpan, ...]
     append_time_ms: int
@@ -88,7 +88,7 @@ class Staging:
         # By key: of several confirms of one group in a block only the last one is written.
         self.confirmed: dict[GroupKey, int] = {}
         self.count = 0
-        """Messages and packs staged."""
+        """Messages and record batches staged."""
         self.size_bytes = 0
         """Payload bytes staged."""
 
@@ -115,6 +115,7 @@ class Staging:
             ServerOverflowError: more is staged than one block may hold.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # One message beyond the bound, so that a message of the largest size fits into a staging that is nearly full.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         number = self.count
@@ -122,6 +123,7 @@ class Staging:
         if producer is not None:
             _check_mark(producer, 1)
             staged.plain = False
+        # A plain tuple: a named one would double the cost of the step that is made for every single message.
         staged.items.append((number, payload, flag, key_code, check_sum, producer))
         self.count = number + 1
         self.size_bytes += len(payload)
@@ -130,20 +132,24 @@ class Staging:
     def append_batch(
         self, topic: str, partition_id: int, columns: Columns, *, producer: ProducerMark | None = None
     ) -> int:
-        """Stage a pack whose check was verified; returns its number in this staging. Its bytes must not change.
+        """Stage a record batch whose check was verified; returns its number in this staging. Its bytes must not change.
 
         Raises:
             NotFoundError, CorruptError, ServerOverflowError: as `append`.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # The append path keeps to the bound itself; this guards the memory against a caller that does not.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         if producer is not None:
+            # The sequences of all its messages, since a window keeps the last one too.
             _check_mark(producer, columns.count)
         number = self.count
         staged.plain = False
+        # In one list with the others: messages are numbered in the order in which they were staged.
         staged.items.append(StagedBatch(number, columns, producer))
         self.count = number + 1
+        # Views of the request's bytes: nothing is copied before the block is built.
         self.size_bytes += len(columns.data)
         return number
 
@@ -158,7 +164,7 @@ class Staging:
         producer: ProducerMark | None = None,
     ) -> int:
         """Stage messages of one sender that follow each other, at a lower price for each than `append`: from
-        `BATCHED_FROM` of them on they are stored as one pack. At most MAX_RECORD_BATCH_MESSAGES.
+        `BATCHED_FROM` of them on they are stored as one record batch. At most MAX_RECORD_BATCH_MESSAGES.
 
         They have one number in the staging, which is returned, and one result: a `AppendedRun`. `producer` is that
         of the first one; the sequences of the others follow.
@@ -167,6 +173,7 @@ class Staging:
             NotFoundError, CorruptError, ServerOverflowError: as `append`.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # As in `append`: the bound is checked before and not after, so a block may exceed it by one run.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         if producer is not None:
@@ -191,6 +198,7 @@ class Staging:
         # Refused now, rather than stored where nobody could read it.
         if log.problem is not None:
             raise damaged_partition(topic, partition_id, log.problem)
+        # A reference to the log would outlive a removal of the topic, so only its key is kept.
         staged = self.staged[topic, partition_id] = StagedPartition()
         return staged
 
@@ -241,7 +249,7 @@ class Prepared:
 
     @property
     def count(self) -> int:
-        """Messages and packs in it."""
+        """Messages and record batches in it."""
         return len(self.appended)
 
     def last_runs(self) -> dict[PartitionKey, RecordRange]:

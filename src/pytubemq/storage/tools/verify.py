@@ -69,6 +69,7 @@ class Verified:
     def take(self, findings: Iterable[Finding]) -> None:
         """Add what was found."""
         for finding in findings:
+            # All are counted and few kept: a damaged file may have a finding for each of a million records.
             self._counts[finding.severity] = self.count(finding.severity) + 1
             if len(self.findings) < MAX_FINDINGS:
                 self.findings.append(finding)
@@ -93,6 +94,7 @@ def verify(
             version that this program reads. OSError: something cannot be read.
     """
     check_store(root)
+    # A running Broker changes files while they are read, which would look like damage.
     with lock_store(root):
         result = verify_files(ReadingDisk(), root, topic=topic, progress=progress)
         if beside is not None:
@@ -111,8 +113,10 @@ def verify_files(
     def count_read(size: int) -> None:
         result.read_bytes += size
         if progress is not None:
+            # A file may have grown since it was measured, and some are read twice.
             progress(result.read_bytes, max(total, result.read_bytes))
 
+    # First, since it says which journal blocks and which part of each log count.
     checkpoint, findings = load_checkpoint(disk, root, journals, partitions)
     result.take(findings)
     if findings and journals:  # how far the logs count is not known
@@ -120,6 +124,7 @@ def verify_files(
         checkpoint.journal = journals[0].number
         checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
     result.take(check_journal(disk, root, journals, checkpoint, count_read, topic=topic, ends_known=not findings))
+    # By what the checkpoint names: a partition whose whole directory is gone is found as well.
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     for key, end in sorted(checkpoint.ends.items()):
         if topic in (None, key[0]):
@@ -128,6 +133,7 @@ def verify_files(
     # What no checkpoint names is beyond its end. Without a checkpoint it is all that there is, and a repair looks.
     if not findings:
         for found in by_key.values():
+            # Up to 0, so its files are read for their version and nothing of them counts.
             result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
     _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
     result.take(_unmet_losses(root / NAME, checkpoint, result.findings, topic))
@@ -163,6 +169,7 @@ def _report_copies(
     ends: dict[PartitionKey, LogEnd] | None,
 ) -> None:
     """Add to each finding of which the journal has messages how many a repair takes back."""
+    # Damage of the journal itself has no copy anywhere.
     logs = root / "logs"
     hit = {
         (one.topic, one.partition_id)
@@ -190,9 +197,11 @@ def _find_restorable(
 ) -> dict[PartitionKey, list[tuple[int, int]]]:
     """Return the ordinals of messages that the journal has: of damaged records, and of files that are gone."""
     copies: dict[PartitionKey, list[tuple[int, int]]] = {}
+    # The same search as the repair makes, so that both promise the same.
     for key, _, entry, _ in find_copies(disk, journals.files, partitions, ends):
         copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
     gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, partitions, known).items()}
+    # A gap has no index entry that could prove a copy, so borders and neighbours have to.
     for key, pieces in find_pieces(disk, journals, gaps).items():
         copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
     return copies
@@ -212,6 +221,7 @@ def _with_copies(finding: Finding, copies: dict[PartitionKey, list[tuple[int, in
 
 def _covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
     """Count its messages in the intervals, which do not overlap."""
+    # A finding may be wider than what the journal has, or be a part of it.
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
     return sum(max(0, min(end, high) - max(begin, low)) for low, high in intervals)
 
@@ -224,6 +234,7 @@ def load_checkpoint(
     try:
         checkpoint = read_checkpoint(disk, root)
     except CorruptError as error:
+        # An empty one, so that the rest can be checked nevertheless.
         return Checkpoint(), [Finding(path=path, what=f"fails its check: {error.message}")]
     if checkpoint is not None:
         return checkpoint, []
