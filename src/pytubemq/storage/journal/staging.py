@@ -142,7 +142,7 @@ class Staging:
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         if producer is not None:
-            # The sequences of all its messages, since a window keeps the last one too.
+            # Of all its messages: the last sequence has to fit into its field as well.
             _check_mark(producer, columns.count)
         number = self.count
         staged.plain = False
@@ -198,7 +198,6 @@ class Staging:
         # Refused now, rather than stored where nobody could read it.
         if log.problem is not None:
             raise damaged_partition(topic, partition_id, log.problem)
-        # A reference to the log would outlive a removal of the topic, so only its key is kept.
         staged = self.staged[topic, partition_id] = StagedPartition()
         return staged
 

@@ -113,7 +113,6 @@ def verify_files(
     def count_read(size: int) -> None:
         result.read_bytes += size
         if progress is not None:
-            # A file may have grown since it was measured, and some are read twice.
             progress(result.read_bytes, max(total, result.read_bytes))
 
     # First, since it says which journal blocks and which part of each log count.
