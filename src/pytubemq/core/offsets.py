@@ -46,7 +46,7 @@ class Watermarks:
     """The partition's end: the offset its next message gets."""
     behind: Behind | None = None
     reported_ms: int = 0
-    """When the Broker last reported offsets, milliseconds since 1970."""
+    """The time of the last offsets that the Broker reported, milliseconds since 1970."""
 
     def record_registration(self, position: int | None, newest: int | None) -> None:
         """Record that the Broker registered us for this partition, at `position`; what it had sent, it will send again.

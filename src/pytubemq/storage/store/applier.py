@@ -107,7 +107,7 @@ class Applier:
         self._unusable = dict.fromkeys(damaged)
         """Partitions of which the files cannot be used, the one first that is to be looked at next."""
         self._stuck: dict[PartitionKey, _Owed] = {}
-        """Those of them that cannot even begin another segment: their published messages are nowhere but in memory
+        """Damaged ones that cannot even begin another segment: their published messages are nowhere but in memory
         and in the journal."""
         self._behind_stuck: JournalPosition | None = None
         """The position that is reached as soon as nothing is stuck."""
