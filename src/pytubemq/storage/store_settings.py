@@ -37,4 +37,4 @@ class StoreSettings:
     check_on_read: bool = False
     """True if each record's check is computed when it is read from disk; an index entry's always is."""
     check_packs_on_read: bool = True
-    """True if that is done where packs are read, which costs little for each message."""
+    """True if that is done where batches are read, which costs little for each message."""

@@ -63,7 +63,7 @@ class Orders:
         return self._file.stored.confs()
 
     def compare(self, reported: StoredTopics) -> None:
-        """Report topics of the store that a Master skipped in its answer to the registration that reported them.
+        """Report topics of the store that a Master skipped in its response to the registration that reported them.
 
         A Master that reads the report sends no topics before an operator has decided; another one does.
         """

@@ -35,7 +35,7 @@ class Event:
     """An order to one consumer, known by its `rebalance_id` (never 0), which comes back as its acknowledgement.
 
     `first_sent_s` is when it was first sent: the time-out counts from there. `sent_s` is when it last went out, or None
-    when the answer that carried it is known to be lost.
+    when the response that carried it is known to be lost.
     """
 
     # Java reads a missing event as an empty message, so to it 0 means that there is none.

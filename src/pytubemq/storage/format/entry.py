@@ -87,5 +87,5 @@ class EntryEncoder:
             self.tail,
             varint(sequence) if self._numbered else b"",
         )
-        # The tag of field 4, length-delimited: `messages` of both fetch answers.
+        # The tag of field 4, length-delimited: `messages` of both fetch responses.
         return b"\x22%b%b" % (varint(len(head) + payload_bytes + len(tail)), head), tail

@@ -38,9 +38,9 @@ class RecordKind(IntEnum):
     SINGLE = 0
     """One message, as a stored entry."""
     PACK = 1
-    """A stored pack whose messages share one filter code."""
+    """A stored batch whose messages share one filter code."""
     MIXED_PACK = 2
-    """A stored pack whose messages have different filter codes."""
+    """A stored batch whose messages have different filter codes."""
     HOLE = 3
     """Nothing: its messages were lost to damage, its bytes mean nothing. Readers skip them and count."""
 
@@ -51,7 +51,7 @@ _KINDS: Final = frozenset(map(int, RecordKind))
 class IndexEntry(NamedTuple):
     """The location of a record; `position` counts the partition's bytes from its very first record.
 
-    It holds `messages` from `first_ordinal` on; `crc` is that of the whole record, of a pack only up to and with its
+    It holds `messages` from `first_ordinal` on; `crc` is that of the whole record, of a batch only up to and with its
     columns' own check, which covers the rest.
     """
 

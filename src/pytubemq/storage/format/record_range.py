@@ -202,7 +202,7 @@ def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
 
 
 def columns_at(record: memoryview) -> int | None:
-    """Return where the columns of a stored pack begin, None if it is none."""
+    """Return where the columns of a stored batch begin, None if it is none."""
     tag = len(RECORD_BATCH_TAG)
     if record[:tag] != RECORD_BATCH_TAG:
         return None

@@ -1,7 +1,7 @@
 """The scan of a log file without its index: record after record, and behind damage on at the next one.
 
 Every record has its own offset, so an index that was lost can be built anew from what is found here. The invariant:
-what is given as a record proves itself (a pack by its two checks, a single message by its payload's check and by being
+what is given as a record proves itself (a batch by its two checks, a single message by its payload's check and by being
 encoded as this program does), and ordinals rise from record to record. A single message's id, flag and time are covered
 by the check in its index entry alone, so without that damage there goes unnoticed.
 
@@ -44,7 +44,7 @@ _LENGTH_BYTES: Final = 5
 MAX_RECORD_BYTES: Final = (
     MAX_MESSAGE_BYTES + MAX_RECORD_BATCH_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_RECORD_BATCH_MESSAGES + 4096
 )
-"""No record is larger: the largest message alone in a pack, with every column and head around it."""
+"""No record is larger: the largest message alone in a batch, with every column and head around it."""
 _BEGIN: Final = re.compile(b"\x22[\x80-\xff]{0,4}[\x00-\x7f]\x08|" + re.escape(RECORD_BATCH_TAG), re.DOTALL)
 """The start of a record: tag, and for a single message length and its first field's tag."""
 _CRC_BYTES: Final = 4
@@ -62,9 +62,9 @@ class LogRecord(NamedTuple):
     key_code: int
     is_batch: bool
     is_mixed: bool
-    """A pack whose messages have different filter codes; `key_code` then says nothing."""
+    """A batch whose messages have different filter codes; `key_code` then says nothing."""
     crc: int
-    """The check that an index entry has: of a single record, or of a pack up to and with its columns' own check."""
+    """The check that an index entry has: of a single record, or of a batch up to and with its columns' own check."""
     message_id: int
     """The number of the first message."""
 

@@ -1,8 +1,8 @@
 """Block builder: numbers staged messages and builds the bytes that every later step reuses.
 
-The invariant: a record's bytes are built once, here; journal, log, index and fetch answers carry the same bytes. A pack
-costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block can be
-abandoned at any time.
+The invariant: a record's bytes are built once, here; journal, log, index and fetch responses carry the same bytes. A
+batch costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block
+can be abandoned at any time.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _NO_CODE: Final = -1
 _SUCCESS: Final = int(Code.SUCCESS)
 _CRC_BYTES: Final = 4
 BATCHED_FROM: Final = 8
-"""So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
-consumers that know no packs they are taken apart again."""
+"""So many messages of one sender that follow each other are stored as one batch, which costs a fifth for each; for
+consumers that know no batches they are taken apart again."""
 MOST_AHEAD_MS: Final = 600_000
 """Milliseconds by which the newest message's time may be ahead of the clock and still be used for the next one."""
 
@@ -246,7 +246,7 @@ class _PartitionBuilder:
     def _add_run(self, run: StagedRun) -> tuple[AppendedSpan, ...]:
         def store(start: int, stop: int, mark: ProducerMark | None) -> AppendedSpan:
             payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
-            # A pack's head and columns cost more than they save for a few messages.
+            # A batch's head and columns cost more than they save for a few messages.
             if len(payloads) < BATCHED_FROM:
                 return self._store_singles(payloads, run.flag, run.key_code, mark)
             data = encode_columns(payloads, run.flag, run.key_code)
@@ -321,7 +321,7 @@ class _PartitionBuilder:
         # Whoever reads the log after the journal is gone learns the producer's numbers from this head.
         head = stored_batch_head(_new(RecordBatchHead, fields), len(data))
         size = len(head) + len(data)
-        # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a pack
+        # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a batch
         # costs the same whatever is in it.
         crc = crc32(data[:_CRC_BYTES], crc32(head))
         kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK

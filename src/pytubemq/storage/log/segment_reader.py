@@ -70,7 +70,7 @@ class SegmentReader:
 
     Args:
         check: whether each record's check is computed when it is read.
-        check_batches: whether that is done at least where packs are read.
+        check_batches: whether that is done at least where batches are read.
         on_damage: called with a segment whose index was repaired: what was lost, the reason being its record or its
             index, and how many entries were built anew. It may be called again with the same.
     """

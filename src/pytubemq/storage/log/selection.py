@@ -25,7 +25,8 @@ _END = Struct("<QQ8xII")
 
 @dataclass(slots=True)
 class Slice:
-    """A piece of a partition: `parts` joined are records, stored entries and stored packs, as a fetch answer has them.
+    """A piece of a partition: `parts` joined are records, stored entries and stored batches, as a fetch response has
+    them.
 
     `count` messages were taken from [start_offset, next_offset); with filter codes fewer than are there, perhaps none.
     A batch may begin before `start_offset`: whoever expands it skips the messages before. A batch whose messages
@@ -41,7 +42,7 @@ class Slice:
     payload_bytes: int
     remaining_bytes: int
     has_batches: bool = False
-    """True if there is a pack among them."""
+    """True if there is a batch among them."""
     skipped: int = 0
     """Messages in [start_offset, next_offset) that are lost to damage."""
 
@@ -124,7 +125,7 @@ class Selector:
             wanted = first + count - self.ordinal
             if kind == RecordKind.HOLE:
                 self.skipped += wanted
-            # A pack of several codes goes out whole: the Broker does not take packs apart for a filter, the consumer
+            # A batch of several codes goes out whole: the Broker does not take batches apart for a filter, the consumer
             # does.
             elif codes is None or code in codes or kind == RecordKind.MIXED_PACK:
                 if self.count and self.count + wanted > self.max_messages:
@@ -159,7 +160,7 @@ def has_hole(index: bytes) -> bool:
 
 
 def has_batch(index: bytes) -> bool:
-    """True if an entry says that it is a pack; unchecked."""
+    """True if an entry says that it is a batch; unchecked."""
     return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
 
 

@@ -99,7 +99,7 @@ class StoreReads:
 
         Args:
             offset: rounded down to a whole message; at or beyond the end the slice is empty.
-            end_offset: no record that begins at it or behind it is taken. A pack that begins before comes whole, so
+            end_offset: no record that begins at it or behind it is taken. A batch that begins before comes whole, so
                 `next_offset` may be behind it, and `count` says how many messages there are before `next_offset`.
             max_bytes: stops after the entry that reaches it, so one message always comes.
             codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.

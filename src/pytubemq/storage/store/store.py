@@ -167,12 +167,12 @@ class BrokerStore(StoreReads):
         self._writer.space.check()
 
     def publish_early(self, prepared: Prepared) -> None:
-        """Make readable what may be promised from memory, right after `prepare`; the messages and packs of which the
+        """Make readable what may be promised from memory, right after `prepare`; the messages and batches of which the
         numbers are in `prepared.early` may then be answered. A second call does nothing."""
         self._writer.publish_early(prepared)
 
     def publish(self, prepared: Prepared) -> list[Outcome]:
-        """Make a written batch readable; returns what became of each message and pack, in the order staged."""
+        """Make a written batch readable; returns what became of each message and batch, in the order staged."""
         return self._writer.publish(prepared)
 
     def abandon(self, prepared: Prepared) -> None:

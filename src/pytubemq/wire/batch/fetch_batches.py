@@ -74,8 +74,8 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
     """Decode a response to GetMessage.
 
     Args:
-        body: the answer.
-        check: whether to compute the CRC-32 of each pack's columns.
+        body: the response.
+        check: whether to compute the CRC-32 of each batch's columns.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -84,7 +84,7 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
 
 
 def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
-    """Decode a response to READ_RANGE, as `decode_get_message`; packs are views of `body`.
+    """Decode a response to READ_RANGE, as `decode_get_message`; batches are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -93,12 +93,12 @@ def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetche
 
 
 def check_batches(fetched: Fetched[H]) -> Fetched[H]:
-    """Check the packs of a response that was decoded without `check`: those that fail are among the damaged."""
+    """Check the batches of a response that was decoded without `check`: those that fail are among the damaged."""
     failed = [record for record in fetched.records if isinstance(record, FetchedBatch) and not checks(record.columns)]
     if not failed:
         return fetched
     also: list[DamagedBatch] = [DamagedBatch(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
-    # By identity: to compare two packs would compare their bytes.
+    # By identity: to compare two batches would compare their bytes.
     gone = {id(pack) for pack in failed}
     whole = [record for record in fetched.records if id(record) not in gone]
     return Fetched(fetched.head, whole, [*fetched.damaged, *also])
@@ -110,26 +110,27 @@ def _fetched(
     records: list[StoredMessage | FetchedBatch] = []
     damaged: list[DamagedBatch] = []
     try:
-        # Protobuf would copy each pack out of the response. Its place is found here instead, and it is given as a view.
+        # Protobuf would copy each batch out of the response. Its place is found here instead, and it is given as a
+        # view.
         places = _find_batches(body)
     except UnusualError:
         head, singles = read(bytes(body))
         records.extend(singles)
         for data in head.packs:
             _take(data, records, damaged, check=check)
-        # Protobuf gives messages and packs as two lists; which came before which, only the offsets still say.
+        # Protobuf gives messages and batches as two lists; which came before which, only the offsets still say.
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
-    # From here on messages and packs are counted, so protobuf may read the message.
+    # From here on messages and batches are counted, so protobuf may read the message.
     if not places:
         head, singles = read(bytes(body), counted=True)
         records.extend(singles)
         return Fetched(head, records, damaged)
-    # Without the packs the rest is small, and protobuf may copy it.
+    # Without the batches the rest is small, and protobuf may copy it.
     head, singles = read(_without(body, places), counted=True)
     view = memoryview(body)
     taken = 0
-    # `before` counts the single messages ahead of a pack, so both lists come out in the Broker's order.
+    # `before` counts the single messages ahead of a batch, so both lists come out in the Broker's order.
     for before, _, start, stop in places:
         records.extend(singles[taken:before])
         taken = before
@@ -139,7 +140,7 @@ def _fetched(
 
 
 def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
-    """Find each pack: the count of single messages before it, and the offsets of its field, its value and its end.
+    """Find each batch: the count of single messages before it, and the offsets of its field, its value and its end.
 
     Raises:
         UnusualError: protobuf is to be asked.
@@ -165,7 +166,7 @@ def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
         field_at = at
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
-            # As many as single messages, since a pack may have one message only.
+            # As many as single messages, since a batch may have one message only.
             if len(found) == MAX_FETCH_MESSAGES:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} record batches"))
             found.append((singles, field_at, value, at))
@@ -176,7 +177,7 @@ def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
                 )
         # Protobuf takes it for an unknown field; it decides.
         elif key >> 3 == _PACKS >> 3:
-            raise UnusualError  # a pack in another wire type
+            raise UnusualError  # a batch in another wire type
         else:
             others += 1
             if others > MAX_USUAL_FIELDS:
@@ -187,7 +188,7 @@ def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
 
 
 _MOST_SHORT_BATCHES: Final = 1_000
-"""Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
+"""Limit on batches shorter than a head in one response, because each takes more memory than it has bytes."""
 # The keys of both fetch responses: field 4 and field 1003, length-delimited.
 _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
@@ -222,7 +223,7 @@ def _offset(record: Any) -> int:
     return found or 0
 
 
-# --- for consumers that know no packs ---------------------------------------------------------------------------
+# --- for consumers that know no batches ---------------------------------------------------------------------------
 
 
 _OFFSET_TAG: Final = encode_varint(ExtensionField.OFFSET << 3)
@@ -250,19 +251,19 @@ def expand(
     """Expand a stored record batch to the stored entries that its messages would be if they had come individually.
 
     Args:
-        record: the whole stored pack.
+        record: the whole stored batch.
         first_ordinal_wanted: messages before it are skipped.
         codes: only messages with one of these filter codes; None takes all.
         max_bytes: of payload; a message beyond them ends it, unless it is the first that is taken.
         max_messages: so many are taken at most.
 
     Raises:
-        FormatError: it is no stored pack, or was damaged.
+        FormatError: it is no stored batch, or was damaged.
     """
     head, columns = read_stored_batch(record)
-    # In ordinals from here on, since the messages of a pack count up by one.
+    # In ordinals from here on, since the messages of a batch count up by one.
     first_ordinal = to_ordinal(head.offset)
-    # A fetch may begin inside of a pack, and a pack that ended before it has nothing for it.
+    # A fetch may begin inside of a batch, and a batch that ended before it has nothing for it.
     start = max(first_ordinal_wanted - first_ordinal, 0)
     wanted: Sequence[int] = range(start, columns.count)
     # By hash, as Brokers of the original filter; consumers look again at the text.
@@ -292,7 +293,7 @@ def _entries(head: RecordBatchHead, columns: Columns, wanted: Sequence[int]) -> 
     """Return the stored entries of these messages, in pieces."""
     data, bounds = memoryview(columns.data), columns.bounds()
     varint, join, pairs = encode_varint, b"".join, PAIRS
-    # What all messages share is written once, before the loop: taking a pack apart costs some 5 us a message as it is.
+    # What all messages share is written once, before the loop: taking a batch apart costs some 5 us a message as it is.
     flags, flag = columns.flags, varint(columns.flag)
     time = _APPEND_TIME_TAG + varint(head.append_time_ms)
     producer = b""
@@ -315,7 +316,7 @@ def _entries(head: RecordBatchHead, columns: Columns, wanted: Sequence[int]) -> 
         # A view; the bytes are copied once, when the entries are joined.
         payload = data[bounds[at] : bounds[at + 1]]
         size = bounds[at + 1] - bounds[at]
-        # A pack has one check for all, and these consumers want one for each message.
+        # A batch has one check for all, and these consumers want one for each message.
         check = crc32(payload) & 0x7FFFFFFF
         message_id = head.message_id + at
         if message_id >> 14 != id_high:
@@ -348,6 +349,6 @@ def _entries(head: RecordBatchHead, columns: Columns, wanted: Sequence[int]) -> 
                 sequence,
             )
         )
-        # The bytes of a stored entry (`stored_entry`), so consumers without packs cannot see how messages were kept.
+        # The bytes of a stored entry (`stored_entry`), so consumers without batches cannot see how messages were kept.
         extend((b"\x22", varint(len(lead) + size + len(trail)), lead, payload, trail))
     return parts

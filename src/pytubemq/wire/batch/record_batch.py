@@ -1,9 +1,9 @@
-"""Packs: many messages of one partition in columns, built once by the producer and carried as they are.
+"""Record batches: many messages of one partition in columns, built once by the producer and carried as they are.
 
-A pack's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other, under
-one CRC-32 that travels with them to the consumer. A *stored pack* is a field of a fetch answer (tag, length, a head by
-the Broker that says where the pack is, the columns), so a fetch sends slices of the log as they are. All numbers
-are little-endian. `docs/design/protocol.md` shows the same layout as tables.
+A batch's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other,
+under one CRC-32 that travels with them to the consumer. A *stored batch* is a field of a fetch response (tag, length, a
+head by the Broker that says where the batch is, the columns), so a fetch sends slices of the log as they are. All
+numbers are little-endian. `docs/design/protocol.md` shows the same layout as tables.
 
 The invariant: columns that `read_columns` has taken name exactly the bytes they hold, every length at least 0; nothing
 of a payload is looked at or changed here.
@@ -44,7 +44,7 @@ RECORD_BATCH_TAG: Final = encode_varint(1003 << 3 | 2)
 """The tag of field 1003, length-delimited: `packs` of both fetch responses."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
 _MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_RECORD_BATCH_MESSAGES
-"""Largest number in a pack's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
+"""Largest number in a batch's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
 HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
 
 
@@ -100,7 +100,7 @@ class Columns:
 
 
 def encode_columns(payloads: Sequence[bytes], flags: int | Sequence[int], codes: int | Sequence[int]) -> bytes:
-    """Encode the columns of a pack; one flag or filter code applies to all."""
+    """Encode the columns of a batch; one flag or filter code applies to all."""
     return _columns(list(map(len, payloads)), flags, codes, payloads)
 
 
@@ -157,7 +157,7 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     payloads_at = COLUMNS_HEAD_BYTES + 4 * count * columns
     if size < payloads_at:
         raise FormatError(f"a record batch of {count} messages ends within its columns, after {size} bytes")
-    # Slices of a view do not copy; the columns may be a large part of a small pack.
+    # Slices of a view do not copy; the columns may be a large part of a small batch.
     view = memoryview(data)
     at = COLUMNS_HEAD_BYTES + 4 * count
     lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
@@ -201,7 +201,7 @@ def _column(form: str, view: memoryview) -> Sequence[int]:
     return numbers
 
 
-# --- stored packs -----------------------------------------------------------------------------------------------
+# --- stored batches -----------------------------------------------------------------------------------------------
 
 
 class RecordBatchHead(NamedTuple):
@@ -246,7 +246,7 @@ def read_record_batch_head(field: bytes | memoryview) -> RecordBatchHead:
 
 
 def read_record_batch(field: bytes | memoryview, *, check: bool = True) -> tuple[RecordBatchHead, Columns]:
-    """Read the value of a `packs` field: what follows a stored pack's tag and length.
+    """Read the value of a `packs` field: what follows a stored batch's tag and length.
 
     Raises:
         FormatError: head or columns fail their check or make no sense.
@@ -267,7 +267,7 @@ def claimed_count(field: bytes | memoryview) -> int:
 
 
 def read_stored_batch(record: bytes | memoryview, *, check: bool = True) -> tuple[RecordBatchHead, Columns]:
-    """Read a whole stored pack, as a log holds it.
+    """Read a whole stored batch, as a log holds it.
 
     Raises:
         FormatError: it is none, or fails its check.

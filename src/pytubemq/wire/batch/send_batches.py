@@ -1,7 +1,7 @@
-"""SEND_PACKS: its request and its answer, without a copy of the packs where there need be none.
+"""SEND_PACKS: its request and its response, without a copy of the batches where there need be none.
 
 The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. A request's
-packs are views of its bytes, and no more of them are held than a request may have, and one.
+batches are views of its bytes, and no more of them are held than a request may have, and one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def encode_send_packs(
 
     Args:
         client_id: the producer's.
-        topic: of all packs.
+        topic: of all batches.
         sent_addr: the producer's address as a number.
         packs: partition id, columns and first sequence of each; the columns become parts as they are.
         producer_id: whose sequences they are.
@@ -90,7 +90,7 @@ def encode_send_packs(
         token: the visit token, if the Master gave one.
         refusals_seen: how many refused batches of this connection the producer knows of.
     """
-    # The head through protobuf: it is written once a request, while packs come in numbers and in megabytes.
+    # The head through protobuf: it is written once a request, while batches come in numbers and in megabytes.
     parts = [encode(SendPacksRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr))]
     for partition_id, columns, first_sequence in packs:
         lead = b"\x08%b\x12%b" % (encode_varint(partition_id), encode_varint(len(columns)))
@@ -115,7 +115,7 @@ def encode_send_packs(
 
 
 def decode_send_packs(body: bytes) -> SendPacks:
-    """Decode a `SendPacksRequestP2B`; its packs are views of `body`.
+    """Decode a `SendPacksRequestP2B`; its batches are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such request.
@@ -252,7 +252,7 @@ _TOKEN: Final = 1 << 3
 _AUTH_TOKEN: Final = 2 << 3 | 2
 
 
-# --- the answer -------------------------------------------------------------------------------------------------
+# --- the response -------------------------------------------------------------------------------------------------
 
 
 def encode_send_packs_response(
@@ -269,7 +269,7 @@ def encode_send_packs_response(
         success: whether every message was taken.
         err_code: of the first refused message, else 200.
         err_msg: what it was refused for.
-        results: for each pack its spans: count, code, first offset, first message id, whether they are repeats, and
+        results: for each batch its spans: count, code, first offset, first message id, whether they are repeats, and
             text; none when one code speaks for all messages.
         append_time: ms.
     """

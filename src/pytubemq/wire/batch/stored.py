@@ -1,8 +1,8 @@
-"""Stored entries: messages as a partition's log and a fetch answer hold them, and the answers made of them.
+"""Stored entries: messages as a partition's log and a fetch response hold them, and the responses made of them.
 
 The invariant: every function here gives the same bytes or values as `message_bytes` does for the same message (a
-property test holds it to that). A stored entry is field 4 of a fetch answer as it goes over the wire, so a fetch sends
-slices of the log as they are.
+property test holds it to that). A stored entry is field 4 of a fetch response as it goes over the wire, so a fetch
+sends slices of the log as they are.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def stored_entry(
     )
     if sequence is not None:
         rest += _SEQUENCE + encode_varint(sequence)
-    # the tag of field 4, length-delimited: `messages` of both fetch answers
+    # the tag of field 4, length-delimited: `messages` of both fetch responses
     return b"".join((b"\x22", encode_varint(len(lead) + size + len(rest)), lead, payload, rest))
 
 
@@ -95,7 +95,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
         pb.MergeFromString(blob)
     except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(TransferedMessage, error) from error
-    # the answer's own required fields are not in the log; give them, so that only the entries are checked
+    # the response's own required fields are not in the log; give them, so that only the entries are checked
     pb.success = True
     pb.errCode = 0
     if not pb.IsInitialized():
@@ -128,7 +128,7 @@ def _stored(messages: Any) -> list[StoredMessage]:
     return out
 
 
-# --- fetch answers ----------------------------------------------------------------------------------------------
+# --- fetch responses ----------------------------------------------------------------------------------------------
 
 
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""SendMessage without protobuf: the request and the answer as producers and Brokers write them.
+"""SendMessage without protobuf: the request and the response as producers and Brokers write them.
 
 The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What stands
 in another order than usual, or is unusual in another way, is left to protobuf. What is remembered of earlier messages
@@ -163,7 +163,7 @@ def _remember(known: dict[K, V], key: K, value: V) -> None:
     known[key] = value
 
 
-# --- the answer -------------------------------------------------------------------------------------------------
+# --- the response -------------------------------------------------------------------------------------------------
 
 
 class SendResponse(NamedTuple):

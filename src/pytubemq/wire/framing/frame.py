@@ -26,7 +26,7 @@ ONE_BLOCK: Final = struct.Struct(">Iiii")
 
 
 class Frame(NamedTuple):
-    """One whole frame; `serial` ties an answer to its request."""
+    """One whole frame; `serial` ties a response to its request."""
 
     serial: int
     content: bytes

@@ -1,6 +1,6 @@
 """The RPC envelope: everything around a business message in a frame.
 
-A request is `RpcConnHeader`, `RequestHeader`, `RequestBody`, an answer `RpcConnHeader`, `ResponseHeader` and
+A request is `RpcConnHeader`, `RequestHeader`, `RequestBody`, a response `RpcConnHeader`, `ResponseHeader` and
 `RspResponseBody` or `RspExceptionBody`, each behind its length. The invariant: a frame whose envelope is broken gives
 EnvelopeError with the original's answer and nothing else, so its connection goes on.
 """

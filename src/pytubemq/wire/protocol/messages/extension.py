@@ -96,7 +96,7 @@ class SendPacksResponseB2P:
 class ReadRangeRequestC2B:
     """A read of a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
 
-    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a pack of
+    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a batch of
     mixed types comes whole, so the reader looks again.
     """
 
