@@ -58,10 +58,10 @@ class Counters:
         traffic.messages += messages
         traffic.payload_bytes += payload_bytes
 
-    def send_refused(self, code: int) -> None:
+    def record_refused_send(self, code: int) -> None:
         """Count a send with a code other than 200."""
         self.refused_sends[code] = self.refused_sends.get(code, 0) + 1
 
-    def fetch_refused(self, code: int) -> None:
+    def record_refused_fetch(self, code: int) -> None:
         """Count a fetch with a code other than 200."""
         self.refused_fetches[code] = self.refused_fetches.get(code, 0) + 1

@@ -187,7 +187,7 @@ class BrokerInspect:
             NotFoundError: no such topic or partition here. StorageError, OSError: they could not be read.
         """
         if partition_id is None:
-            partition_id = min(self._served(topic).partition_ids)
+            partition_id = min(self._find_served(topic).partition_ids)
         self._check(topic, partition_id)
         codes = frozenset(map(filter_code, filters)) or None
         count = min(count, MAX_SHOWN_MESSAGES)
@@ -231,7 +231,7 @@ class BrokerInspect:
         found = topics if not names else [served for name in names if (served := topics.get(name)) is not None]
         return sorted(found, key=lambda served: served.config.name)
 
-    def _served(self, topic: str) -> ServedTopic:
+    def _find_served(self, topic: str) -> ServedTopic:
         if not self._state.serving.started:
             raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
         served = self._state.topics.get(topic)
@@ -242,7 +242,7 @@ class BrokerInspect:
         return served
 
     def _check(self, topic: str, partition_id: int) -> None:
-        served = self._served(topic)
+        served = self._find_served(topic)
         if partition_id not in served.partition_ids:
             raise NotFoundError(
                 f"topic {topic} has no partition {partition_id} at this Broker",

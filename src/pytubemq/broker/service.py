@@ -152,7 +152,7 @@ class BrokerService:
             offered=OFFERED,
             capabilities=CAPABILITIES,
             name="Broker",
-            on_connection_lost=self._connection_lost,
+            on_connection_lost=self._handle_lost_connection,
             clock=self._clock,
             limits=ServerLimits(max_connections=settings.max_connections),
         )
@@ -248,7 +248,7 @@ class BrokerService:
             self._applier.record_write()
             self._state.positions.writable_again()
 
-    def _connection_lost(self, connection: ServerConnection) -> None:
+    def _handle_lost_connection(self, connection: ServerConnection) -> None:
         assert self._state is not None
         settings = self.settings
         ours = bool(connection.capabilities)

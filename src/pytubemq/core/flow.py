@@ -129,7 +129,7 @@ def parse_rules(text: str) -> FlowRules:
     if len(text) > MAX_FLOW_RULES_CHARS:
         raise FormatError(f"flow rules have {len(text)} characters, {MAX_FLOW_RULES_CHARS} are allowed")
     found: dict[int, list[Any]] = {}
-    for number, entry in enumerate(_array(_decoded(text), "flow rules")):
+    for number, entry in enumerate(_array(_decode(text), "flow rules")):
         where = f"flow rules, entry {number}"
         fields = _object(entry, where, known=("type", "rule"))
         kind = _number(fields, "type", where, least=0, most=3)
@@ -231,7 +231,7 @@ def _low_fetch(entries: list[Any]) -> LowFetch | None:
     return low
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     # Text of a peer or a person: arrays nested deep enough end in RecursionError, lone surrogates in UnicodeError.

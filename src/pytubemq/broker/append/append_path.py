@@ -178,7 +178,7 @@ class AppendPath:
         if self._closing:
             return _CLOSING
         if self.failure is not None:
-            return _failed(self.failure)
+            return _failure_refusal(self.failure)
         stuck = self._stuck()
         if stuck is not None:
             return stuck
@@ -275,7 +275,7 @@ class AppendPath:
             block = self._prepare(submissions)
         except DiskFailedError as error:  # in the background; nothing more can be written
             self._record_failure(error)
-            self._settle_failed(submissions, _failed(error))
+            self._settle_failed(submissions, _failure_refusal(error))
             return
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             self._remember(error, "messages could not be prepared for the journal")
@@ -432,7 +432,7 @@ class AppendPath:
             refusal = Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
         else:
             self._record_failure(error)
-            refusal = _failed(error)
+            refusal = _failure_refusal(error)
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
             self._owes = True
@@ -453,7 +453,7 @@ class AppendPath:
         self.failure = error
         logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
         # Nobody starts another write from here on, so whoever waits would wait for ever.
-        self._refuse_all(_failed(error))
+        self._refuse_all(_failure_refusal(error))
 
     def _log_missed_callback(self, fault: Exception) -> None:
         self._remember(fault, "a caller could not be notified of the outcome of its write")
@@ -514,7 +514,7 @@ class AppendPath:
             self._idle.set()
 
 
-def _failed(error: BaseException) -> Refusal:
+def _failure_refusal(error: BaseException) -> Refusal:
     what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
     code = Code.SERVICE_UNAVAILABLE if isinstance(error, DiskFailedError) else Code.INTERNAL_SERVER_ERROR
     return Refusal(code, f"this Broker can write no more and must be restarted: {what}")

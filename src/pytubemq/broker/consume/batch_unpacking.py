@@ -49,7 +49,7 @@ class _Taken:
     next_offset: int | None = None
 
 
-def unpacked(
+def unpack_batches(
     found: Slice,
     *,
     max_bytes: int,

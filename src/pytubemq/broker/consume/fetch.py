@@ -314,7 +314,7 @@ class FetchHandlers:
         next_offset: int | None = None,
         expired_messages: int | None = None,
     ) -> None:
-        self._state.counters.fetch_refused(refusal.code)
+        self._state.counters.record_refused_fetch(refusal.code)
         call.reply(
             encode(
                 GetMessageResponseB2C(

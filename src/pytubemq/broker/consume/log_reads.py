@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code, FormatError, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
@@ -133,7 +133,7 @@ def read(
             if not take_apart:
                 return found
             try:
-                found = unpacked(
+                found = unpack_batches(
                     found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
                 )
             except FormatError:
@@ -162,7 +162,7 @@ def read(
         return
     state.pending_reads += 1
 
-    def ended(future: asyncio.Future[Slice]) -> None:
+    def finish(future: asyncio.Future[Slice]) -> None:
         # On the event loop, which alone changes the state.
         state.pending_reads -= 1
         error = future.exception()
@@ -170,7 +170,7 @@ def read(
             state.read_faults.pop(key, None)
         done(future.result() if error is None else _refusal(state, key, error))
 
-    asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(ended)
+    asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(finish)
 
 
 def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Refusal:

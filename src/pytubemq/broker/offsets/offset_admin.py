@@ -280,7 +280,7 @@ class OffsetAdmin:
         state = self._state
         result: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
 
-        def ended(refusal: Refusal | None) -> None:
+        def finish(refusal: Refusal | None) -> None:
             if refusal is not None:
                 # back to the previous position; the consumer gets its unconfirmed messages again
                 self._put(key, state.positions.current(key))
@@ -288,7 +288,7 @@ class OffsetAdmin:
                 result.set_result(refusal)
 
         # Submitted before the consumer is moved: its next confirm then comes behind this in the journal.
-        state.positions.choose(key, offset, ended)
+        state.positions.choose(key, offset, finish)
         if not (result.done() and result.result() is not None):
             self._put(key, offset)
         return result

@@ -107,7 +107,7 @@ class BatchSendHandlers:
         bulk = BulkCall(self._state, call, request, encode_send_packs_response)
         try:
             served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_RECORD_BATCHES, "pack")
-            batches, size_bytes = self._checked(served, request)
+            batches, size_bytes = self._check_batches(served, request)
         except Refused as refused:
             bulk.refuse(refused.refusal)
             return
@@ -117,7 +117,7 @@ class BatchSendHandlers:
             return
         self._state.path.submit(_BatchSubmission(bulk, served.config.name, batches, size_bytes))
 
-    def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_CheckedBatch], int]:
+    def _check_batches(self, served: ServedTopic, request: SendPacks) -> tuple[list[_CheckedBatch], int]:
         """Return the batches with the faults in them, and the size of those that can be stored.
 
         Raises:
@@ -254,7 +254,7 @@ def _answer(state: BrokerState, batches: list[_CheckedBatch], results: Sequence[
                 first = code, text
         spans.append(mine)
     if first is not None:
-        state.counters.send_refused(first[0])
+        state.counters.record_refused_send(first[0])
     err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
     # The response has room for one time, and partitions may differ: where a clock was ahead once, times wait for it.
     time_ms = max((result.append_time_ms for result in results), default=None)

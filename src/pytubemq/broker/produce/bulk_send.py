@@ -53,7 +53,7 @@ class BulkCall:
         if self.order is not None:
             # Before the response: a batch that is already on its way must find it.
             self.order.record_refusal(refusal.code)
-        self.state.counters.send_refused(refusal.code)
+        self.state.counters.record_refused_send(refusal.code)
         self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
 
     def drop(self) -> None:

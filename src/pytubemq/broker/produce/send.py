@@ -113,7 +113,7 @@ class _Sends:
                 # the difference.
                 call.reply(send_message.encode_send_response(message_id, offset, append_time_ms))
             else:
-                counters.send_refused(code)
+                counters.record_refused_send(code)
                 call.reply(hot.encode_send_response(success=False, err_code=code, err_msg=text))
         if self._calls:  # they came together, so the time of one stands for all
             counters.put_s.add(now_s - self._calls[0].received_s, len(self._calls))
@@ -122,7 +122,7 @@ class _Sends:
         # Encoded once: after a failure of the disk thousands of calls get the same bytes.
         body = hot.encode_send_response(success=False, err_code=refusal.code, err_msg=refusal.text)
         for call in self._calls:
-            self._state.counters.send_refused(refusal.code)
+            self._state.counters.record_refused_send(refusal.code)
             call.reply(body)
 
     def expire(self) -> None:
@@ -208,5 +208,5 @@ class SendHandlers:
 
 
 def _refuse(state: BrokerState, call: Call, refusal: Refusal) -> None:
-    state.counters.send_refused(refusal.code)
+    state.counters.record_refused_send(refusal.code)
     call.reply(hot.encode_send_response(success=False, err_code=refusal.code, err_msg=refusal.text))

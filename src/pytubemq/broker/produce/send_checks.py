@@ -68,7 +68,7 @@ class SendChecks:
         source = self._sources.get(names)
         # A topic whose settings have changed is another object, one that was taken away is none.
         if source is None or state.topics.get(source.served.config.name) is not source.served:
-            source = self._checked(client_id, topic_name)
+            source = self._admit(client_id, topic_name)
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
             self._sources[names] = source
@@ -96,7 +96,7 @@ class SendChecks:
             raise Refused(*broken)
         return served
 
-    def _checked(self, client_id: str, topic_name: str) -> Source:
+    def _admit(self, client_id: str, topic_name: str) -> Source:
         check_client_id(client_id)
         if topic_name.strip() == HISTORY_TOPIC:
             raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")

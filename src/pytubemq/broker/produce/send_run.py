@@ -199,7 +199,7 @@ class _SendRun:
         body = sends.encode_send_response(success=False, err_code=code, err_msg=text)
         frames: list[bytes] = []
         for serial in serials:
-            self._state.counters.send_refused(code)
+            self._state.counters.record_refused_send(code)
             frames += self._answer(serial, body)
         return frames
 

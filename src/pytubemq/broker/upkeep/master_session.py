@@ -130,10 +130,10 @@ class MasterSession:
                 await self._register()
                 await self._heartbeat(wait_s=0.0)
         except TimeoutError:
-            self._failed(RequestTimeoutError(f"the Master did not accept this Broker within {timeout_s:g} s"))
+            self._record_failure(RequestTimeoutError(f"the Master did not accept this Broker within {timeout_s:g} s"))
             return False
         except TubeError as error:
-            self._failed(error)
+            self._record_failure(error)
             return False
         return True
 
@@ -149,7 +149,7 @@ class MasterSession:
                 attempt = 0
             except Exception as error:
                 attempt += 1
-                self._failed(error)
+                self._record_failure(error)
                 await asyncio.sleep(_BACKOFF.delay_s(attempt, self._rng))
 
     async def leave(self) -> None:
@@ -340,7 +340,7 @@ class MasterSession:
                 found.add(conf.topic)
         return frozenset(found)
 
-    def _failed(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         self.health.failures += 1
         self._orders.record_outage()
         expected = isinstance(error, TubeError)

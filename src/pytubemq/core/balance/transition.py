@@ -430,13 +430,13 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     if not view.planned:
         return None
     if member.event is not None:
-        return _repeated(view, member, member.event, now_s)
+        return _repeat_event(view, member, member.event, now_s)
     if now_s < member.quiet_until_s:
         return None
     return _new_event(view, member, now_s)
 
 
-def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
+def _repeat_event(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
     """Return the event again when a repeat is due, or the event that replaces it when it is no longer valid.
 
     A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.

@@ -137,12 +137,12 @@ def encode_offset(key: GroupKey, offset: int) -> bytes:
 
 def encode_end(topic: str, partition_id: int, end: LogEnd) -> bytes:
     """Encode the end of a partition's log on the device, as a record of the checkpoint."""
-    return _named(_KIND_END, topic) + _END.pack(partition_id, *end)
+    return _encode_named(_KIND_END, topic) + _END.pack(partition_id, *end)
 
 
 def encode_sequences(item: Sequences) -> bytes:
     """Encode a producer's sequences, as a record of a block."""
-    return _named(_KIND_SEQUENCES, item.topic) + _SEQUENCES.pack(
+    return _encode_named(_KIND_SEQUENCES, item.topic) + _SEQUENCES.pack(
         item.partition_id, item.producer_id, item.epoch, *item.place
     )
 
@@ -152,15 +152,17 @@ def encode_window(key: WindowKey, window: Window) -> bytes:
     topic, partition_id, producer_id = key
     head = _WINDOW.pack(partition_id, producer_id, window.epoch, window.floor, len(window.runs), len(window.places))
     runs = (_WINDOW_RUN.pack(*run) for run in window.runs)
-    return b"".join((_named(_KIND_WINDOW, topic), head, *runs, *(_PLACE.pack(*place) for place in window.places)))
+    return b"".join(
+        (_encode_named(_KIND_WINDOW, topic), head, *runs, *(_PLACE.pack(*place) for place in window.places))
+    )
 
 
 def encode_lost_range(lost_range: LostRange) -> bytes:
     """Encode a known lost range as a record of the checkpoint."""
-    return _named(_KIND_LOST_RANGE, lost_range.topic) + _LOST_RANGE.pack(*lost_range[1:])
+    return _encode_named(_KIND_LOST_RANGE, lost_range.topic) + _LOST_RANGE.pack(*lost_range[1:])
 
 
-def _named(kind: int, topic: str) -> bytes:
+def _encode_named(kind: int, topic: str) -> bytes:
     name = topic.encode()
     return _RECORD.pack(kind, len(name), 0) + name
 
@@ -218,7 +220,7 @@ class _Reader:
             _KIND_END: self._end,
             _KIND_SEQUENCES: self._sequences,
             _KIND_WINDOW: self._window,
-            _KIND_LOST_RANGE: self._lose,
+            _KIND_LOST_RANGE: self._lost_range,
         }
 
     def read_one(self) -> None:
@@ -277,6 +279,6 @@ class _Reader:
         window.places = [StoredLocation._make(self._next(_PLACE)) for _number in range(places)]
         self.found.windows[topic, partition_id, producer_id] = window
 
-    def _lose(self, topic: str, _: str) -> None:
+    def _lost_range(self, topic: str, _: str) -> None:
         partition_id, start, end, reason = self._next(_LOST_RANGE)
         self.found.lost_ranges.append(LostRange(topic, partition_id, start, end, LossReason(reason)))

@@ -197,7 +197,7 @@ class _PartitionBuilder:
             taken = items[at : at + judged.messages]
             here = mark._replace(sequence=mark.sequence + at)
             if judged.verdict is Verdict.NEW:
-                self._stored(here, judged.messages)
+                self._record_stored(here, judged.messages)
                 self._store_messages(taken, appended, here)
             else:
                 self._answer_messages(taken, appended, judged, here)
@@ -274,14 +274,14 @@ class _PartitionBuilder:
         verdicts = self._judge(mark, messages)
         # The usual case: a whole batch that is new. No list of spans, no cut.
         if len(verdicts) == 1 and verdicts[0].verdict is Verdict.NEW:
-            self._stored(mark, messages)
+            self._record_stored(mark, messages)
             return (store(0, messages, mark),)
         spans: list[AppendedSpan] = []
         at = 0
         for judged in verdicts:
             here = mark._replace(sequence=mark.sequence + at)
             if judged.verdict is Verdict.NEW:
-                self._stored(here, judged.messages)
+                self._record_stored(here, judged.messages)
                 spans.append(store(at, at + judged.messages, here))
             else:
                 code, offset, text = self._answer(judged, here)
@@ -361,7 +361,7 @@ class _PartitionBuilder:
         # The window has to know of everything stored so far before it judges.
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
-    def _stored(self, mark: ProducerMark, messages: int) -> None:
+    def _record_stored(self, mark: ProducerMark, messages: int) -> None:
         """Record that messages from `mark` on are stored next."""
         pending = self._pending
         if pending is not None:

@@ -117,7 +117,7 @@ class Journal:
             # At `end`, wherever the file ends: padding, or what a failed write left, is overwritten.
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
-            raise self._write_failed(file, error) from error
+            raise self._handle_failed_write(file, error) from error
         # The block went beyond the file's length, so the flush must write the new length, too; padding spares the next
         # ones that.
         if end > self._length:
@@ -160,7 +160,7 @@ class Journal:
             try:
                 self._cut_if_needed(file)
             except OSError as error:
-                raise self._write_failed(file, error) from error
+                raise self._handle_failed_write(file, error) from error
             self._sync(file)
             self._synced = self.sequence - 1
             file.close()
@@ -201,7 +201,7 @@ class Journal:
             file.truncate(self.end)
             self._must_cut, self._length = False, self.end
 
-    def _write_failed(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
+    def _handle_failed_write(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
         # Part of the block may be in the file. It must go before anything else is written there, or a restart could
         # take it for a block that counts.
         self._must_cut = True

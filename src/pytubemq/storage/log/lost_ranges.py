@@ -52,13 +52,13 @@ class LostRanges:
             low = bisect_left(known, lost_ranges[0].from_ordinal, key=lambda item: item.to_ordinal)
             high = bisect_right(known, lost_ranges[-1].to_ordinal, key=lambda item: item.from_ordinal)
             before, near = len(known), known[low:high]
-            new = _joined(
+            new = _join(
                 without(lost_ranges, sorted([(item.from_ordinal, item.to_ordinal) for item in near] + unlisted))
             )
             # Beyond the room they are counted and skipped all the same, and
             # known as intervals, which need little memory.
             room = max(0, _MAX_LOST_RANGES - self._listed)
-            known[low:high] = _joined(sorted(near + new[:room], key=lambda item: item.from_ordinal))
+            known[low:high] = _join(sorted(near + new[:room], key=lambda item: item.from_ordinal))
             self._listed += len(known) - before
             if new[room:]:
                 self._unlisted[key] = _with_interval(unlisted, new[room].from_ordinal, new[-1].to_ordinal)
@@ -117,7 +117,7 @@ def without(lost_ranges: Sequence[LostRange], covered: Sequence[tuple[int, int]]
     return pieces
 
 
-def _joined(lost_ranges: Iterable[LostRange]) -> list[LostRange]:
+def _join(lost_ranges: Iterable[LostRange]) -> list[LostRange]:
     """Join lost ranges, which are in order, into as few as possible."""
     joined: list[LostRange] = []
     for lost_range in lost_ranges:

@@ -277,7 +277,7 @@ class PartitionReads:
         stop = snapshot.end.ordinal if end_offset is None else min(snapshot.end.ordinal, -(-end_offset // OFFSET_UNIT))
         # Checked against the snapshot: retention may move the beginning while this read goes on.
         if ordinal < snapshot.first.ordinal:
-            raise self._moved(offset)
+            raise self._moved_error(offset)
         if ordinal >= stop:
             return Slice([], to_offset(ordinal), to_offset(ordinal), 0, 0, 0)
         selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes)
@@ -289,7 +289,7 @@ class PartitionReads:
                 parts, selector = self._read_segments(reader, snapshot, selector)
             except _GoneError:
                 # Not an error of the disk: the segment was removed between the snapshot and its opening.
-                raise self._moved(offset) from None
+                raise self._moved_error(offset) from None
         return Slice(
             parts,
             to_offset(ordinal),
@@ -330,7 +330,7 @@ class PartitionReads:
                 code=Code.INTERNAL_SERVER_ERROR,
             )
 
-    def _moved(self, offset: int) -> OffsetMovedError:
+    def _moved_error(self, offset: int) -> OffsetMovedError:
         return OffsetMovedError(
             f"offset {offset} of {self.topic}:{self.partition_id} is no longer kept",
             hint=f"the first one kept is {to_offset(self.first_ordinal)}",

@@ -51,7 +51,7 @@ class StoreReads:
             state.files,
             check=settings.check_on_read,
             check_batches=settings.check_packs_on_read,
-            on_damage=self._damaged,
+            on_damage=self._record_damage,
         )
 
     def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
@@ -156,7 +156,7 @@ class StoreReads:
         so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
-    def _damaged(self, extent: SegmentExtent, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+    def _record_damage(self, extent: SegmentExtent, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
         """Record damage that a reader met; logged once."""
         topic, partition_id = extent.key
         segment = extent.segment

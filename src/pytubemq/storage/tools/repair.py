@@ -37,7 +37,7 @@ from pytubemq.storage.tools.repair_steps.lost_files import find_pieces, make_fil
 from pytubemq.storage.tools.repair_steps.partition_repair import find_end, find_reach, last_message_id, repair_partition
 from pytubemq.storage.tools.repair_steps.record_restore import put_back
 from pytubemq.storage.tools.repair_steps.rewrite import put_checkpoint
-from pytubemq.storage.tools.repair_steps.rollback import copied_and_undone
+from pytubemq.storage.tools.repair_steps.rollback import copy_and_undo
 from pytubemq.storage.tools.repair_steps.side_files import rename_damaged_files
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
 
@@ -110,7 +110,7 @@ def repair(
         # Before the first copy; to run out of space half-way would have to be undone.
         _check_room(root, found.changed)
         disk = OsDisk()
-        with copied_and_undone(root, copies, found.changed):
+        with copy_and_undo(root, copies, found.changed):
             again: list[str] = []
             if not found.before.is_sound:
                 # The same steps again, now on the disk; what they say was said by the plan.

@@ -211,14 +211,14 @@ def _with_copies(finding: Finding, copies: dict[PartitionKey, list[tuple[int, in
     topic, partition_id = finding.topic, finding.partition_id
     if finding.severity is not Severity.DAMAGE or topic is None or partition_id is None or not finding.messages:
         return finding
-    held = _covered(finding, copies.get((topic, partition_id), ()))
+    held = _count_covered(finding, copies.get((topic, partition_id), ()))
     if not held:
         return finding
     of = "all these" if held == finding.messages else f"{held} of the {finding.messages}"
     return replace(finding, what=f"{finding.what}; the journal has {of} messages, and a repair takes them back")
 
 
-def _covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
+def _count_covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
     """Count its messages in the intervals, which do not overlap."""
     # A finding may be wider than what the journal has, or be a part of it.
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT

@@ -80,7 +80,7 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, stored.decode_get_message, check=check)
+    return _decode_fetched(body, stored.decode_get_message, check=check)
 
 
 def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
@@ -89,7 +89,7 @@ def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetche
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, stored.decode_read_range, check=check)
+    return _decode_fetched(body, stored.decode_read_range, check=check)
 
 
 def check_batches(fetched: Fetched[H]) -> Fetched[H]:
@@ -104,7 +104,7 @@ def check_batches(fetched: Fetched[H]) -> Fetched[H]:
     return Fetched(fetched.head, whole, [*fetched.damaged, *also])
 
 
-def _fetched(
+def _decode_fetched(
     body: bytes | memoryview, read: Callable[..., tuple[H, list[StoredMessage]]], *, check: bool
 ) -> Fetched[H]:
     records: list[StoredMessage | FetchedBatch] = []

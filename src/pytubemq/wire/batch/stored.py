@@ -100,7 +100,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
     pb.errCode = 0
     if not pb.IsInitialized():
         raise missing(GetMessageResponseB2C, pb)
-    return _stored(pb.messages)
+    return _decode_messages(pb.messages)
 
 
 _read_stored: Final = attrgetter(
@@ -108,7 +108,7 @@ _read_stored: Final = attrgetter(
 )
 
 
-def _stored(messages: Any) -> list[StoredMessage]:
+def _decode_messages(messages: Any) -> list[StoredMessage]:
     out: list[StoredMessage] = []
     append = out.append
     for pb in messages:
@@ -153,7 +153,7 @@ def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessag
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
+    head, messages = _decode_fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
     return head, messages
 
 
@@ -163,13 +163,13 @@ def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeR
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
+    head, messages = _decode_fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
     return head, messages
 
 
-def _fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
+def _decode_fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
     pb = parse(cls, pb_class, body, counted=counted)
-    messages = _stored(pb.messages)
+    messages = _decode_messages(pb.messages)
     # Else `decode` would make objects of the messages once more.
     pb.ClearField("messages")
     # Through bytes once more; without its messages a head is short.

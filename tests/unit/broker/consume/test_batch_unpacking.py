@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.errors import FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.log.selection import Slice
@@ -66,7 +66,7 @@ def test_every_message_comes_once_and_in_order_however_little_is_taken(log: list
     at, got = 0, []
     while at < len(messages):
         most_bytes, most = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 5))
-        piece = unpacked(read_from(log, at, codes), max_bytes=most_bytes, max_messages=most, codes=codes)
+        piece = unpack_batches(read_from(log, at, codes), max_bytes=most_bytes, max_messages=most, codes=codes)
         entries = decode_stored(b"".join(piece.parts))
         assert len(entries) == piece.count <= most
         got += [(entry.payload, entry.offset, entry.message_id) for entry in entries]
@@ -81,7 +81,7 @@ def test_every_message_comes_once_and_in_order_however_little_is_taken(log: list
 
 def test_a_range_ends_within_a_pack() -> None:
     log: list[Record] = [[(b"%d" % n, -1) for n in range(10)]]
-    piece = unpacked(read_from(log, 3), max_bytes=10_000, max_messages=100, end_offset=6 * OFFSET_UNIT)
+    piece = unpack_batches(read_from(log, 3), max_bytes=10_000, max_messages=100, end_offset=6 * OFFSET_UNIT)
     assert [entry.payload for entry in decode_stored(b"".join(piece.parts))] == [b"3", b"4", b"5"]
     assert (piece.next_offset, piece.count) == (6 * OFFSET_UNIT, 3)
 
@@ -94,4 +94,4 @@ def test_of_a_pack_that_was_damaged_nothing_is_guessed(at: int) -> None:
     damaged[at] ^= 1
     found.parts[1] = bytes(damaged)
     with pytest.raises(FormatError):
-        unpacked(found, max_bytes=10_000, max_messages=100)
+        unpack_batches(found, max_bytes=10_000, max_messages=100)

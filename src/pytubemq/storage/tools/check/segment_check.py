@@ -156,7 +156,7 @@ class _Walk:
     def _record(self, entry: IndexEntry) -> Iterator[Finding]:
         at = HEADER_BYTES + entry.position - self._begin.position
         if entry.kind == RecordKind.HOLE:
-            yield self._lost(entry, at, "messages that were lost before", Severity.FENCED)
+            yield self._lost_finding(entry, at, "messages that were lost before", Severity.FENCED)
             missing = at + entry.size_bytes - self._log.size_bytes
             if missing > 0:  # nobody needs these bytes, but a Broker goes by the size of the file
                 what = "is too short: bytes in the place of lost messages are missing"
@@ -165,9 +165,9 @@ class _Walk:
         record = self._bytes(at, entry.size_bytes)
         self._progress(len(record))
         if len(record) < entry.size_bytes:
-            yield self._lost(entry, at, "a record is missing: the file is too short", Severity.DAMAGE)
+            yield self._lost_finding(entry, at, "a record is missing: the file is too short", Severity.DAMAGE)
         elif not record_is_sound(entry, memoryview(record)):
-            yield self._lost(entry, at, "a record fails its check", Severity.DAMAGE)
+            yield self._lost_finding(entry, at, "a record fails its check", Severity.DAMAGE)
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._window_at
@@ -177,7 +177,7 @@ class _Walk:
             self._window_at, start = at, 0
         return self._window[start : start + size]
 
-    def _lost(self, entry: IndexEntry, at: int, what: str, severity: Severity) -> Finding:
+    def _lost_finding(self, entry: IndexEntry, at: int, what: str, severity: Severity) -> Finding:
         return Finding(
             path=self._log.path,
             what=what,

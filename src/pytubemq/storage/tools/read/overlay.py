@@ -119,15 +119,15 @@ class OverlayDisk:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         names = {name for name in self._below.listdir(path) if path / name not in self._gone}
         # What was made may be several levels below; its first part is a name in here.
-        names.update(rest.split(os.sep, 1)[0] for rest in self._made_below(path))
+        names.update(rest.split(os.sep, 1)[0] for rest in self._list_made_below(path))
         return sorted(names)
 
     def exists(self, path: Path) -> bool:
         if path in self._contents or (path not in self._gone and self._below.exists(path)):
             return True
-        return any(self._made_below(path))
+        return any(self._list_made_below(path))
 
-    def _made_below(self, path: Path) -> Iterator[str]:
+    def _list_made_below(self, path: Path) -> Iterator[str]:
         """Yield what follows the directory in the path of each file below it; of texts, as a plan asks it for each."""
         beginning = os.path.join(path, "")
         return (made[len(beginning) :] for made in map(str, self._contents) if made.startswith(beginning))

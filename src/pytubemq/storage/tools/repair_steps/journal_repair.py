@@ -110,7 +110,7 @@ class JournalTaker:
         if behind.runs:
             # That the logs go on shows that blocks are gone, and positions and sequences with them.
             self._lose_records(*self._end)
-        self._note_lost(behind.lost_ranges)
+        self._record_lost(behind.lost_ranges)
         self._windows.replay(behind.sequences)
         # Before new ids are given: those recovered from the logs may be above the checkpoint's.
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
@@ -190,7 +190,7 @@ class JournalTaker:
             self._fill(key, run.base_ordinal, max(0, run.base_position - log.end_position))
         # Offsets stay in any case; the bytes go to where the log ends now.
         if run.base_position != log.end_position:
-            run = _moved(run, log.end_position)
+            run = _move(run, log.end_position)
         damaged = run.damaged_records()
         if damaged:
             run = self._tails.whole(run, damaged)
@@ -198,7 +198,7 @@ class JournalTaker:
         if damaged:
             for number in damaged:
                 entry = run.entry(number)
-                self._lost(key, entry.first_ordinal, entry.end_ordinal)
+                self._lose(key, entry.first_ordinal, entry.end_ordinal)
             run = run.with_holes(damaged)
         # An index that cannot be read says nothing of its records; the gap shows with the next run.
         if damaged is not None:
@@ -214,7 +214,7 @@ class JournalTaker:
         for run in runs:
             self._publish(key, run)
         self._windows.replay(sequences_in(taken))
-        self._note_lost(lost_ranges)
+        self._record_lost(lost_ranges)
 
     def _publish(self, key: PartitionKey, run: RecordRange) -> None:
         self._log(key).publish(run)
@@ -228,10 +228,10 @@ class JournalTaker:
             self._logs[key].apply(end, self._files, self._dirty, roll)
         self._waiting, self._waiting_bytes = {}, 0
 
-    def _lost(self, key: PartitionKey, start: int, end: int) -> None:
-        self._note_lost([LostRange(*key, start, end, LossReason.JOURNAL)])
+    def _lose(self, key: PartitionKey, start: int, end: int) -> None:
+        self._record_lost([LostRange(*key, start, end, LossReason.JOURNAL)])
 
-    def _note_lost(self, lost_ranges: Sequence[LostRange]) -> None:
+    def _record_lost(self, lost_ranges: Sequence[LostRange]) -> None:
         self.lost_ranges += lost_ranges
         for one in lost_ranges:
             self._say(
@@ -247,7 +247,7 @@ class JournalTaker:
         return log
 
 
-def _moved(run: RecordRange, position: int) -> RecordRange:
+def _move(run: RecordRange, position: int) -> RecordRange:
     """Return the run at another place among its partition's bytes."""
     shift = position - run.base_position
     entries = (decode_index_entry(run.index, at) for at in range(run.records))

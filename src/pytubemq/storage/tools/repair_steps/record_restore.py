@@ -72,7 +72,7 @@ def find_copies(
     wanted: dict[PartitionKey, Wanted] = {}
     for found in partitions:
         key = found.topic, found.partition_id
-        damaged = dict(_damaged(disk, found, None if ends is None else ends.get(key, LogEnd(0, 0))))
+        damaged = dict(_find_damaged(disk, found, None if ends is None else ends.get(key, LogEnd(0, 0))))
         if damaged:
             wanted[key] = damaged
     for journal in reversed(journals) if wanted else ():
@@ -91,7 +91,9 @@ def find_copies(
             file.close()
 
 
-def _damaged(disk: Disk, found: PartitionFiles, end: LogEnd | None) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
+def _find_damaged(
+    disk: Disk, found: PartitionFiles, end: LogEnd | None
+) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
     for files in found.segments:
         # Only an index entry proves a copy to be the very record.
         if files.index is None or files.base_position is None:

@@ -24,7 +24,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iterator[None]:
+def copy_and_undo(root: Path, copies: Path, changed: Sequence[Path]) -> Iterator[None]:
     """Copy files of the directory `root`, run the block, and restore the directory if one of both fails.
 
     Args:
