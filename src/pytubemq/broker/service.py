@@ -28,8 +28,8 @@ from pytubemq.broker.request_checks import ServingState
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import TopicTable
-from pytubemq.broker.upkeep.configuration_changes import Orders
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
+from pytubemq.broker.upkeep.master_orders import MasterOrders
 from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
 from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
 from pytubemq.broker.upkeep.reports import Condition, reported_leases
@@ -98,7 +98,7 @@ class BrokerService:
         self._server: RpcServer | None = None
         self._applier: LogApplier | None = None
         self._state: BrokerState | None = None
-        self._orders: Orders | None = None
+        self._orders: MasterOrders | None = None
         self._session: MasterSession | None = None
         self.retention: RetentionPasses | None = None
         """Retention; None before the start."""
@@ -138,7 +138,7 @@ class BrokerService:
         known = await loop.run_in_executor(None, TopicFile.open, self._disk, self.directory, stored)
         if known.stored.names():
             known.stored.widen(state.store.position_keys())
-        orders = self._orders = Orders(state, known, stored)
+        orders = self._orders = MasterOrders(state, known, stored)
         if settings.masters:
             orders.restore(known.config)
         else:
@@ -210,7 +210,7 @@ class BrokerService:
             reset_epochs=ResetEpochs(reversed(resets.newest())),
         )
 
-    async def _join(self, config: MasterConfig, orders: Orders) -> None:
+    async def _join(self, config: MasterConfig, orders: MasterOrders) -> None:
         settings = self.settings
         self._pool = ConnectionPool(routes=self._routes)
         self._session = MasterSession(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.append.log_applier import LogApplier
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.upkeep.configuration_changes import Orders
+    from pytubemq.broker.upkeep.master_orders import MasterOrders
     from pytubemq.broker.upkeep.retention import RetentionPasses
 
 LOOK_S: Final = 5.0
@@ -52,7 +52,7 @@ def problems(
     workers_down: Iterable[str],
     troubles: StoreTroubles,
     applier: LogApplier | None,
-    orders: Orders | None,
+    orders: MasterOrders | None,
     retention: RetentionPasses | None,
     shortage: str | None,
 ) -> list[str]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.broker.topics import MasterConfig
-    from pytubemq.broker.upkeep.configuration_changes import Orders
+    from pytubemq.broker.upkeep.master_orders import MasterOrders
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.client.masters import MasterClient
@@ -95,7 +95,7 @@ class MasterSession:
         identity: BrokerIdentity,
         masters: MasterClient,
         config: MasterConfig,
-        orders: Orders,
+        orders: MasterOrders,
         *,
         heartbeat_period_s: float,
         leases: Callable[[int], tuple[str, ...]],

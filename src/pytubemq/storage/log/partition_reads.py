@@ -16,7 +16,7 @@ from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.format.index import INDEX_BYTES
 from pytubemq.storage.log.index_repair import Border, RepairedIndex
 from pytubemq.storage.log.lookup import RepairedView, SegmentExtent, entry_at, first_since
-from pytubemq.storage.log.retention import Piece
+from pytubemq.storage.log.retention import SegmentFacts
 from pytubemq.storage.log.selection import Selector, Slice, has_hole
 from pytubemq.storage.log.survey import STOP_AND_REPAIR
 
@@ -374,7 +374,7 @@ class PartitionReads:
         end = Border(after.base_ordinal, after.base_position)
         return SegmentExtent((self.topic, self.partition_id), segment, segment.records, end)
 
-    def pieces(self, reader: SegmentReader) -> list[Piece]:
+    def pieces(self, reader: SegmentReader) -> list[SegmentFacts]:
         """Return what retention needs of each segment, the oldest first; may read the disk. Raises as `read`."""
         snapshot = self._snapshot(0, 0)
         pieces = []
@@ -386,7 +386,7 @@ class PartitionReads:
                 segment.times_ms = reader.times(extent)[0] if begun_ms is None else begun_ms, self.applied_time_ms
             elif segment.times_ms is None:
                 segment.times_ms = reader.times(extent)
-            pieces.append(Piece(extent.end.position - segment.base_position, *segment.times_ms))
+            pieces.append(SegmentFacts(extent.end.position - segment.base_position, *segment.times_ms))
         return pieces
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Orders:
-    """The configuration changes and other orders of the Master to one Broker. Event loop only."""
+class MasterOrders:
+    """The orders of the Master to one Broker: configurations, stops, rules, tokens, removals. Event loop only."""
 
     def __init__(self, state: BrokerState, file: TopicFile, stored: StoredTopics) -> None:
         """Prepare without serving a topic; `stored` are the topics in the store at the start."""
