@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BulkRequest(Protocol):
-    """The fields of every such request that identify its producer."""
+    """The fields of every bulk request that identify its producer."""
 
     @property
     def client_id(self) -> str: ...
@@ -34,7 +34,7 @@ class RefusalEncoder(Protocol):
 
 
 class BulkCall:
-    """Such a request that is not answered yet."""
+    """A bulk request that is not answered yet."""
 
     __slots__ = ("_answer", "call", "client_id", "order", "state", "topic")
 
@@ -65,7 +65,7 @@ class BulkCall:
 
 
 class BulkSend:
-    """Such a request that waits for the journal; its kinds define the staging and the response."""
+    """A bulk request that waits for the journal; its kinds define the staging and the response."""
 
     __slots__ = ("_bulk", "order", "size_bytes")
 

@@ -74,7 +74,7 @@ class LossReason(IntEnum):
 
 
 class LostRange(NamedTuple):
-    """Messages of a partition that were lost to damage; readers skip them."""
+    """A range of messages of a partition that were lost to damage; readers skip them."""
 
     topic: str
     partition_id: int

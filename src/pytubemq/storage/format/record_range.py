@@ -1,4 +1,4 @@
-"""Runs: consecutive records of one partition, with the very bytes of its index and of its log.
+"""Record ranges: consecutive records of one partition, with the very bytes of its index and of its log.
 
 The invariant: `index` has one entry for each record in `entries`, the first at `base_ordinal` and `base_position`.
 """
@@ -80,19 +80,19 @@ class RecordRange:
         return len(self.index) + len(self.entries)
 
     def position_at(self, record: int) -> int:
-        """Return the position of a record of the run by its number, or of the run's end."""
+        """Return the position of a record of the range by its number, or of the range's end."""
         return self.end_position if record == self.records else index_position(self.index, record)
 
     def position_of(self, ordinal: int) -> int:
-        """Return the position of the record that holds a message of the run, or of the run's end."""
+        """Return the position of the record that holds a message of the range, or of the range's end."""
         return self.end_position if ordinal >= self.end_ordinal else self.position_at(self.record_of(ordinal))
 
     def record_of(self, ordinal: int) -> int:
-        """Return the number of the record that holds a message of the run."""
+        """Return the number of the record that holds a message of the range."""
         return max(0, last_record_at(self.index, ordinal))
 
     def from_ordinal(self, ordinal: int) -> RecordRange:
-        """Return the run from the record on that holds message `ordinal`."""
+        """Return the range from the record on that holds message `ordinal`."""
         if ordinal <= self.base_ordinal:
             return self
         at = self.records if ordinal >= self.end_ordinal else self.record_of(ordinal)
@@ -102,7 +102,7 @@ class RecordRange:
         return RecordRange(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
 
     def parts(self, first_bytes: int, other_bytes: int) -> list[RecordRange]:
-        """Split the run into pieces of whole records, the first within `first_bytes` of log and the others within
+        """Split the range into pieces of whole records, the first within `first_bytes` of log and the others within
         `other_bytes`; a record that is larger is a piece of its own."""
         found: list[RecordRange] = []
         start, limit = 0, self.base_position + first_bytes
@@ -126,11 +126,11 @@ class RecordRange:
         """Return the index entry of a record; its check is known to hold."""
         found = decode_index_entry(self.index, record)
         if found is None:
-            raise ValueError(f"index entry {record} of a run fails its check")
+            raise ValueError(f"index entry {record} of a range fails its check")
         return found
 
     def with_holes(self, damaged: Iterable[int]) -> RecordRange:
-        """Return the run with holes in the place of these records."""
+        """Return the range with holes in the place of these records."""
         index = bytearray(self.index)
         for record in damaged:
             # Size and count stay, so that all behind keeps its ordinals and positions.
@@ -165,7 +165,7 @@ class RecordRange:
             ):
                 return False
             ordinal, position, at = ordinal + messages, position + size, at + INDEX_BYTES
-        # The entries must also add up to what the head says of the run.
+        # The entries must also add up to what the head says of the range.
         return ordinal == self.end_ordinal and position == self.end_position
 
     def damaged_records(self) -> list[int] | None:
@@ -218,7 +218,7 @@ def columns_at(record: memoryview) -> int | None:
 def hole(
     topic: str, partition_id: int, ordinal: int, position: int, *, count: int, size_bytes: int, append_time_ms: int
 ) -> RecordRange:
-    """Return a run that stands for messages lost to damage."""
+    """Return a range that stands for messages lost to damage."""
     entry = encode_index_entry(position, ordinal, append_time_ms, size_bytes, count, -1, 0, RecordKind.HOLE)
     # Zeros in the place of what was lost: positions go on behind it as if it were there.
     return RecordRange(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))

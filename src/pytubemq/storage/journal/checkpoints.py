@@ -1,4 +1,4 @@
-"""Checkpoints of a running store: flush what was written, record how far it reaches, remove journal files.
+"""Checkpoints of a running store: what was written is flushed, how far it reaches is recorded, older journal files go.
 
 The invariant: a checkpoint speaks only of what is on the device, and a journal file goes only after a checkpoint that
 no longer needs it is there. Whatever fails half-way is done again by the next call.

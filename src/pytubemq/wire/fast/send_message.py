@@ -1,6 +1,6 @@
-"""SendMessage without protobuf: the request and the response as producers and Brokers write them.
+"""Fast paths for one SendMessage without protobuf: the request and the response as producers and Brokers write them.
 
-The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What stands
+The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What is
 in another order than usual, or is unusual in another way, is left to protobuf. What is remembered of earlier messages
 is what their bytes mean and nothing else, and it is bounded in number and in size.
 """

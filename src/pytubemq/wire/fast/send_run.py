@@ -1,6 +1,6 @@
-"""SendMessages that leave one behind the other: their frames in one pass.
+"""Encoding of consecutive SendMessage requests: their frames in one pass.
 
-The invariant: the bytes are those of `encode_request` and `SendTemplate.encode` for each message by itself. What stands
+The invariant: the bytes are those of `encode_request` and `SendTemplate.encode` for each message individually. What is
 around a payload follows from partition, flag, type, time and sizes, so it is made once for all messages that are alike
 in these; what is remembered is bounded.
 """

@@ -23,7 +23,7 @@ _READ_MESSAGES: Final = 100_000
 
 
 class Skipped(NamedTuple):
-    """Messages [from_offset, to_offset) are lost, at least so many of them."""
+    """A range of messages [from_offset, to_offset) that are lost, at least so many of them."""
 
     from_offset: int
     to_offset: int
