@@ -371,7 +371,7 @@ class OsDisk:
         except BlockingIOError:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(fd)
-            raise locked(path, holder) from None  # that says it all
+            raise locked_error(path, holder) from None  # that says it all
         except BaseException:
             os.close(fd)
             raise
@@ -389,7 +389,7 @@ class OsDisk:
         return held
 
 
-def locked(path: Path, holder: str) -> DirectoryLockedError:
+def locked_error(path: Path, holder: str) -> DirectoryLockedError:
     """Return the error for a directory whose lock file `path` another process holds."""
     return DirectoryLockedError(
         f"{path.parent} is in use by process {holder}",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from pytubemq.storage.disk.disk import flush_directory, open_file, read_exactly, write_all
-from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
+from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind, corrupt_error, decode_header
 from pytubemq.storage.format.record import (
     GroupKey,
     LogEnd,
@@ -105,16 +105,16 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         file.close()
     header = decode_header(data, FileKind.CHECKPOINT, path)
     if header is None:
-        raise corrupt(path, 0, "the header fails its check")
+        raise corrupt_error(path, 0, "the header fails its check")
     body, check = data[HEADER_BYTES:-4], data[-4:]
     # Used as a whole or not at all; what a damaged one still has is for a repair to judge.
     if len(body) < _BODY.size or crc32(body).to_bytes(4, "little") != check:
-        raise corrupt(path, HEADER_BYTES, "the content fails its check")
+        raise corrupt_error(path, HEADER_BYTES, "the content fails its check")
     next_sequence, last_message_id, known_sequence, _ = _BODY.unpack_from(body)
     try:
         records = decode_records(body[_BODY.size :])
     except (ValueError, struct.error) as error:
-        raise corrupt(path, HEADER_BYTES, f"the records contradict each other ({error})") from error
+        raise corrupt_error(path, HEADER_BYTES, f"the records contradict each other ({error})") from error
     return Checkpoint(
         header.number,
         header.base,

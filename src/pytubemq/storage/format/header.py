@@ -91,7 +91,7 @@ def decode_header(data: bytes, kind: FileKind, path: Path) -> FileHeader | None:
     return FileHeader(kind, number, base, salt)
 
 
-def corrupt(path: Path, position: int, what: str) -> CorruptError:
+def corrupt_error(path: Path, position: int, what: str) -> CorruptError:
     """Return the error for bytes that fail their check where nothing may be cut."""
     return CorruptError(
         f"{path} is damaged at byte {position}: {what}",

@@ -209,8 +209,8 @@ class Journal:
             self._cut_if_needed(file)
         except OSError as second:
             if second.errno not in FULL_ERRORS:
-                return failed(self.path, second)
-        return full(self.path) if error.errno in FULL_ERRORS else failed(self.path, error)
+                return failed_error(self.path, second)
+        return full_error(self.path) if error.errno in FULL_ERRORS else failed_error(self.path, error)
 
     def _sync(self, file: DiskFile) -> None:
         try:
@@ -220,17 +220,17 @@ class Journal:
             # The cut keeps a refused block from turning up after a restart, as far as the disk still obeys.
             with suppress(OSError):
                 file.truncate(self.end)
-            raise failed(self.path, error) from error
+            raise failed_error(self.path, error) from error
 
 
 def storage_error(path: Path, error: OSError) -> OutOfResourcesError | DiskFullError | DiskFailedError:
     """Return our error for an error of the system about `path`."""
     if isinstance(error, NotOpenedError):
-        return not_opened(error)
-    return full(path) if error.errno in FULL_ERRORS else failed(path, error)
+        return handles_error(error)
+    return full_error(path) if error.errno in FULL_ERRORS else failed_error(path, error)
 
 
-def not_opened(error: NotOpenedError) -> OutOfResourcesError:
+def handles_error(error: NotOpenedError) -> OutOfResourcesError:
     """Return the error for a system without handles or memory for one more file."""
     return OutOfResourcesError(
         f"{error.filename} cannot be opened now: {error.strerror}",
@@ -238,7 +238,7 @@ def not_opened(error: NotOpenedError) -> OutOfResourcesError:
     )
 
 
-def full(path: Path) -> DiskFullError:
+def full_error(path: Path) -> DiskFullError:
     """Return the error for a disk without space."""
     return DiskFullError(
         f"no space left for {path.parent}",
@@ -265,7 +265,7 @@ def full_at_start(disk: Disk, root: Path) -> DiskFullError:
     )
 
 
-def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
+def reserved_error(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
     """Return the error for a disk whose remaining space is reserved for messages that were accepted before."""
     return DiskFullError(
         f"no space left for {root}: {free_bytes // MIB} MiB are free, and `broker.reserve_bytes` keeps "
@@ -275,7 +275,7 @@ def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
     )
 
 
-def failed(path: Path, error: OSError) -> DiskFailedError:
+def failed_error(path: Path, error: OSError) -> DiskFailedError:
     """Return the error for a disk that fails."""
     return DiskFailedError(
         f"the disk failed under {path}: {error.strerror or error}",

@@ -20,9 +20,9 @@ from pytubemq.storage.format.block import (
     block_is_sound,
     decode_block_header,
 )
-from pytubemq.storage.format.header import HEADER_BYTES, corrupt
+from pytubemq.storage.format.header import HEADER_BYTES, corrupt_error
 from pytubemq.storage.format.record import LossReason, LostRange, decode_records
-from pytubemq.storage.journal.journal import failed, is_padding, journal_path
+from pytubemq.storage.journal.journal import failed_error, is_padding, journal_path
 from pytubemq.storage.journal.staging import Prepared
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _walk(
             # Files follow each other without an overlap; one that begins earlier was put there by hand, from another
             # time or another store.
             if base < resume.next_sequence:
-                raise corrupt(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
+                raise corrupt_error(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
             resume.skip_to(before, end, base)
         file = disk.open(journal.path)
         try:
@@ -238,7 +238,7 @@ def _flush(path: Path, file: DiskFile) -> None:
     try:
         file.fdatasync()
     except OSError as error:
-        raise failed(path, error) from error
+        raise failed_error(path, error) from error
 
 
 class _Scan:
@@ -344,7 +344,7 @@ class _Scan:
         try:
             return decode_records(meta, entries)
         except (ValueError, struct.error) as error:
-            raise corrupt(self._path, position, f"the records contradict each other ({error})") from error
+            raise corrupt_error(self._path, position, f"the records contradict each other ({error})") from error
 
     def _damage(self, block: Prepared) -> bool:
         """True if bytes of messages fail their check."""
@@ -360,9 +360,11 @@ class _Scan:
 
     def _punch_holes_in(self, run: RecordRange) -> RecordRange:
         damaged = run.damaged_records()
-        # The check has covered these entries, so they were written as they are: nothing that a salvage can repair.
+        # The check has covered these entries, so they were written as they are: nothing that a repair can change.
         if damaged is None:
-            raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} contradict each other")
+            raise corrupt_error(
+                self._path, 0, f"the index entries of {run.topic}:{run.partition_id} contradict each other"
+            )
         # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.
         tails = self._mode.tails
         if tails is not None and damaged:

@@ -15,7 +15,7 @@ from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk.disk import NotOpenedError
 from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.format.record import LossReason, LostRange
-from pytubemq.storage.journal.journal import not_opened
+from pytubemq.storage.journal.journal import handles_error
 from pytubemq.storage.journal.staging import no_partition
 from pytubemq.storage.log.segment_reader import SegmentReader
 from pytubemq.storage.log.survey import STOP_AND_REPAIR
@@ -133,7 +133,7 @@ class StoreReads:
             return question(log)
         except NotOpenedError as error:
             # This passes, and the partition is not at fault.
-            raise not_opened(error) from error
+            raise handles_error(error) from error
         except LostFileError as error:
             if self._partitions.get((topic, partition_id)) is not log:  # it was dropped meanwhile
                 raise no_partition(topic, partition_id) from None
