@@ -370,12 +370,12 @@ class _Scan:
         if tails is not None and damaged:
             run = tails.whole(run, damaged)
             damaged = run.damaged_records() or []
-        salvaged = run.with_holes(damaged)
-        for entry in salvaged.holes():
+        sound = run.with_holes(damaged)
+        for entry in sound.holes():
             self._resume.lost_ranges.append(
                 LostRange(run.topic, run.partition_id, entry.first_ordinal, entry.end_ordinal, LossReason.JOURNAL)
             )
-        return salvaged
+        return sound
 
     def _following(self, position: int) -> tuple[int, BlockHeader] | None:
         """Find the next sound block after `position`, if there is one."""
