@@ -109,7 +109,7 @@ class Barrier:
         self._done(refusal)
 
     def expire(self) -> None:
-        """Do nothing: never called, as the deadline is infinite."""
+        """Refuse it; never called, as the deadline is infinite."""
         # Answered all the same, should that change: whoever waits for a barrier waits for ever otherwise.
         self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
 

@@ -388,7 +388,7 @@ class _PartitionBuilder:
             self._pending = None
 
     def _answer(self, judged: SequenceVerdict, mark: ProducerMark) -> tuple[int, int, str]:
-        """Count messages that are not stored if they are repeats; return the code, offset and text for them."""
+        """Count messages that are not stored if they are duplicates; return the code, offset and text for them."""
         if judged.verdict is Verdict.REPEATED:
             self.repeats += judged.messages
             ordinal = judged.ordinal

@@ -35,7 +35,7 @@ class StoreStats:
     repeats: int = 0
     """Messages that producers sent again and that were not stored again."""
     forgotten_windows: int = 0
-    """Producers that a partition dropped for want of room: it would not know a repeat of theirs any more."""
+    """Producers that a partition dropped for want of room: it would not know a duplicate of theirs any more."""
     journal_bytes: int = 0
     full_refusals: int = 0
     """Batches refused for want of space."""
