@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, OffsetMovedError, UnavailableError
 from pytubemq.model.filters import filter_code
 from pytubemq.model.limits import MAX_ANSWER_BYTES, MAX_INSPECTED_PARTITIONS, MAX_SCAN_ENTRIES, MAX_SHOWN_MESSAGES
@@ -207,7 +207,7 @@ class BrokerInspect:
                     offset = store.ends(topic, partition_id)[0]
                     continue
                 if piece.has_batches:
-                    piece = unpacked(piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most)
+                    piece = unpack_batches(piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most)
                 found += (_shown(message) for message in decode_stored(b"".join(piece.parts)))
                 if codes is not None:  # two filter items may have the same code
                     found = [message for message in found if message.msg_type in (None, *filters)]
