@@ -207,7 +207,9 @@ class BrokerInspect:
                     offset = store.ends(topic, partition_id)[0]
                     continue
                 if piece.has_batches:
-                    piece = unpack_batches(piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most)
+                    piece = unpack_batches(
+                        piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most
+                    )
                 found += (_shown(message) for message in decode_stored(b"".join(piece.parts)))
                 if codes is not None:  # two filter items may have the same code
                     found = [message for message in found if message.msg_type in (None, *filters)]
