@@ -126,7 +126,7 @@ class RecordRange:
         """Return the index entry of a record; its check is known to hold."""
         found = decode_index_entry(self.index, record)
         if found is None:
-            raise ValueError(f"index entry {record} of a range fails its check")
+            raise ValueError(f"index entry {record} of a run fails its check")
         return found
 
     def with_holes(self, damaged: Iterable[int]) -> RecordRange:
