@@ -164,9 +164,9 @@ async def test_what_is_no_pack_is_refused_with_the_whole_request() -> None:
         damaged = bytearray(pack(b"hello"))
         damaged[-1] ^= 1
         for packs, text in (
-            ([pack(b"a"), bytes(damaged)], "pack 1 of the request"),
-            ([b"nonsense"], "pack 0 of the request"),
-            ([pack(bytes(MAX_RECORD_BATCH_BYTES), bytes(10), b"x")], "a pack ends with"),
+            ([pack(b"a"), bytes(damaged)], "record batch 1 of the request"),
+            ([b"nonsense"], "record batch 0 of the request"),
+            ([pack(bytes(MAX_RECORD_BATCH_BYTES), bytes(10), b"x")], "a record batch ends with"),
             ([pack(b"x")] * (MAX_RECORD_BATCHES + 1), "more than the"),
             ([], "no record batch"),
         ):

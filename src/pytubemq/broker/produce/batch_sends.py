@@ -106,7 +106,7 @@ class BatchSendHandlers:
         request = decode_send_packs(call.request.body)
         bulk = BulkCall(self._state, call, request, encode_send_packs_response)
         try:
-            served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_RECORD_BATCHES, "pack")
+            served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_RECORD_BATCHES)
             batches, size_bytes = self._check_batches(served, request)
         except Refused as refused:
             bulk.refuse(refused.refusal)

@@ -74,24 +74,25 @@ class SendChecks:
             self._sources[names] = source
         return source
 
-    def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int, what: str) -> ServedTopic:
+    def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int) -> ServedTopic:
         """Return the topic of a request with many messages, unless all of them are refused.
 
         Args:
             bulk: the request, not answered yet.
             kind: the request's class.
-            items: how many of `what` it has, or one more than it may.
+            items: how many record batches it has, or one more than it may.
             most_items: how many it may have.
-            what: "message", "pack".
 
         Raises:
             Refused: none of it may be taken.
         """
         served = self.source(bulk.call, kind, bulk.client_id, bulk.topic).served
         if not items:
-            raise Refused(Code.BAD_REQUEST, f"the request has no {what}")
+            raise Refused(Code.BAD_REQUEST, "the request has no record batch")
         if items > most_items:
-            raise Refused(Code.BAD_REQUEST, f"the request has more than the {most_items} {what}s that are allowed")
+            raise Refused(
+                Code.BAD_REQUEST, f"the request has more than the {most_items} record batches that are allowed"
+            )
         if bulk.order is not None and (broken := bulk.order.find_refusal()) is not None:
             raise Refused(*broken)
         return served
