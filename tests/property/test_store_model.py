@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
     partition: tuple[str, int]
     sizes: list[int]
-    is_pack: bool
+    is_batch: bool
     is_row: bool
     is_mixed: bool
     producer: int
@@ -203,11 +203,11 @@ class StoreModel(RuleBasedStateMachine):
             bodies.append(self.serial.to_bytes(4, "big") * (size // 4 + 1))
         mark = self._mark(after, item)
         codes = [(self.serial + at) % 3 for at in range(len(bodies))] if item.is_mixed else [item.gap] * len(bodies)
-        mixed = item.is_pack and item.is_mixed
+        mixed = item.is_batch and item.is_mixed
         kept = [Kept(body, code, mixed, time_ms) for body, code in zip(bodies, codes, strict=True)]
-        if item.is_pack:
+        if item.is_batch:
             pack = columns(bodies, codes=codes if mixed else codes[0])
-            staging.append_pack(*item.partition, pack, producer=mark)
+            staging.append_batch(*item.partition, pack, producer=mark)
             return [after.send(item.partition, kept, mark)]
         if item.is_row and not item.is_mixed:
             staging.append_run(*item.partition, bodies, 0, codes[0], producer=mark)
@@ -449,7 +449,7 @@ class StoreModel(RuleBasedStateMachine):
             ids = [message_id for _, _, message_id in found]
             assert ids == sorted(set(ids))
         assert self.store.positions() == self.model.confirmed
-        assert self.store.fences() == []
+        assert self.store.lost_ranges() == []
         assert self.store.stats.repaired_entries == 0
 
     @rule(

@@ -40,4 +40,4 @@ class StoreSettings:
     Without it one changed bit in the frame of a single message makes the whole response unreadable, and a reader cannot
     go on behind it."""
     check_packs_on_read: bool = True
-    """True if that is done where packs are read, which costs little for each message."""
+    """True if that is done where batches are read, which costs little for each message."""

@@ -42,14 +42,17 @@ class VisitTokens:
         """Record a registration, with the checks that the Master requires (none, if it does not name any)."""
         self._registered_s = now_s
         self.in_touch = True
+        # A Master without these settings requires nothing.
         self.tokens_checked = asked is not None and bool(asked.enable_visit_token_check)
         self.producers_named = asked is not None and asked.enable_produce_authenticate
         self.consumers_named = asked is not None and asked.enable_consume_authenticate
 
     def learn(self, text: str) -> None:
         """Replace the Master's tokens, separated by commas; malformed ones are skipped."""
+        # The Master is not trusted with the Broker's memory.
         for item in text[:_MAX_TEXT_CHARS].split(","):
             token = item.strip().encode()
+            # Tokens are signed numbers. The last six stay known, as a client may still have an older one.
             if token.removeprefix(b"-").isdigit() and token not in self._tokens:
                 self._tokens.append(token)
 
@@ -67,8 +70,10 @@ class VisitTokens:
         self._check(info, named=self.consumers_named, now_s=now_s)
 
     def _check(self, info: AuthorizedInfo | None, *, named: bool, now_s: float) -> None:
+        # While there is no Master, its new tokens reach clients and not this Broker.
         if self.tokens_checked and self.in_touch and now_s - self._registered_s > NEW_TOKENS_S:
             token = b"%d" % (info.visit_authorized_token if info is not None else 0)
+            # A list and no generator: the time it takes must not show which token came close.
             if not any([hmac.compare_digest(token, known) for known in self._tokens]):
                 raise Refused(
                     Code.CERTIFICATE_FAILURE,

@@ -1,4 +1,5 @@
-"""Copies files before a repair changes them, and takes a repair back that fails, for example because the disk is full.
+"""Rollback of a repair: files are copied before they are changed, and moved back if it fails, for example because the
+disk is full.
 
 The invariant: nothing is changed before all copies are on the device; files are moved back from their copies, which
 needs no space, and nothing that the repair made is left.
@@ -23,7 +24,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def copied_and_undone(root: Path, copies: Path, changed: Sequence[Path]) -> Iterator[None]:
+def copy_and_undo(root: Path, copies: Path, changed: Sequence[Path]) -> Iterator[None]:
     """Copy files of the directory `root`, run the block, and restore the directory if one of both fails.
 
     Args:

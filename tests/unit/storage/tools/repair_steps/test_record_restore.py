@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.tools.read.files import find_journals, find_partitions
 from pytubemq.storage.tools.read.store_access import ReadingDisk
-from pytubemq.storage.tools.repair_steps.copies import find_copies
+from pytubemq.storage.tools.repair_steps.record_restore import find_copies
 from tests.unit.storage.tools.making import fill
 
 if TYPE_CHECKING:

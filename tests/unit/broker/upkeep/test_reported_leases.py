@@ -1,17 +1,15 @@
-"""What a Broker tells of its readers."""
+"""Leases of readers in a Broker's reports."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker.members import leases
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry
-from pytubemq.broker.members.leases import reported_leases
 from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.broker.topics import MasterConfig
 from pytubemq.broker.upkeep import reports
-from pytubemq.broker.upkeep.reports import Condition
+from pytubemq.broker.upkeep.reports import Condition, reported_leases
 from pytubemq.model.ids import Address, BrokerInfo
 from pytubemq.model.limits import MAX_REGISTRATION_BYTES
 from pytubemq.wire.rpc.methods import METHODS, Method
@@ -33,14 +31,14 @@ def registry(*partitions: int) -> ConsumerRegistry:
 
 
 def test_who_reads_is_told_as_a_subscription() -> None:
-    held = registry(0).holds()
+    held = registry(0).registrations()
     assert reported_leases(held, BROKER, now_s=129, room_bytes=ROOM) == ("c@g#1:127.0.0.9:8123#demo:0",)
     assert reported_leases(held, BROKER, now_s=130, room_bytes=ROOM) == (), "it has run out"
 
 
 def test_no_more_are_told_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "MAX_REPORTED_LEASES", 2)
-    assert len(reported_leases(registry(0, 1, 2).holds(), BROKER, now_s=100, room_bytes=ROOM)) == 2
+    monkeypatch.setattr(reports, "MAX_REPORTED_LEASES", 2)
+    assert len(reported_leases(registry(0, 1, 2).registrations(), BROKER, now_s=100, room_bytes=ROOM)) == 2
 
 
 def test_long_names_leave_room_for_the_rest_of_a_registration() -> None:
@@ -55,9 +53,9 @@ def test_long_names_leave_room_for_the_rest_of_a_registration() -> None:
     )
     request = reports.registration("1:127.0.0.9:8123:1", config, Condition(), tls_port=8124)
     room = MAX_REGISTRATION_BYTES - len(encode(request))
-    told = reported_leases(made.holds(), BROKER, now_s=100, room_bytes=room)
+    told = reported_leases(made.registrations(), BROKER, now_s=100, room_bytes=room)
     assert 0 < len(told) < 4000
     whole = len(encode(replace(request, leases=told)))
     assert MAX_REGISTRATION_BYTES - 20_000 < whole <= MAX_REGISTRATION_BYTES
     assert METHODS[Method.BROKER_REGISTER_B2M].request_bytes > MAX_REGISTRATION_BYTES
-    assert reported_leases(made.holds(), BROKER, now_s=100, room_bytes=-1) == ()
+    assert reported_leases(made.registrations(), BROKER, now_s=100, room_bytes=-1) == ()

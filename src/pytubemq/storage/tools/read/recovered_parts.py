@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk.disk import DiskFile
     from pytubemq.storage.format.record import GroupKey, LogEnd, PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 # The place in a file's header, which fails as a whole here but may be sound at these four bytes.
 _SALT_AT: Final = 40
@@ -34,7 +34,8 @@ _CHECKED_AT: Final = 12
 
 
 def find_salt(file: DiskFile) -> int | None:
-    """The salt of a journal file whose header is damaged: as it stands there, or as its blocks' checks prove it."""
+    """Return the salt of a journal file whose header is damaged: as the header has it, or as its blocks' checks prove
+    it."""
     size = file.size()
     if size <= HEADER_BYTES:
         return None
@@ -47,7 +48,8 @@ def find_salt(file: DiskFile) -> int | None:
 
 
 def _salts_of_blocks(file: DiskFile, size: int) -> Iterator[int]:
-    """Salts with which a block passes its check while all its messages pass theirs, which depend on no salt."""
+    """Yield the salts with which a block passes its check while all its messages pass theirs, which depend on no
+    salt."""
     data = read_exactly(file, size - HEADER_BYTES, HEADER_BYTES)
     at = data.find(BLOCK_MAGIC)
     while at >= 0:
@@ -64,7 +66,7 @@ def _salts_of_blocks(file: DiskFile, size: int) -> Iterator[int]:
 
 
 def _solve(covered: bytes, crc: int) -> int | None:
-    """The seed with which a CRC-32 comes out as `crc`: the seed's bits act on the result each by itself."""
+    """Return the seed with which a CRC-32 comes out as `crc`: each bit of the seed acts on the result independently."""
     # A CRC is linear: flipping a bit of the seed flips the same bits of the result, whatever
     # the others are. So 32 trials give 32 equations.
     zero = crc32(covered, 0)
@@ -87,7 +89,7 @@ def _solve(covered: bytes, crc: int) -> int | None:
     return None if wanted else found
 
 
-def _runs(block: bytes, head: BlockHeader) -> list[Run]:
+def _runs(block: bytes, head: BlockHeader) -> list[RecordRange]:
     meta_end = BLOCK_HEADER_BYTES + head.meta_bytes
     try:
         return decode_records(block[BLOCK_HEADER_BYTES:meta_end], memoryview(block)[meta_end:]).runs
@@ -95,8 +97,8 @@ def _runs(block: bytes, head: BlockHeader) -> list[Run]:
         return []
 
 
-def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
-    """Runs in a block that failed its check; nothing of them is proven but what their index entries say."""
+def runs_in(file: DiskFile, bad: BadBytes) -> list[RecordRange]:
+    """Return the runs in a block that failed its check; nothing of them is proven but what their index entries say."""
     data = read_exactly(file, bad.size_bytes, bad.position)
     # With the magic put in, as it may be what was damaged.
     head = decode_block_header(BLOCK_MAGIC + data[len(BLOCK_MAGIC) :], 0, len(data))
@@ -106,8 +108,8 @@ def runs_in(file: DiskFile, bad: BadBytes) -> list[Run]:
     return _runs(data, head._replace(total_bytes=len(data)))
 
 
-def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
-    """Positions and ends that a damaged checkpoint seems to have, of topics that exist.
+def recover_checkpoint_parts(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records:
+    """Return the positions and ends that a damaged checkpoint seems to have, of topics that exist.
 
     Args:
         ends: how far the partitions with files reach.
@@ -135,8 +137,8 @@ def salvage_checkpoint(data: bytes, ends: dict[PartitionKey, LogEnd]) -> Records
 def _is_sensible(one: Records, ends: dict[PartitionKey, LogEnd], topics: set[str]) -> bool:
     if one.confirmed:
         return all(_fits(key, offset, ends) for key, offset in one.confirmed.items())
-    if one.windows or one.fences:
-        named = [topic for topic, *_ in one.windows] + [fence.topic for fence in one.fences]
+    if one.windows or one.lost_ranges:
+        named = [topic for topic, *_ in one.windows] + [lost_range.topic for lost_range in one.lost_ranges]
         return all(topic in topics for topic in named)
     # Only partitions without files are of interest: those that expired whole.
     return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytubemq.storage.format.checkpoint import NAME, Checkpoint, write_checkpoint
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.record import LogEnd
-from pytubemq.storage.tools.read.salvage import salvage_checkpoint
+from pytubemq.storage.tools.read.recovered_parts import recover_checkpoint_parts
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT
 
@@ -19,4 +19,4 @@ def test_damaged_numbers_before_the_records_are_not_taken_for_a_record() -> None
     # The last number looks like the beginning of a loss of the topic `demo`, and what follows like the rest of it.
     data[HEADER_BYTES + 24 : HEADER_BYTES + 32] = b"\x06\x04\x00\x00demo"
     ends = {("d", 0): LogEnd(10, 1000), ("demo", 0): LogEnd(10, 1000)}
-    assert salvage_checkpoint(bytes(data), ends).confirmed == positions
+    assert recover_checkpoint_parts(bytes(data), ends).confirmed == positions

@@ -1,7 +1,8 @@
-"""Writes a store's journal and checkpoint anew, in the order in which a crash at any point leaves the old or the new.
+"""The rewrite of a store's journal and checkpoint, in the order in which a crash at any point leaves the old or the
+new.
 
-The invariant: when the new checkpoint counts, everything that it speaks of is on the device, and the journal file from
-which it lets a Broker go on is there.
+The invariant: when the new checkpoint counts, everything that it names is on the device, and the journal file from
+which it lets a Broker continue is there.
 """
 
 from __future__ import annotations

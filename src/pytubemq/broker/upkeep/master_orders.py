@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Orders:
-    """The Master's orders to one Broker. Event loop only."""
+class MasterOrders:
+    """The orders of the Master to one Broker: configurations, stops, rules, tokens, removals. Event loop only."""
 
     def __init__(self, state: BrokerState, file: TopicFile, stored: StoredTopics) -> None:
         """Prepare without serving a topic; `stored` are the topics in the store at the start."""
@@ -63,7 +63,7 @@ class Orders:
         return self._file.stored.confs()
 
     def compare(self, reported: StoredTopics) -> None:
-        """Report topics of the store that a Master skipped in its answer to the registration that reported them.
+        """Report topics of the store that a Master skipped in its response to the registration that reported them.
 
         A Master that reads the report sends no topics before an operator has decided; another one does.
         """
@@ -100,10 +100,10 @@ class Orders:
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         if PARTITION.on:
-            self._tell(served)
+            self._record_served(served)
         self._state.topics.replace(served)
 
-    def _tell(self, topics: Iterable[TopicConfig]) -> None:
+    def _record_served(self, topics: Iterable[TopicConfig]) -> None:
         for topic in topics:
             before = self._state.topics.get(topic.name)
             count = len(topic.partition_ids())

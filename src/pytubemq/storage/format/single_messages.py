@@ -1,6 +1,6 @@
 """Single messages in a row as a log holds them, and their index entries, at a price for the row.
 
-The invariant: the bytes are those of `EntryEncoder.encode` and `encode_index_entry` for each message by itself.
+The invariant: the bytes are those of `EntryEncoder.encode` and `encode_index_entry` for each message individually.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def build_singles(
     time_ms: int,
     mark: ProducerMark | None,
 ) -> Singles:
-    """Entries of these messages; id, ordinal, position and the sequence of `mark` are those of the first one."""
+    """Build the entries of these messages; id, ordinal, position and the sequence of `mark` are those of the first
+    one."""
     encoder = EntryEncoder(time_ms) if mark is None else EntryEncoder(time_ms, mark.producer_id, mark.epoch)
     around, flag_bytes = encoder.around, b"\x20" + varint(flag)
     sequence = 0 if mark is None else mark.sequence

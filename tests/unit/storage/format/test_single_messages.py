@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.storage.format.entry import EntryEncoder
 from pytubemq.storage.format.index import encode_index_entry
-from pytubemq.storage.format.singles import build_singles
+from pytubemq.storage.format.single_messages import build_singles
 
 # the long ones are made of a short pattern: what matters of them is their length, which takes three bytes to write
 long_payloads = st.builds(

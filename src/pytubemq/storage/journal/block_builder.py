@@ -1,8 +1,8 @@
-"""Numbers staged messages and builds the bytes that every later step reuses.
+"""Block builder: numbers staged messages and builds the bytes that every later step reuses.
 
-The invariant: a record's bytes are built once, here; journal, log, index and fetch answers carry the same bytes. A pack
-costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block can be
-abandoned at any time.
+The invariant: a record's bytes are built once, here; journal, log, index and fetch responses carry the same bytes. A
+batch costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block
+can be abandoned at any time.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Stretch, Verdict
+from pytubemq.core.sequences import NOWHERE, AppendedSpan, ProducerMark, SequenceVerdict, StoredLocation, Verdict
 from pytubemq.errors import Code
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.entry import EntryEncoder
 from pytubemq.storage.format.index import RecordKind, encode_index_entry
 from pytubemq.storage.format.record import Sequences
-from pytubemq.storage.format.run import Run
-from pytubemq.storage.format.singles import build_singles
-from pytubemq.storage.journal.staging import Appended, AppendedRun, Prepared, StagedPack, StagedRun
+from pytubemq.storage.format.record_range import RecordRange
+from pytubemq.storage.format.single_messages import build_singles
+from pytubemq.storage.journal.staging import Appended, AppendedRun, Prepared, StagedBatch, StagedRun
 from pytubemq.storage.journal.windows import WindowChanges
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, read_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, read_columns, stored_batch_head
 from pytubemq.wire.protocol.extensions import FENCED_EPOCH, FORGOTTEN_SEQUENCE
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ _NOBODY: Final = ProducerMark(0, 0, 0)
 _NO_CODE: Final = -1
 _SUCCESS: Final = int(Code.SUCCESS)
 _CRC_BYTES: Final = 4
-PACKED_FROM: Final = 8
-"""So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
-consumers that know no packs they are taken apart again."""
+BATCHED_FROM: Final = 8
+"""So many messages of one sender that follow each other are stored as one batch, which costs a fifth for each; for
+consumers that know no batches they are taken apart again."""
 MOST_AHEAD_MS: Final = 600_000
 """Milliseconds by which the newest message's time may be ahead of the clock and still be used for the next one."""
 
@@ -49,7 +49,7 @@ MOST_AHEAD_MS: Final = 600_000
 class Carried(NamedTuple):
     """Runs that were promised from memory by a block that was abandoned, and what producers numbered in them."""
 
-    runs: Sequence[tuple[PartitionLog, Run]] = ()
+    runs: Sequence[tuple[PartitionLog, RecordRange]] = ()
     sequences: Sequence[Sequences] = ()
 
 
@@ -64,12 +64,12 @@ def build(
     last_message_id: int,
     now_ms: int,
 ) -> Prepared:
-    """Number the staged messages and build their bytes; repeats get the numbers they have. They follow on what is
+    """Number the staged messages and build their bytes; duplicates get the numbers they have. They follow on what is
     published, or on `before`, which will be."""
     # By number in the staging: partitions are built one after the other, and callers look up their own.
     appended: list[Outcome] = [_UNSET] * staging.count
     # The block under way is not published yet, so ends and windows are taken from it where it changes them.
-    ahead: Mapping[PartitionKey, Run] = {}
+    ahead: Mapping[PartitionKey, RecordRange] = {}
     noted = WindowChanges(windows)
     if before is not None:
         ahead, noted = before.last_runs(), WindowChanges(windows, before.changed)
@@ -77,7 +77,7 @@ def build(
     for item in carried.sequences:
         noted.add(item)
     # The carried runs come first: they are readable already, and `Prepared.readable` counts from the front.
-    early_runs, runs = [run for _, run in carried.runs], list[Run]()
+    early_runs, runs = [run for _, run in carried.runs], list[RecordRange]()
     early: list[int] = []
     # Asked once for each topic of the block, not for each message.
     levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
@@ -121,17 +121,17 @@ _UNSET: Final = Appended(0, NOWHERE, 0)
 
 
 class _PartitionBuilder:
-    """The run of one partition."""
+    """The builder of the records of one partition."""
 
     def __init__(
-        self, key: PartitionKey, last: PartitionLog | Run, noted: WindowChanges, message_id: int, now_ms: int
+        self, key: PartitionKey, last: PartitionLog | RecordRange, noted: WindowChanges, message_id: int, now_ms: int
     ) -> None:
-        """`last` is what it follows on."""
+        """Continue after `last`."""
         self._topic, self._partition_id = key
         self._noted = noted
         self._base_ordinal = self._ordinal = last.end_ordinal
         self._base_position = self._position = last.end_position
-        # Times do not go back: a partition is searched by them. But where the clock stood far ahead once, its times
+        # Times do not go back: a partition is searched by them. But where the clock was far ahead once, its times
         # must not be everybody's until it gets there: nothing would ever be too old.
         stays = last.last_time_ms - now_ms <= MOST_AHEAD_MS
         self._time_ms = max(now_ms, last.last_time_ms) if stays else now_ms
@@ -150,11 +150,13 @@ class _PartitionBuilder:
         """Messages stored."""
         return self._ordinal - self._base_ordinal
 
-    def run(self) -> Run:
-        """All that was built."""
+    def run(self) -> RecordRange:
+        """Return everything that was built."""
         # Joined once: journal, log and fetch responses take these bytes as they are.
         index, entries = b"".join(self._index), b"".join(self._entries)
-        return Run(self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries)
+        return RecordRange(
+            self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries
+        )
 
     def build(self, staged: StagedPartition, appended: list[Outcome]) -> None:
         """Take all that is staged, and say what became of each."""
@@ -165,10 +167,10 @@ class _PartitionBuilder:
         alike: list[StagedMessage] = []
         """Messages without a number, or numbered one after the other by one producer."""
         for item in staged.items:
-            if isinstance(item, StagedPack):
+            if isinstance(item, StagedBatch):
                 self._add_messages(alike, appended)
                 alike = []
-                appended[item.number] = AppendedRun(self._add_pack(item.columns, item.producer), self._time_ms)
+                appended[item.number] = AppendedRun(self._add_batch(item.columns, item.producer), self._time_ms)
                 continue
             if isinstance(item, StagedRun):
                 self._add_messages(alike, appended)
@@ -191,28 +193,29 @@ class _PartitionBuilder:
             self._store_messages(items, appended, None)
             return
         at = 0
-        for stretch in self._judge(mark, len(items)):
-            taken = items[at : at + stretch.messages]
+        for judged in self._judge(mark, len(items)):
+            taken = items[at : at + judged.messages]
             here = mark._replace(sequence=mark.sequence + at)
-            if stretch.verdict is Verdict.NEW:
-                self._stored(here, stretch.messages)
+            if judged.verdict is Verdict.NEW:
+                self._record_stored(here, judged.messages)
                 self._store_messages(taken, appended, here)
             else:
-                self._answer_messages(taken, appended, stretch, here)
-            at += stretch.messages
+                self._answer_messages(taken, appended, judged, here)
+            at += judged.messages
 
     def _answer_messages(
-        self, items: Sequence[StagedMessage], appended: list[Outcome], stretch: Stretch, mark: ProducerMark
+        self, items: Sequence[StagedMessage], appended: list[Outcome], judged: SequenceVerdict, mark: ProducerMark
     ) -> None:
-        """Messages that are not stored: each learns where it stands already, or why it is refused."""
-        code, offset, text = self._answer(stretch, mark)
-        repeated = stretch.verdict is Verdict.REPEATED
+        """Record the outcome of messages that are not stored: their offset if they are duplicates, or why they are
+        refused."""
+        code, offset, text = self._answer(judged, mark)
+        repeated = judged.verdict is Verdict.REPEATED
         for behind, item in enumerate(items):
             # It is refused, or its window still knows the sequence and no longer the place.
             if offset == NOWHERE:
                 appended[item[0]] = Appended(NOWHERE, NOWHERE, self._time_ms, code, repeated, text)
             else:
-                message_id, at = stretch.message_id + behind, offset + behind * OFFSET_UNIT
+                message_id, at = judged.message_id + behind, offset + behind * OFFSET_UNIT
                 appended[item[0]] = Appended(message_id, at, self._time_ms, code, repeated, text)
 
     def _store_messages(
@@ -240,54 +243,56 @@ class _PartitionBuilder:
             sequence += 1
         self.message_id, self._ordinal, self._position = message_id, ordinal, position
 
-    def _add_run(self, run: StagedRun) -> tuple[Span, ...]:
-        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+    def _add_run(self, run: StagedRun) -> tuple[AppendedSpan, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> AppendedSpan:
             payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
-            # A pack's head and columns cost more than they save for a few messages.
-            if len(payloads) < PACKED_FROM:
+            # A batch's head and columns cost more than they save for a few messages.
+            if len(payloads) < BATCHED_FROM:
                 return self._store_singles(payloads, run.flag, run.key_code, mark)
             data = encode_columns(payloads, run.flag, run.key_code)
-            return self._store_pack(data, len(payloads), run.key_code, mark or _NOBODY)
+            return self._store_batch(data, len(payloads), run.key_code, mark or _NOBODY)
 
         return self._add_numbered(run.producer, len(run.payloads), store)
 
-    def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
-        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+    def _add_batch(self, columns: Columns, mark: ProducerMark | None) -> tuple[AppendedSpan, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> AppendedSpan:
             part = columns
             if stop - start != columns.count:
                 # A part has columns and a check of its own; what was proven on arrival is not proven again.
                 part = read_columns(columns.part(start, stop), check=False)
             code = None if part.mixed else part.key_code
-            return self._store_pack(part.data, part.count, code, mark or _NOBODY)
+            return self._store_batch(part.data, part.count, code, mark or _NOBODY)
 
         return self._add_numbered(mark, columns.count, store)
 
     def _add_numbered(
-        self, mark: ProducerMark | None, messages: int, store: Callable[[int, int, ProducerMark | None], Span]
-    ) -> tuple[Span, ...]:
+        self, mark: ProducerMark | None, messages: int, store: Callable[[int, int, ProducerMark | None], AppendedSpan]
+    ) -> tuple[AppendedSpan, ...]:
         """Store those of so many messages that are new, by `store`, and answer for the others."""
         if mark is None:
             return (store(0, messages, None),)
-        stretches = self._judge(mark, messages)
+        verdicts = self._judge(mark, messages)
         # The usual case: a whole batch that is new. No list of spans, no cut.
-        if len(stretches) == 1 and stretches[0].verdict is Verdict.NEW:
-            self._stored(mark, messages)
+        if len(verdicts) == 1 and verdicts[0].verdict is Verdict.NEW:
+            self._record_stored(mark, messages)
             return (store(0, messages, mark),)
-        spans: list[Span] = []
+        spans: list[AppendedSpan] = []
         at = 0
-        for stretch in stretches:
+        for judged in verdicts:
             here = mark._replace(sequence=mark.sequence + at)
-            if stretch.verdict is Verdict.NEW:
-                self._stored(here, stretch.messages)
-                spans.append(store(at, at + stretch.messages, here))
+            if judged.verdict is Verdict.NEW:
+                self._record_stored(here, judged.messages)
+                spans.append(store(at, at + judged.messages, here))
             else:
-                code, offset, text = self._answer(stretch, here)
-                repeated = stretch.verdict is Verdict.REPEATED
-                spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
-            at += stretch.messages
+                code, offset, text = self._answer(judged, here)
+                repeated = judged.verdict is Verdict.REPEATED
+                spans.append(AppendedSpan(judged.messages, code, offset, judged.message_id, repeated, text))
+            at += judged.messages
         return tuple(spans)
 
-    def _store_singles(self, payloads: Sequence[bytes], flag: int, key_code: int, mark: ProducerMark | None) -> Span:
+    def _store_singles(
+        self, payloads: Sequence[bytes], flag: int, key_code: int, mark: ProducerMark | None
+    ) -> AppendedSpan:
         offset, first_id, count = self._ordinal * OFFSET_UNIT, self.message_id + 1, len(payloads)
         # Too few for a record batch, and yet cheaper together: what they share is encoded once.
         built = build_singles(
@@ -305,16 +310,18 @@ class _PartitionBuilder:
         self.message_id += count
         self._ordinal += count
         self._position += built.size_bytes
-        return Span(count, Code.SUCCESS, offset, first_id)
+        return AppendedSpan(count, Code.SUCCESS, offset, first_id)
 
-    def _store_pack(self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark) -> Span:
+    def _store_batch(
+        self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark
+    ) -> AppendedSpan:
         """Store columns; `key_code` is None where messages have different ones."""
         offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
         fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
         # Whoever reads the log after the journal is gone learns the producer's numbers from this head.
-        head = stored_pack_head(_new(PackHead, fields), len(data))
+        head = stored_batch_head(_new(RecordBatchHead, fields), len(data))
         size = len(head) + len(data)
-        # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a pack
+        # The index entry's check covers head and the columns' own check; that one covers the rest. So storing a batch
         # costs the same whatever is in it.
         crc = crc32(data[:_CRC_BYTES], crc32(head))
         kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
@@ -325,7 +332,7 @@ class _PartitionBuilder:
         self.message_id += count
         self._ordinal += count
         self._position += size
-        return _new(Span, (count, _SUCCESS, offset, first_id, False, ""))
+        return _new(AppendedSpan, (count, _SUCCESS, offset, first_id, False, ""))
 
     # --- what producers number ---------------------------------------------------------------------------------------
 
@@ -342,20 +349,20 @@ class _PartitionBuilder:
         if self._is_newest is None:
             window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
             first = pending.place.sequence
-            # Asked once for a stretch: from then on each message that follows on is new without a search in the
+            # Asked once for many messages: from then on each message that follows on is new without a search in the
             # window.
             self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= first
         return self._is_newest
 
-    def _judge(self, mark: ProducerMark, messages: int) -> list[Stretch]:
+    def _judge(self, mark: ProducerMark, messages: int) -> list[SequenceVerdict]:
         if self._goes_on(mark):
-            return [Stretch(messages, Verdict.NEW)]
+            return [SequenceVerdict(messages, Verdict.NEW)]
         self._note_pending()
         # The window has to know of everything stored so far before it judges.
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
-    def _stored(self, mark: ProducerMark, messages: int) -> None:
-        """Messages from `mark` on are stored next."""
+    def _record_stored(self, mark: ProducerMark, messages: int) -> None:
+        """Record that messages from `mark` on are stored next."""
         pending = self._pending
         if pending is not None:
             place = pending.place
@@ -367,11 +374,11 @@ class _PartitionBuilder:
                 and place.sequence + place.messages == mark.sequence
                 and behind == place.messages
             ):
-                place = Place(place.sequence, place.messages + messages, place.ordinal, place.message_id)
+                place = StoredLocation(place.sequence, place.messages + messages, place.ordinal, place.message_id)
                 self._pending = pending._replace(place=place)
                 return
             self._note_pending()
-        place = _new(Place, (mark.sequence, messages, self._ordinal, self.message_id + 1))
+        place = _new(StoredLocation, (mark.sequence, messages, self._ordinal, self.message_id + 1))
         self._pending = Sequences(self._topic, self._partition_id, mark.producer_id, mark.epoch, place)
         self._is_newest = None
 
@@ -380,15 +387,15 @@ class _PartitionBuilder:
             self._noted.add(self._pending)
             self._pending = None
 
-    def _answer(self, stretch: Stretch, mark: ProducerMark) -> tuple[int, int, str]:
-        """Count messages that are not stored if they are repeats; return the code, offset and text for them."""
-        if stretch.verdict is Verdict.REPEATED:
-            self.repeats += stretch.messages
-            ordinal = stretch.ordinal
+    def _answer(self, judged: SequenceVerdict, mark: ProducerMark) -> tuple[int, int, str]:
+        """Count messages that are not stored if they are duplicates; return the code, offset and text for them."""
+        if judged.verdict is Verdict.REPEATED:
+            self.repeats += judged.messages
+            ordinal = judged.ordinal
             return Code.SUCCESS, NOWHERE if ordinal == NOWHERE else ordinal * OFFSET_UNIT, ""
         window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
         # The producer began anew under a higher epoch; what its former life still sends must not be stored behind that.
-        if stretch.verdict is Verdict.FENCED:
+        if judged.verdict is Verdict.FENCED:
             newer = window.epoch if window is not None else "a newer one"
             return (
                 Code.FORBIDDEN,

@@ -1,4 +1,4 @@
-"""Runs: consecutive records of one partition, with the very bytes of its index and of its log.
+"""Record ranges: consecutive records of one partition, with the very bytes of its index and of its log.
 
 The invariant: `index` has one entry for each record in `entries`, the first at `base_ordinal` and `base_position`.
 """
@@ -21,7 +21,7 @@ from pytubemq.storage.format.index import (
     index_time,
     last_record_at,
 )
-from pytubemq.wire.batch.record_batch import HEAD_BYTES, PACK_TAG
+from pytubemq.wire.batch.record_batch import HEAD_BYTES, RECORD_BATCH_TAG
 from pytubemq.wire.protobuf.varint import decode_varint
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ _LOW_32 = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
-class Run:
-    """See the module; `count` is the number of messages. Not to be changed: a frozen one takes three times as long to
-    make, which counts where each message is for another partition."""
+class RecordRange:
+    """A range of consecutive records; `count` is the number of messages. Not to be changed: a frozen one takes three
+    times as long to make, which counts where each message is for another partition."""
 
     topic: str
     partition_id: int
@@ -80,31 +80,31 @@ class Run:
         return len(self.index) + len(self.entries)
 
     def position_at(self, record: int) -> int:
-        """Position of a record of the run by its number, or of the run's end."""
+        """Return the position of a record of the range by its number, or of the range's end."""
         return self.end_position if record == self.records else index_position(self.index, record)
 
     def position_of(self, ordinal: int) -> int:
-        """Position of the record that holds a message of the run, or of the run's end."""
+        """Return the position of the record that holds a message of the range, or of the range's end."""
         return self.end_position if ordinal >= self.end_ordinal else self.position_at(self.record_of(ordinal))
 
     def record_of(self, ordinal: int) -> int:
-        """Number of the record that holds a message of the run."""
+        """Return the number of the record that holds a message of the range."""
         return max(0, last_record_at(self.index, ordinal))
 
-    def from_ordinal(self, ordinal: int) -> Run:
-        """The run from the record on that holds message `ordinal`."""
+    def from_ordinal(self, ordinal: int) -> RecordRange:
+        """Return the range from the record on that holds message `ordinal`."""
         if ordinal <= self.base_ordinal:
             return self
         at = self.records if ordinal >= self.end_ordinal else self.record_of(ordinal)
         position = self.position_at(at)
         first = self.end_ordinal if at == self.records else index_ordinal(self.index, at)
         index, entries = self.index[at * INDEX_BYTES :], self.entries[position - self.base_position :]
-        return Run(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
+        return RecordRange(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
 
-    def parts(self, first_bytes: int, other_bytes: int) -> list[Run]:
-        """The run in pieces of whole records, the first within `first_bytes` of log and the others within
+    def parts(self, first_bytes: int, other_bytes: int) -> list[RecordRange]:
+        """Split the range into pieces of whole records, the first within `first_bytes` of log and the others within
         `other_bytes`; a record that is larger is a piece of its own."""
-        found: list[Run] = []
+        found: list[RecordRange] = []
         start, limit = 0, self.base_position + first_bytes
         while start < self.records:
             # By the positions of some records: a run may have thousands.
@@ -114,23 +114,23 @@ class Run:
             start, limit = stop, self.position_at(stop) + other_bytes
         return found
 
-    def _between(self, start: int, stop: int) -> Run:
+    def _between(self, start: int, stop: int) -> RecordRange:
         position, end = self.position_at(start), self.position_at(stop)
         first = index_ordinal(self.index, start)
         behind = self.end_ordinal if stop == self.records else index_ordinal(self.index, stop)
         index = self.index[start * INDEX_BYTES : stop * INDEX_BYTES]
         entries = self.entries[position - self.base_position : end - self.base_position]
-        return Run(self.topic, self.partition_id, first, position, behind - first, index, entries)
+        return RecordRange(self.topic, self.partition_id, first, position, behind - first, index, entries)
 
     def entry(self, record: int) -> IndexEntry:
-        """The index entry of a record; its check is known to hold."""
+        """Return the index entry of a record; its check is known to hold."""
         found = decode_index_entry(self.index, record)
         if found is None:
             raise ValueError(f"index entry {record} of a run fails its check")
         return found
 
-    def with_holes(self, damaged: Iterable[int]) -> Run:
-        """The run with holes in the place of these records."""
+    def with_holes(self, damaged: Iterable[int]) -> RecordRange:
+        """Return the range with holes in the place of these records."""
         index = bytearray(self.index)
         for record in damaged:
             # Size and count stay, so that all behind keeps its ordinals and positions.
@@ -139,7 +139,7 @@ class Run:
         return replace(self, index=bytes(index))
 
     def holes(self) -> list[IndexEntry]:
-        """Entries of the records that are holes."""
+        """Return the entries of the records that are holes."""
         return [entry for record in range(self.records) if (entry := self.entry(record)).kind == RecordKind.HOLE]
 
     def is_sound(self) -> bool:
@@ -165,11 +165,12 @@ class Run:
             ):
                 return False
             ordinal, position, at = ordinal + messages, position + size, at + INDEX_BYTES
-        # The entries must also add up to what the head says of the run.
+        # The entries must also add up to what the head says of the range.
         return ordinal == self.end_ordinal and position == self.end_position
 
     def damaged_records(self) -> list[int] | None:
-        """Numbers of the records whose bytes fail their check; None if the index itself cannot be trusted."""
+        """Return the numbers of the records whose bytes fail their check; None if the index itself cannot be
+        trusted."""
         damaged: list[int] = []
         ordinal, position = self.base_ordinal, self.base_position
         entries = memoryview(self.entries)
@@ -201,9 +202,9 @@ def record_is_sound(entry: IndexEntry, record: memoryview) -> bool:
 
 
 def columns_at(record: memoryview) -> int | None:
-    """Return where the columns of a stored pack begin, None if it is none."""
-    tag = len(PACK_TAG)
-    if record[:tag] != PACK_TAG:
+    """Return where the columns of a stored batch begin, None if it is none."""
+    tag = len(RECORD_BATCH_TAG)
+    if record[:tag] != RECORD_BATCH_TAG:
         return None
     try:
         # Ten bytes are the most that a varint has.
@@ -216,8 +217,8 @@ def columns_at(record: memoryview) -> int | None:
 
 def hole(
     topic: str, partition_id: int, ordinal: int, position: int, *, count: int, size_bytes: int, append_time_ms: int
-) -> Run:
-    """A run that stands for messages lost to damage."""
+) -> RecordRange:
+    """Return a range that stands for messages lost to damage."""
     entry = encode_index_entry(position, ordinal, append_time_ms, size_bytes, count, -1, 0, RecordKind.HOLE)
     # Zeros in the place of what was lost: positions go on behind it as if it were there.
-    return Run(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))
+    return RecordRange(topic, partition_id, ordinal, position, count, entry, bytes(size_bytes))

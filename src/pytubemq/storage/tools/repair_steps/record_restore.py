@@ -1,4 +1,4 @@
-"""Puts records that a log has damaged back from journal files that still hold them.
+"""Restore of records that a log has damaged, from journal files that still hold them.
 
 The invariant: a record is put back only where the log's own index entry proves it to be the very same one, byte for
 byte; so it does not matter how old the journal file is.
@@ -12,10 +12,10 @@ from pytubemq.storage.disk.disk import read_exactly, write_all
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry
 from pytubemq.storage.format.record import LogEnd
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.log.segment import Segment
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
-from pytubemq.storage.tools.read.salvage import find_salt, runs_in
+from pytubemq.storage.tools.read.recovered_parts import find_salt, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.index import IndexEntry
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.tools.read.files import PartitionFiles, SegmentFiles, StoreFile
 
 Wanted = dict[int, tuple[Segment, "IndexEntry"]]
@@ -40,7 +40,7 @@ def put_back(
     """Write each damaged record that some journal file has whole to its place; returns the messages, in order.
 
     Args:
-        ends: what counts of each partition; None: whatever lies there.
+        ends: what counts of each partition; None: whatever is there.
 
     Raises:
         OSError: some of it may be done; call again.
@@ -55,9 +55,9 @@ def put_back(
         finally:
             file.close()
         done.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
-    for key, stretches in done.items():
-        stretches.sort()
-        messages = sum(end - begin for begin, end in stretches)
+    for key, intervals in done.items():
+        intervals.sort()
+        messages = sum(end - begin for begin, end in intervals)
         say(f"{key[0]}:{key[1]}: {messages} messages were damaged in the log and are put back from the journal")
     return done
 
@@ -68,11 +68,11 @@ def find_copies(
     partitions: Sequence[PartitionFiles],
     ends: Mapping[PartitionKey, LogEnd] | None,
 ) -> Iterator[tuple[PartitionKey, Segment, IndexEntry, bytes]]:
-    """Each damaged record that some journal file has whole, and where it belongs; arguments as of `put_back`."""
+    """Yield each damaged record that some journal file has whole, and where it belongs; arguments as of `put_back`."""
     wanted: dict[PartitionKey, Wanted] = {}
     for found in partitions:
         key = found.topic, found.partition_id
-        damaged = dict(_damaged(disk, found, None if ends is None else ends.get(key, LogEnd(0, 0))))
+        damaged = dict(_find_damaged(disk, found, None if ends is None else ends.get(key, LogEnd(0, 0))))
         if damaged:
             wanted[key] = damaged
     for journal in reversed(journals) if wanted else ():
@@ -91,7 +91,9 @@ def find_copies(
             file.close()
 
 
-def _damaged(disk: Disk, found: PartitionFiles, end: LogEnd | None) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
+def _find_damaged(
+    disk: Disk, found: PartitionFiles, end: LogEnd | None
+) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
     for files in found.segments:
         # Only an index entry proves a copy to be the very record.
         if files.index is None or files.base_position is None:
@@ -124,8 +126,8 @@ def _read(disk: Disk, files: SegmentFiles, size_bytes: int) -> bytes:
         file.close()
 
 
-def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
-    """All that a journal file holds, also before the checkpoint's place and in damaged blocks."""
+def _runs(journal: StoreFile, file: DiskFile) -> Iterator[RecordRange]:
+    """Yield all that a journal file holds, also before the checkpoint's place and in damaged blocks."""
     salt = journal.header.salt if journal.header is not None else find_salt(file)
     if salt is None:
         return
@@ -133,7 +135,7 @@ def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
         yield from runs_in(file, found) if isinstance(found, BadBytes) else found.records.runs
 
 
-def _take(run: Run, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes]]:
+def _take(run: RecordRange, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes]]:
     for number in range(run.records):
         held = decode_index_entry(run.index, number)
         if held is None or held.first_ordinal not in wanted:

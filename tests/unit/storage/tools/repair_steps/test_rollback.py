@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import StorageError
-from pytubemq.storage.tools.repair_steps.undoing import copied_and_undone
+from pytubemq.storage.tools.repair_steps.rollback import copy_and_undo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_whatever_ends_a_repair_takes_it_back(root: Path, error: BaseException) 
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
     def repair() -> None:
-        with copied_and_undone(root, root / "repair-1", sorted(before)):
+        with copy_and_undo(root, root / "repair-1", sorted(before)):
             (root / "checkpoint").write_bytes(b"new")
             (root / "logs" / "demo" / "log").unlink()
             (root / "journal").mkdir()
@@ -52,7 +52,7 @@ def test_copies_are_on_the_device_before_a_file_is_changed(root: Path, monkeypat
 
     monkeypatch.setattr(os, "fsync", record)
     copies = root / "repair-1"
-    with copied_and_undone(root, copies, [root / "checkpoint", root / "logs" / "demo" / "log"]):
+    with copy_and_undo(root, copies, [root / "checkpoint", root / "logs" / "demo" / "log"]):
         names = {root, copies, *copies.rglob("*")}
         assert copies / "logs" / "demo" / "log" in names
         assert {path.stat().st_ino for path in names} <= flushed
