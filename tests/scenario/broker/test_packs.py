@@ -167,7 +167,7 @@ async def test_what_is_no_pack_is_refused_with_the_whole_request() -> None:
             ([pack(b"a"), bytes(damaged)], "record batch 1 of the request"),
             ([b"nonsense"], "record batch 0 of the request"),
             ([pack(bytes(MAX_RECORD_BATCH_BYTES), bytes(10), b"x")], "a record batch ends with"),
-            ([pack(b"x")] * (MAX_RECORD_BATCHES + 1), "more than the"),
+            ([pack(b"x")] * (MAX_RECORD_BATCHES + 1), "more than"),
             ([], "no record batch"),
         ):
             answer = await send_packs(peer, *packs)

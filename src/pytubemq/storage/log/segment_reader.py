@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
 from pytubemq.errors import StorageError
-from pytubemq.model.limits import MIB
+from pytubemq.model.limits import MAX_FRAME_BYTES, MIB
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
@@ -33,7 +33,7 @@ from pytubemq.storage.log.lookup import (
     record_of,
     remember,
 )
-from pytubemq.storage.log.selection import has_batch, has_hole
+from pytubemq.storage.log.selection import end_of, has_batch, has_hole, has_only_singles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +57,8 @@ _PROOF = Struct("<QQ8xII8xHHI")
 """The parts of an index entry: position, first ordinal, size, messages, kind, 0, self check."""
 _RECORDS = Struct("<Q16xI8xIH6x")
 """The parts of an index entry: position, size, check of the record, kind."""
+_SINGLES = Struct("<QQ8xII4xI8x")
+"""The parts of an index entry: position, first ordinal, size, messages, check of the record."""
 _GAP_BYTES: Final = 64 * 1024
 """Unwanted bytes between two ranges that are read along rather than skipped by another call."""
 _SPAN_BYTES: Final = 4 * MIB
@@ -234,6 +236,10 @@ class _Reading:
         if not index:
             raise DamagedIndexError
         checking = self._checks(index)
+        if checking and selector.codes is None and self._repaired is None:
+            singles = self._take_singles(index, selector)
+            if singles is not None:
+                return [singles]
         # The usual read. Its bytes go out as they are, so only where they begin and end has to be proven.
         if selector.codes is None and not checking and not has_hole(index):
             taken = selector.fitting(index)
@@ -243,7 +249,8 @@ class _Reading:
             selector.take(index, taken)
         else:
             if self._repaired is None:
-                _prove_each(index, selector, self._extent.end)
+                # What is beyond the segment's end means nothing, whatever it says.
+                index = index[: _prove_each(index, selector, self._extent.end) * INDEX_BYTES]
             taken = selector.feed(index)
         parts: list[bytes] = []
         ranges = selector.take_ranges()
@@ -256,6 +263,38 @@ class _Reading:
             parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
         self._at += taken
         return parts
+
+    def _take_singles(self, index: bytes, selector: Selector) -> bytes | None:
+        """Take the next records in one piece if they are single messages, each as its entry says; else change nothing.
+
+        The usual read of single messages. A record with the right check, at the place where the one before ends, needs
+        no second check of its entry: what a reader gets follows from position, size, number and check alone.
+        """
+        taken = selector.fitting(index)
+        if not taken or not has_only_singles(index, taken):
+            return None
+        place = begin = index_position(index, 0)
+        ordinal = selector.ordinal
+        if ordinal + taken > self._extent.end.ordinal:
+            return None
+        _, end = end_of(index, taken)
+        # A damaged entry may claim anything, and nothing is read for one that claims too much.
+        if not 0 < end - begin <= selector.max_bytes + MAX_FRAME_BYTES:
+            return None
+        span = self._read_log(end - begin, self._segment.log_size(begin))
+        view = memoryview(span)
+        for position, first, size, messages, check in _SINGLES.iter_unpack(index[: taken * INDEX_BYTES]):
+            low = position - begin
+            if position != place or first != ordinal or messages != 1 or crc32(view[low : low + size]) != check:
+                return None
+            place += size
+            ordinal += 1
+        if place != end or len(span) != end - begin:
+            return None
+        selector.take(index, taken)
+        selector.ranges = []
+        self._at += taken
+        return span
 
     def repair_index(self) -> RepairedIndex:
         """Repair the segment's index in memory; messages lost since then are in it."""
@@ -360,8 +399,8 @@ def _prove_ends(index: bytes, taken: int, selector: Selector, end: Border) -> No
         raise DamagedIndexError
 
 
-def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
-    """Prove that every entry is sound and follows the one before."""
+def _prove_each(index: bytes, selector: Selector, end: Border) -> int:
+    """Prove that every entry up to the segment's end is sound and follows the one before; return how many these are."""
     view = memoryview(index)
     ordinal, place = index_ordinal(index, 0), index_position(index, 0)
     # The search may have been led astray by a damaged entry on its way.
@@ -383,8 +422,9 @@ def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
         if not at and ordinal <= selector.ordinal:
             raise DamagedIndexError
         if ordinal == end.ordinal:
-            return  # what is beyond means nothing
+            return at // INDEX_BYTES + 1
         at += INDEX_BYTES
+    return at // INDEX_BYTES
 
 
 def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -87,10 +87,10 @@ class Selector:
             room = bisect_left(range(room), self.stop, key=lambda at: index_ordinal(index, at))
         start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
         # A bisection over the entries' bytes: reads some ten of them where a loop would read thousands.
-        taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: _end_of(index, at)[1] - start))
+        taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: end_of(index, at)[1] - start))
         last = self.ordinal + self.max_messages - self.count
-        if taken and _end_of(index, taken)[0] > last:
-            taken = bisect_right(range(1, taken + 1), last, key=lambda at: _end_of(index, at)[0])
+        if taken and end_of(index, taken)[0] > last:
+            taken = bisect_right(range(1, taken + 1), last, key=lambda at: end_of(index, at)[0])
             # One record always comes, or a reader whose limit is below a batch's size would never get on.
             if taken == 0 and not self.count:
                 taken = 1
@@ -102,7 +102,7 @@ class Selector:
             self.done = True
             return
         start = index_position(index, 0)
-        ordinal, self.position = _end_of(index, taken)
+        ordinal, self.position = end_of(index, taken)
         self.ranges.append((start, self.position))
         # From the message wanted: what a batch has before it was not requested.
         self.count += ordinal - self.ordinal
@@ -164,7 +164,12 @@ def has_batch(index: bytes) -> bool:
     return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
 
 
-def _end_of(index: bytes, taken: int) -> tuple[int, int]:
+def has_only_singles(index: bytes, taken: int) -> bool:
+    """True if the first `taken` entries say that they are single messages; unchecked."""
+    return index[_KIND_AT : taken * INDEX_BYTES : INDEX_BYTES].count(RecordKind.SINGLE) == taken
+
+
+def end_of(index: bytes, taken: int) -> tuple[int, int]:
     """Return the ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one
     will do."""
     position, ordinal, size, count = _END.unpack_from(index, (taken - 1) * INDEX_BYTES)
