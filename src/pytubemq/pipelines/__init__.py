@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.rules.lint import lint, load_checked, read
     from pytubemq.pipelines.run.engine import run_pipeline
     from pytubemq.pipelines.spark_faults import PipelineError, StepError
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 __all__ = [
     "FAULT_MEANINGS",
@@ -117,7 +117,6 @@ __all__ = [
     "Failed",
     "Fault",
     "FaultCode",
-    "Files",
     "Finished",
     "Guarantee",
     "Limit",
@@ -147,6 +146,7 @@ __all__ = [
     "Standing",
     "Started",
     "Starting",
+    "StateFiles",
     "Status",
     "Step",
     "StepError",
@@ -340,7 +340,7 @@ _HOMES = {
         "PipelineError",
         "StepError",
     ),
-    "pytubemq.pipelines.state.files": ("Files",),
+    "pytubemq.pipelines.state.files": ("StateFiles",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

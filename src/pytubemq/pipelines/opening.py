@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 
 def open_pipeline(
@@ -56,7 +56,7 @@ def open_pipeline(
     return replace(pipeline, state=state_location(pipeline, file))
 
 
-def open_state(place: str, *, variables: Mapping[str, str] | None = None) -> Files:
+def open_state(place: str, *, variables: Mapping[str, str] | None = None) -> StateFiles:
     """Return the state of a pipeline, by its file or by the state directory itself.
 
     Raises:

@@ -65,36 +65,43 @@ def run_tests(
 
     Args:
         pipeline: with the tests.
-        places: where the file has each key, for lines and errors.
+        places: where the file has each key, for lines and errors. A pipeline without them is also checked as a file
+            would be.
         only: run the tests with this text in their name.
         spark: the session; one on this machine, if None.
     """
     chosen = [(index, case) for index, case in enumerate(pipeline.tests) if only in case.name]
     tables = any(table.name not in case.tables for _, case in chosen for table in pipeline.tables)
+    already = Need.NOTHING if places is None else Need.FILE
     places = places or unplaced(pipeline)
     opened = contextlib.nullcontext(spark) if spark is not None else local_session(pipeline, with_packages=tables)
     with opened as session:
         for index, case in chosen:
-            yield _run_test(session, pipeline, case, places, line=places.of(f"tests[{index}]").key.line)
+            line = places.of(f"tests[{index}]").key.line
+            yield _run_test(session, pipeline, case, places, already=already, line=line)
 
 
-def _run_test(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, *, line: int) -> CaseResult:
+def _run_test(
+    spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, *, already: Need, line: int
+) -> CaseResult:
     begun = time.perf_counter()
     mismatches: dict[str, Sequence[Mismatch]] = {}
     error = None
     try:
-        mismatches = _compared(spark, pipeline, case, places)
+        mismatches = _mismatches(spark, pipeline, case, places, already)
     except TubeError as wrong:
         error = wrong
     return CaseResult(case.name, line, time.perf_counter() - begun, mismatches, error)
 
 
-def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places) -> dict[str, Sequence[Mismatch]]:
+def _mismatches(
+    spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, already: Need
+) -> dict[str, Sequence[Mismatch]]:
     rows, rejected = decoded(spark, pipeline, case.given)
     _tables(spark, pipeline, case)
     made = compiled(rows, pipeline, places)
     compiled_steps = Compiled(spark, {step: rows.schema for step, rows in made.items()})
-    refuse(Context(pipeline, places, _SEEN, compiled=compiled_steps), already=Need.FILE)
+    refuse(Context(pipeline, places, _SEEN, compiled=compiled_steps), already=already)
     found: dict[str, Sequence[Mismatch]] = {}
     for sink in pipeline.sinks:
         if sink.name in case.expect:

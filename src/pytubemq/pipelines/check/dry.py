@@ -26,11 +26,13 @@ from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
 from pytubemq.pipelines.plan.look import look
 from pytubemq.pipelines.plan.planned import percent
-from pytubemq.pipelines.rules.registry import error_of, faults_of
+from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, error_of, faults_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.run.session import session_of
 from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
+from pytubemq.pipelines.state.files import open_files
+from pytubemq.pipelines.state.place import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,12 +45,12 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.places import Places
     from pytubemq.pipelines.plan.look import Looked
     from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.state.files import StateFiles
 
 MESSAGES: Final = 10
 """Messages that are read by default."""
 MOST_ROWS: Final = 100_000
 """Rows of those messages that are checked at most."""
-_BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,17 @@ class _DryRun:
         self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
         self._stateful: frozenset[str] = frozenset()
+        self._state: StateFiles | None = None
         self._faults: list[Fault] = []
         """Errors that rules have found and that are not reported yet."""
 
     def source(self, already: Need = Need.FILE) -> Iterator[Check]:
         """Check the cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
-        self._ask(_BEFORE_SPARK, already=already)
+        opened = _tried("state", self._open_state)
+        if not opened.passed:
+            yield opened
+        self._ask(BEFORE_SPARK, already=already)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
             yield _tried("source", lambda: self._look(looked))
@@ -113,10 +119,14 @@ class _DryRun:
             pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
         yield _tried("read", lambda: self._read(pipeline))
 
+    def _open_state(self) -> str:
+        self._state = open_files(state_location(self._pipeline))
+        return self._state.location
+
     def _look(self, looked: list[Looked]) -> str:
         self._refuse("source")
         try:
-            found = look(self._pipeline, None)
+            found = look(self._pipeline, self._state)
         except MissingStartError as error:
             error.put(self._places)
             raise
@@ -126,7 +136,9 @@ class _DryRun:
 
     def _ask(self, sees: Need, *, already: Need, compiled: Compiled | None = None) -> None:
         """Run the rules; the part that a fault belongs to reports it."""
-        context = Context(self._pipeline, self._places, sees, compiled=compiled)
+        if self._state is None:
+            sees &= ~Need.PROGRESS
+        context = Context(self._pipeline, self._places, sees, self._state, compiled)
         found = faults_of(context, already=already)
         self._faults += [fault for fault in found if fault.severity is Severity.ERROR]
 
@@ -196,7 +208,7 @@ class _DryRun:
         """Check that each sink can be reached and written, and takes the rows."""
         schemas = {step: rows.schema for step, rows in self._made.items()}
         compiled = Compiled(self._spark, schemas, self._stream, self._streams, self._stateful)
-        self._ask(_BEFORE_SPARK | Need.SESSION, already=_BEFORE_SPARK, compiled=compiled)
+        self._ask(EVERYTHING, already=BEFORE_SPARK, compiled=compiled)
         for sink in self._pipeline.sinks:
             step = input_of(self._pipeline, sink.input)
             make = partial(self._sink, sink)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.pipelines.file.model import Pipeline, Sink
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 APART: Final = "a backfill"
 """What the run is, in words."""
@@ -180,7 +180,7 @@ def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
     return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
 
 
-def _files(state: str) -> Files:
+def _files(state: str) -> StateFiles:
     if "://" not in state:
         return LocalFiles(Path(state).absolute())
     from pytubemq.pipelines.state.directory import StateDirectory

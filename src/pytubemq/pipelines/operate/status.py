@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.pipelines.report.record import RunRecord
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 STALE_HERE_S: Final = 300.0
 """A process of this machine without a heartbeat for so long is another one that got its number."""
@@ -100,7 +100,7 @@ class Status:
         }
 
 
-def read_status(files: Files, *, now_s: float | None = None) -> Status:
+def read_status(files: StateFiles, *, now_s: float | None = None) -> Status:
     """Look at a pipeline's state."""
     now_s = time.time() if now_s is None else now_s
     run = read_object(files, RUN)
@@ -119,13 +119,13 @@ def read_status(files: Files, *, now_s: float | None = None) -> Status:
     return Status(standing, record, pid if isinstance(pid, int) else None, host, age_s, under_way)
 
 
-def _under_way(files: Files, queries: Iterable[str]) -> set[int]:
+def _under_way(files: StateFiles, queries: Iterable[str]) -> set[int]:
     """Return the batches that Spark has begun and not committed."""
     begun = {query: _newest(files, f"{checkpoint_of(query)}/offsets") for query in queries}
     return {at for query, at in begun.items() if at > _newest(files, f"{checkpoint_of(query)}/commits")}
 
 
-def _newest(files: Files, under: str) -> int:
+def _newest(files: StateFiles, under: str) -> int:
     return max((int(name) for name in files.names(under) if name.isdigit()), default=-1)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.pipelines.operate.status import Status
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 POLL_S: Final = 0.2
 
 
-def ask_to_stop(files: Files) -> Status:
+def ask_to_stop(files: StateFiles) -> Status:
     """Write `stop`, if a run is at work.
 
     Raises:
@@ -37,7 +37,7 @@ def ask_to_stop(files: Files) -> Status:
     return read_status(files)
 
 
-def wait_for_end(files: Files, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> Status:
+def wait_for_end(files: StateFiles, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> Status:
     """Wait until the run has ended.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.events import Event
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 MOST_BATCHES: Final = 2_000
 MOST_AUDIT_ROWS: Final = 1_000
@@ -162,12 +162,12 @@ def new_record(pipeline: Pipeline, *, called: str = "") -> RunRecord:
     return RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state or "", spec=as_dict(pipeline))
 
 
-def complete_record(record: RunRecord, files: Files) -> None:
+def complete_record(record: RunRecord, files: StateFiles) -> None:
     """Put into the record of a run that has ended what its events do not have: audit counts, and the normal form."""
     record.audit, record.spec = audit_of(files, record.queries), read_object(files, SPEC)
 
 
-def read_record(files: Files) -> RunRecord:
+def read_record(files: StateFiles) -> RunRecord:
     """Read the last run of a state directory, as far as its files still have it."""
     run = read_object(files, RUN)
     record = RunRecord(
@@ -226,7 +226,7 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
     return found
 
 
-def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:
+def audit_of(files: StateFiles, queries: Iterable[str]) -> list[dict[str, Any]]:
     """Audit counts over what the ledger still has of a run's queries."""
     others = [query for query in queries if query != MAIN]
     return audit_rows(entry for query in (MAIN, *others) for entry in ledger_entries(files, query))

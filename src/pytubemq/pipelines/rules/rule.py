@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.document import Mark
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.file.places import Places
-    from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.state.files import StateFiles
 
 Faults: TypeAlias = Iterator[Fault]
 """Those of one rule."""
@@ -38,7 +38,7 @@ class Need(Flag):
     VALUES = auto()
     """What references stand for on this machine."""
     PROGRESS = auto()
-    """The state directory: `Context.state`."""
+    """The state directory, which is read and never written: `Context.state`."""
     CLUSTER = auto()
     """The Masters that the file names may be asked."""
     SESSION = auto()
@@ -69,7 +69,7 @@ class Context:
     pipeline: Pipeline
     places: Places
     sees: Need = Need.FILE
-    state: StateDirectory | None = None
+    state: StateFiles | None = None
     compiled: Compiled | None = None
     apart: str | None = None
     """The run as `a backfill`, if it is one over a part of the pipeline's rows."""

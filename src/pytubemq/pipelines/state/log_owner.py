@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.state.files import read_object
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.state.files import StateFiles
 
-    class Files(Protocol):
-        """The part of a file system that is needed."""
+    class TargetFiles(Protocol):
+        """Files at the sink's target, as far as an owner needs them."""
 
         def exists(self, name: str) -> bool: ...
         def make_directory(self, name: str) -> None: ...
@@ -44,7 +45,7 @@ _IN_CHECKPOINT: Final = "tubemq-owner.json"
 class LogOwner:
     """The tie between a query's checkpoint and the directory that it writes."""
 
-    def __init__(self, files: Files, state: StateDirectory, checkpoint: str, sink: Sink) -> None:
+    def __init__(self, files: TargetFiles, state: StateFiles, checkpoint: str, sink: Sink) -> None:
         self._files = files
         self._state = state
         self._name = f"{checkpoint}/{_IN_CHECKPOINT}"
@@ -75,5 +76,5 @@ class LogOwner:
             self._files.write(f"{self.path}/{OWNER}", mine)
 
     def _mine(self) -> str | None:
-        said = (self._state.read(self._name) or {}).get("owner")
+        said = read_object(self._state, self._name).get("owner")
         return said if isinstance(said, str) else None

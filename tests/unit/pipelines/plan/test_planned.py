@@ -117,6 +117,12 @@ class _Files:
     def names(self, under: str) -> Any:
         return (name.removeprefix(f"{under}/") for name in self.held if name.startswith(f"{under}/"))
 
+    def directories(self, beginning: str) -> list[str]:
+        return sorted({name.partition("/")[0] for name in self.held if "/" in name and name.startswith(beginning)})
+
+    def exists(self, name: str) -> bool:
+        return any(held == name or held.startswith(f"{name}/") for held in self.held)
+
     def write(self, name: str, value: dict[str, Any]) -> None:
         self.held[name] = json.dumps(value).encode()
 
