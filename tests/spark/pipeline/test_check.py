@@ -112,7 +112,7 @@ def test_steps_tables_and_dead_letters_are_tested_as_a_run_has_them(
         ({"id": 1, "price": 5}, ("price",)),
         ({"id": 7}, ()),
     ]
-    assert wrong["types"][0].unknown == {"mgsType": "msgType"}
+    assert wrong["types"][0].unknown == ("no row has the column mgsType, did you mean msgType?",)
     assert [one.expected for one in wrong["dead_letter"]] == [{"reason": "decode.json"}]
     assert found["wrong"].line == JOINED.splitlines().index("  - name: wrong") + 1
     assert "table rates" in str(found["no table"].error)

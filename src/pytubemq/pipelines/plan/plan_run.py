@@ -14,7 +14,6 @@ from pytubemq.pipelines.plan.planned import plan
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
-from pytubemq.pipelines.state.fed_queries import fed_before
 from pytubemq.pipelines.state.files import SPEC, has_run, open_files, read_object
 from pytubemq.pipelines.state.place import state_location
 
@@ -46,7 +45,6 @@ def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool 
         pipeline,
         looked=None if offline or pipeline.source.format != "tubemq" else look(pipeline, files),
         last=read_object(files, SPEC) or None if files is not None else None,
-        fed=fed_before(files) if files is not None else None,
         repeating=() if offline else repeating(pipeline),
         running=files is not None and read_status(files).runs,
     )

@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.analysis.dead_letter_place import with_place
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
-from pytubemq.pipelines.analysis.sql_names import names_read, words_of
-from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
-from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.analysis.sql_names import names_read
+from pytubemq.pipelines.analysis.step_state import keeps_state
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import redacted
 from pytubemq.pipelines.file.writing.normal import as_dict, differences
 from pytubemq.pipelines.file.writing.written import as_written
 from pytubemq.pipelines.frames.steps import input_of
-from pytubemq.pipelines.state.fed_queries import REMEDY, moves, query_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
-    from pytubemq.pipelines.file.model import Pipeline, Sink, Step
+    from pytubemq.pipelines.file.model import Pipeline, Sink
     from pytubemq.pipelines.plan.look import Looked, PartitionLook
 
 EXACTLY: Final = "exactly once"
@@ -130,7 +128,6 @@ def plan(
     *,
     looked: Looked | None = None,
     last: Mapping[str, Any] | None = None,
-    fed: Mapping[str, str] | None = None,
     repeating: Collection[str] = (),
     running: bool = False,
 ) -> Plan:
@@ -140,7 +137,6 @@ def plan(
         pipeline: its state named.
         looked: the source as it is; None if nobody asked.
         last: the normal form of the last run; None if there was none.
-        fed: by sink, the query that fed it so far, where that has made progress.
         repeating: the sinks by number whose Brokers store repeats.
         running: True if a run is at work.
     """
@@ -174,7 +170,7 @@ def plan(
         state=pipeline.state_or_default,
         ran_before=last is not None,
         running=running,
-        changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
+        changes=_changes(pipeline, last),
     )
 
 
@@ -286,25 +282,6 @@ def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change
         return ()
     found = differences(as_written(last), as_written(as_dict(pipeline)))
     return tuple(Change(path, before, after, _consequence(path)) for path, before, after in found)
-
-
-def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
-    """Yield sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
-    feeds = {sink.name: query for sink in pipeline.sinks if (query := _query_of(pipeline, sink)) is not None}
-    for sink, before, now in moves(fed, feeds):
-        yield Change(f"sinks.{sink}", f"query {before}", f"query {now}", f"a run refuses this: {REMEDY}")
-
-
-def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
-    """Return the query that feeds a sink; None where only Spark knows."""
-    step = input_of(pipeline, sink.input)
-    query = query_of(sink, step, stateful=step in surely_keep_state(pipeline))
-    plain = all(step.sql is not None and not keeps_state(step) and not _joins(step) for step in pipeline.steps)
-    return query if query != MAIN or plain else None
-
-
-def _joins(step: Step) -> bool:
-    return bool({"join", "distinct", "intersect", "except", "over"} & set(words_of(step.sql or "")))
 
 
 def _consequence(path: str) -> str:

@@ -70,7 +70,7 @@ class Query:
         """Begin.
 
         Raises:
-            ConfigError: Spark does not run this plan as a stream, or its files are another query's.
+            ConfigError: Spark does not run this plan as a stream.
         """
         from pyspark.errors import PySparkException
 

@@ -89,17 +89,6 @@ def no_column(name: str, columns: Sequence[str], *, holder: str = "no row has") 
     return f"{holder} the column {name}", f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
 
 
-def refuse_lacking(key: str, names: Iterable[str], columns: Sequence[str], *, holder: str = "no row has") -> None:
-    """Check that columns are there which a key of a sink names.
-
-    Raises:
-        ConfigError: the first one is not.
-    """
-    for name in lacking(names, columns):
-        message, hint = no_column(name, columns, holder=holder)
-        raise ConfigError(f"{key}: {message}", hint=hint)
-
-
 def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:
     """Return names as a table spells them: databases distinguish the case of quoted names, Spark does not."""
     there = {column.lower(): column for column in columns}

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.state.files import StateFiles
 
 NAME: Final = "queries.json"
-REMEDY: Final = "give the sink a new name, and a new place: as a new sink it begins at source.start"
 
 
 def checkpoint_of(query: str) -> str:

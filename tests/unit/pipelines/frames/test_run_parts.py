@@ -238,7 +238,7 @@ def test_a_minute_is_told_as_text_where_a_date_can_say_it(minute: int | None, te
     assert minute_text(minute) == text
 
 
-@pytest.mark.parametrize("format", list(SINKS))
+@pytest.mark.parametrize("format", [name for name in SINKS if name != "tubemq"])  # rows may name its topic
 def test_a_sink_without_what_it_needs_says_what(format: str) -> None:
     options = {"rows": "many"} if format == "console" else {}
     sink = Sink("s", format, options=options)

@@ -163,17 +163,3 @@ def test_progress_is_that_of_the_last_finished_batch() -> None:
     assert progress(_Files(held)) == {"1:demo:0": 56}
     assert progress(_Files({})) == {}
     assert progress(_Files({"checkpoint/commits/0": b"", "checkpoint/offsets/0": b"v1\n{}\n{"})) == {}
-
-
-def test_a_sink_that_another_query_would_feed_is_told_where_the_words_leave_no_doubt() -> None:
-    def told(fed: dict[str, str], pipeline: Pipeline = ORDERS) -> list[tuple[str, str, str]]:
-        made = plan(pipeline, last=as_dict(pipeline), fed=fed)
-        return [(change.path, change.before, change.after) for change in made.changes]
-
-    assert told({"lake": "main", "board": "step-per_day-update", "out": "main"}) == []
-    assert told({"board": "main"}) == [("sinks.board", "query main", "query step-per_day-update")]
-    assert told({"out": "step-paid"}) == []  # beside a window only Spark can tell
-    plain = replace(ORDERS, steps=ORDERS.steps[:1], sinks=(ORDERS.sinks[0], replace(ORDERS.sinks[2], layout="log")))
-    assert told({"lake": "step-paid"}, plain) == [("sinks.lake", "query step-paid", "query main")]
-    assert told({"out": "main"}, plain) == [("sinks.out", "query main", "query log-out")]
-    assert "a run refuses this" in "\n".join(plan_lines(plan(plain, last=as_dict(plain), fed={"lake": "step-paid"})))

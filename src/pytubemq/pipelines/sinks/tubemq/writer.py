@@ -53,8 +53,6 @@ class TubeMqSink:
     """The sink `tubemq`. Rows without a column `body` go as one JSON object each."""
 
     def __init__(self, spec: Sink) -> None:
-        if not spec.master:
-            raise ConfigError(f"sink {spec.name}: tubemq needs a master", hint="add master: host:8715")
         self.spec = spec
         self._idempotent = is_idempotent(spec)
         self._doubt: str | None = None
