@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.check.columns import step_columns
     from pytubemq.pipelines.check.compare import Mismatch
     from pytubemq.pipelines.check.compiling import place_step_error
-    from pytubemq.pipelines.check.dry import Check, dry_run
+    from pytubemq.pipelines.check.dry_run import Check, dry_run
     from pytubemq.pipelines.events import (
         BatchDone,
         Event,
@@ -61,16 +61,16 @@ if TYPE_CHECKING:
         TriggerKind,
         Watermark,
     )
-    from pytubemq.pipelines.file.places import Places
     from pytubemq.pipelines.file.reading.loader import Loaded, load
     from pytubemq.pipelines.file.secrets import redacted
     from pytubemq.pipelines.file.sink_table import SINKS
+    from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.file.writing.json_schema import json_schema
     from pytubemq.pipelines.file.writing.template import TEMPLATE_FORMATS, template
     from pytubemq.pipelines.opening import let_steps_import, open_pipeline, open_state
     from pytubemq.pipelines.operate.backfill import Backfill, backfill_effects, backfill_of, backfill_ranges
     from pytubemq.pipelines.operate.backfills import read_backfills
-    from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+    from pytubemq.pipelines.operate.dead_letter_store import dead_letters_of
     from pytubemq.pipelines.operate.dead_letters import (
         Choice,
         DeadLetters,
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
     from pytubemq.pipelines.operate.tap import check_stage, tap, tap_needs_spark
     from pytubemq.pipelines.plan.plan_run import plan_run
+    from pytubemq.pipelines.plan.plan_text import plan_lines
     from pytubemq.pipelines.plan.planned import Change, Plan, PlannedSink, PlannedSource, PlannedStep
-    from pytubemq.pipelines.plan.words import plan_lines
     from pytubemq.pipelines.report.page import write_report
     from pytubemq.pipelines.report.promises import put_promises
     from pytubemq.pipelines.report.record import RunRecord, complete_record, new_record, read_record
@@ -210,7 +210,7 @@ _HOMES = {
     "pytubemq.pipelines.check.columns": ("step_columns",),
     "pytubemq.pipelines.check.compare": ("Mismatch",),
     "pytubemq.pipelines.check.compiling": ("place_step_error",),
-    "pytubemq.pipelines.check.dry": (
+    "pytubemq.pipelines.check.dry_run": (
         "Check",
         "dry_run",
     ),
@@ -253,7 +253,7 @@ _HOMES = {
         "TriggerKind",
         "Watermark",
     ),
-    "pytubemq.pipelines.file.places": ("Places",),
+    "pytubemq.pipelines.file.source_positions": ("Places",),
     "pytubemq.pipelines.file.reading.loader": (
         "Loaded",
         "load",
@@ -277,7 +277,7 @@ _HOMES = {
         "backfill_ranges",
     ),
     "pytubemq.pipelines.operate.backfills": ("read_backfills",),
-    "pytubemq.pipelines.operate.dead_letter_place": ("dead_letters_of",),
+    "pytubemq.pipelines.operate.dead_letter_store": ("dead_letters_of",),
     "pytubemq.pipelines.operate.dead_letters": (
         "Choice",
         "DeadLetters",
@@ -321,7 +321,7 @@ _HOMES = {
         "PlannedSource",
         "PlannedStep",
     ),
-    "pytubemq.pipelines.plan.words": ("plan_lines",),
+    "pytubemq.pipelines.plan.plan_text": ("plan_lines",),
     "pytubemq.pipelines.report.page": ("write_report",),
     "pytubemq.pipelines.report.promises": ("put_promises",),
     "pytubemq.pipelines.report.record": (

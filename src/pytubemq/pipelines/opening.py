@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.pipelines.file.texts import hide_secrets
 from pytubemq.pipelines.rules.lint import read
 from pytubemq.pipelines.state.files import state_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,9 +11,9 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
 from pytubemq.pipelines import PipelineFileError, load_checked
 from pytubemq.pipelines.check.cases import run_tests
-from pytubemq.pipelines.check.dry import dry_run
+from pytubemq.pipelines.check.dry_run import dry_run
 from pytubemq.pipelines.file.writing.template import template
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pytubemq.pipelines.check.cases import CaseResult
-    from pytubemq.pipelines.check.dry import Check
+    from pytubemq.pipelines.check.dry_run import Check
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
     from tests.spark.conftest import Topic
 
 pytestmark = pytest.mark.spark

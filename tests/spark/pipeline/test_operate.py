@@ -15,7 +15,7 @@ import pytest
 import pytubemq.sync
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.backfill import backfill_of, backfill_ranges
-from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+from pytubemq.pipelines.operate.dead_letter_store import dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import Choice
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished_redrive
 from pytubemq.pipelines.operate.reset import forget_progress, read_progress

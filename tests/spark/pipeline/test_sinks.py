@@ -14,8 +14,8 @@ import pytest
 from pytubemq.decode import make_decoder
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Sink
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.port import SinkContext
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from tests.spark.kafka import KafkaNode
 from tests.spark.pipeline.sink_session import SinkSession
 from tests.spark.postgres import Postgres

@@ -16,11 +16,11 @@ import pyarrow as pa
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
-from pytubemq.pipelines.check.given import messages
 from pytubemq.pipelines.check.session import local_session
+from pytubemq.pipelines.check.test_messages import messages
 from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve_all
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.steps import input_of, make_tables
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pytubemq.pipelines.file.model import Case, Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
 
 TOPIC: Final = "test"
 """The topic of a test's messages where the source reads a pattern."""

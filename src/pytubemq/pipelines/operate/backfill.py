@@ -21,10 +21,10 @@ from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.operate.backfills import backfill_title
-from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
+from pytubemq.pipelines.operate.dead_letter_store import dead_letter_beside
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.state.files import BACKFILLS, RANGE, RUN, LocalFiles, read_object

@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.model.suggest import suggest
-from pytubemq.pipelines.report.plain import plain, plain_rows
+from pytubemq.pipelines.report.json_rows import plain, plain_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

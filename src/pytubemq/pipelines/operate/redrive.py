@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.file.model import DEAD_LETTER, Source, Trigger, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
-from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside, dead_letters_of
+from pytubemq.pipelines.file.source_positions import unplaced
+from pytubemq.pipelines.operate.dead_letter_store import dead_letter_beside, dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import FOREIGN
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context

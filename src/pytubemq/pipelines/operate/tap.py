@@ -17,7 +17,7 @@ from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
-from pytubemq.pipelines.report.plain import plain_rows
+from pytubemq.pipelines.report.json_rows import plain_rows
 from pytubemq.pipelines.run.session import session_of
 
 if TYPE_CHECKING:

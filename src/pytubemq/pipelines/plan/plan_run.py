@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.operate.status import read_status
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 from pytubemq.pipelines.plan.planned import plan
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
 from pytubemq.pipelines.state.files import SPEC, has_run, open_files, read_object
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.plan.planned import Plan
 
 

@@ -9,21 +9,21 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.default_place import with_place
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read
 from pytubemq.pipelines.analysis.step_state import keeps_state
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, DeadLetter, Guarantee, OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import redacted
-from pytubemq.pipelines.file.writing.normal import as_dict, differences
-from pytubemq.pipelines.file.writing.written import as_written
+from pytubemq.pipelines.file.writing.file_form import as_written
+from pytubemq.pipelines.file.writing.normal_form import as_dict, differences
 from pytubemq.pipelines.frames.steps import input_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pytubemq.pipelines.file.model import Pipeline, Sink
-    from pytubemq.pipelines.plan.look import Looked, PartitionLook
+    from pytubemq.pipelines.plan.cluster_state import Looked, PartitionLook
 
 EXACTLY: Final = "exactly once"
 _CONSEQUENCES: Final = (

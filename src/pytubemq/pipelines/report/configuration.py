@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, Final
 
 from pytubemq.pipelines.file import model
-from pytubemq.pipelines.file.writing.written import as_written
+from pytubemq.pipelines.file.writing.file_form import as_written
 from pytubemq.pipelines.report.redact import redacted
 
 _READ_BACK: Final = ("parquet", "tubemq")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals
-from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.frames.audit import OTHERS
 from pytubemq.pipelines.state.files import RUN, SPEC, ledger_entries, progress_lines, read_object
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.errors import TubeError
     from pytubemq.pipelines.file.document import Mark
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.state.files import StateFiles
 
 Faults: TypeAlias = Iterator[Fault]

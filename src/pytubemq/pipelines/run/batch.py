@@ -20,8 +20,8 @@ from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.frames.source import decoded_names, fails_on_reject
 from pytubemq.pipelines.frames.steps import apply_steps
-from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import RowCount
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.spark_faults import PipelineError, TooManyRejectedError, failed
 from pytubemq.pipelines.state.ledger import Entry, Ledger, add_totals
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.frames.audit import Counts
     from pytubemq.pipelines.frames.source import Opened
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
 
 MOST_EXAMPLES: Final = 20
 """The most reasons of rejects of which a run reports an example each."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.pipelines import events
 from pytubemq.pipelines.events import RunResult, RunStatus, Totals
 from pytubemq.pipelines.file.model import TriggerKind
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.file.texts import hide_secrets
-from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.frames.brokers import reads_java
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context
@@ -31,7 +31,7 @@ from pytubemq.pipelines.run.session import check_session, open_session, present_
 from pytubemq.pipelines.spark_faults import PipelineError, failed, said
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import PROGRESS, SPEC, STOP
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import DEAD_LETTER, LOG, DeadLetter, OnError, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.source import open_source, reads_otherwise_beside
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
@@ -24,8 +24,8 @@ from pytubemq.pipelines.rules.rule import Compiled, Context
 from pytubemq.pipelines.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.pipelines.run.progress import LOG_ROWS, PREFIX
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
 from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query, query_of, remember, step_query
 from pytubemq.pipelines.state.ledger import Ledger

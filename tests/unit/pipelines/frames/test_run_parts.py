@@ -32,7 +32,7 @@ from pytubemq.pipelines.frames.steps import input_of
 from pytubemq.pipelines.run.batch import rejected_text
 from pytubemq.pipelines.run.progress import lag
 from pytubemq.pipelines.run.session import COLLECTOR, settings
-from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_sink
 from pytubemq.pipelines.spark_faults import said
 
 

@@ -19,7 +19,7 @@ from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, read_statu
 from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
 from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import STALE_S, state_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 from tests.unit.pipelines.operate.state import NOW_S, write_state
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pytubemq.pipelines.file.model import (
     Trigger,
     TriggerKind,
 )
+from pytubemq.pipelines.plan.plan_text import plan_lines
 from pytubemq.pipelines.plan.planned import plan
-from pytubemq.pipelines.plan.words import plan_lines
 
 JSON = Decode("json", "id BIGINT")
 

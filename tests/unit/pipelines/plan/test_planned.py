@@ -23,10 +23,10 @@ from pytubemq.pipelines.file.model import (
     TriggerKind,
     Watermark,
 )
-from pytubemq.pipelines.file.writing.normal import as_dict
-from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
+from pytubemq.pipelines.file.writing.normal_form import as_dict
+from pytubemq.pipelines.plan.cluster_state import Looked, PartitionLook, progress, queries_beside
+from pytubemq.pipelines.plan.plan_text import plan_lines
 from pytubemq.pipelines.plan.planned import Plan, plan
-from pytubemq.pipelines.plan.words import plan_lines
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDERS = Pipeline(

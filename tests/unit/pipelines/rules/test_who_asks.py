@@ -9,7 +9,8 @@ import pytest
 
 from pytubemq.errors import NotFoundError
 from pytubemq.pipelines import PipelineFileError, RunStatus
-from pytubemq.pipelines.check import cases, dry
+from pytubemq.pipelines.check import cases
+from pytubemq.pipelines.check import dry_run as dry
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Case, Decode, Pipeline, Sink, Source
 from pytubemq.pipelines.plan import plan_run

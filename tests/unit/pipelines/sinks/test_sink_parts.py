@@ -17,9 +17,9 @@ from pytubemq.pipelines.sinks.jdbc.options import jdbc_options
 from pytubemq.pipelines.sinks.jdbc.table import with_local_times
 from pytubemq.pipelines.sinks.jdbc.trial import check_kept
 from pytubemq.pipelines.sinks.kafka.writer import is_kafka_s_own
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
-from pytubemq.pipelines.sinks.port import batch_label
+from pytubemq.pipelines.sinks.partition_columns import OF_ICEBERG, refuse_other_parts, refuse_parts
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 
 NARROW = [("n", "integer"), ("t", "string")]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 ATTRIBUTES: Final = "attributes"
 LONGEST_ATTRIBUTES: Final = 30_000

@@ -26,8 +26,8 @@ from pytubemq.pipelines.sinks.jdbc.table import (
     without_types,
 )
 from pytubemq.pipelines.sinks.jdbc.trial import refuse_move, refuse_types
-from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 from pytubemq.pipelines.sinks.upsert import last_of_each_key
 from pytubemq.pipelines.spark_faults import PipelineError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.jdbc.database import Connection
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 BATCHES: Final = "tubemq_batches"
 STAGE: Final = "tubemq_stage"

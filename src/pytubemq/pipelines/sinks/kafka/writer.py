@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 REACH_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.make import sink_writer
+from pytubemq.pipelines.sinks.sink_factory import sink_writer
 from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 LONGEST_BYTES: Final = 1_000_000
 """Of a dead letter in a topic: each takes messages of 1 MiB, and what identifies the message needs room, too."""

@@ -15,9 +15,9 @@ from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.repeats import rows_differ
 from pytubemq.pipelines.sinks.rows import is_deterministic, write_counted
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.sinks.tubemq.numbering import IDEMPOTENT, is_by_number, is_idempotent
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import stranger
 from pytubemq.pipelines.sql import quoted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
     from pytubemq.sync import Tube
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.sinks import named_masters
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.rules.sinks import own_log
 from pytubemq.pipelines.state.directory import StateDirectory

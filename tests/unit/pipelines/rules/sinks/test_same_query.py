@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source, Step
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.rules.sinks import same_query
 from pytubemq.pipelines.state.directory import StateDirectory

@@ -16,8 +16,8 @@ from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java import ranges as ranges_module
 from pytubemq.spark.source.java.access import access, forget
-from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.java.guarantee import java_guarantee
+from pytubemq.spark.source.java.partition_ends import java_ends
 from pytubemq.spark.source.java.ranges import java_batches
 from pytubemq.spark.source.java.reading import RangePiece
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange

@@ -20,19 +20,19 @@ from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.file.faults import Severity
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, Guarantee, OnError
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 from pytubemq.pipelines.plan.planned import percent
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, error_of, faults_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.run.session import session_of
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
 from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
 from pytubemq.pipelines.state.files import open_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink
-    from pytubemq.pipelines.file.places import Places
-    from pytubemq.pipelines.plan.look import Looked
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.file.source_positions import Places
+    from pytubemq.pipelines.plan.cluster_state import Looked
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
     from pytubemq.pipelines.state.files import StateFiles
 
 MESSAGES: Final = 10

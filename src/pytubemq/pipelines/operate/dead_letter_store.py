@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.default_place import with_place
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.operate.dead_letters import DeadLetterFiles
