@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         Watermark,
     )
     from pytubemq.pipelines.file.reading.loader import Loaded, load
-    from pytubemq.pipelines.file.secrets import redacted
+    from pytubemq.pipelines.file.secrets import redact
     from pytubemq.pipelines.file.sink_table import SINKS
     from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.file.writing.json_schema import json_schema
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.operate.redrive import Redrive, Redriven, stage_redrive, unfinished_redrive
     from pytubemq.pipelines.operate.reset import Progress, forget_progress, read_progress
     from pytubemq.pipelines.operate.spark_pipelines import spark_pipelines_files
-    from pytubemq.pipelines.operate.status import Standing, Status, read_status
+    from pytubemq.pipelines.operate.status import RunState, Status, read_status
     from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
     from pytubemq.pipelines.operate.tap import check_stage, tap, tap_needs_spark
     from pytubemq.pipelines.plan.plan_run import plan_run
@@ -138,12 +138,12 @@ __all__ = [
     "Redriven",
     "RunRecord",
     "RunResult",
+    "RunState",
     "RunStatus",
     "Severity",
     "Sink",
     "Source",
     "SparkSettings",
-    "Standing",
     "Started",
     "Starting",
     "StateFiles",
@@ -186,7 +186,7 @@ __all__ = [
     "read_progress",
     "read_record",
     "read_status",
-    "redacted",
+    "redact",
     "run_pipeline",
     "run_tests",
     "severity_of",
@@ -258,7 +258,7 @@ _HOMES = {
         "Loaded",
         "load",
     ),
-    "pytubemq.pipelines.file.secrets": ("redacted",),
+    "pytubemq.pipelines.file.secrets": ("redact",),
     "pytubemq.pipelines.file.sink_table": ("SINKS",),
     "pytubemq.pipelines.file.writing.json_schema": ("json_schema",),
     "pytubemq.pipelines.file.writing.template": (
@@ -300,7 +300,7 @@ _HOMES = {
     ),
     "pytubemq.pipelines.operate.spark_pipelines": ("spark_pipelines_files",),
     "pytubemq.pipelines.operate.status": (
-        "Standing",
+        "RunState",
         "Status",
         "read_status",
     ),

@@ -24,7 +24,7 @@ from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.steps import input_of, make_tables
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
-from pytubemq.pipelines.spark_faults import said
+from pytubemq.pipelines.spark_faults import format_error
 from pytubemq.pipelines.values import python_rows
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         table = rows.toArrow()
     except PySparkException as error:
         raise ConfigError(
-            f"the steps fail at these rows: {said(error)}", hint="check the step that the text names"
+            f"the steps fail at these rows: {format_error(error)}", hint="check the step that the text names"
         ) from error
     return python_rows(table), list(table.schema.names)
 

@@ -30,7 +30,7 @@ from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, error_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.run.session import session_of
 from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
-from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
+from pytubemq.pipelines.spark_faults import TooManyRejectedError, format_error
 from pytubemq.pipelines.state.files import open_files
 from pytubemq.pipelines.state.state_location import state_location
 
@@ -94,7 +94,7 @@ class _DryRun:
         self._places = places
         self._messages = messages
         self._input: DataFrame | None = None
-        self._made: Mapping[str, DataFrame] = {}
+        self._rows_of: Mapping[str, DataFrame] = {}
         self._streams: Mapping[str, DataFrame] = {}
         self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
@@ -106,18 +106,18 @@ class _DryRun:
     def source(self, already: Need = Need.FILE) -> Iterator[Check]:
         """Check the cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
-        opened = _tried("state", self._open_state)
+        opened = _check_part("state", self._open_state)
         if not opened.passed:
             yield opened
         self._ask(BEFORE_SPARK, already=already)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
-            yield _tried("source", lambda: self._look(looked))
+            yield _check_part("source", lambda: self._look(looked))
             if not looked:
                 return
             self._kind = source_kind(pipeline, java=looked[0].java)
             pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
-        yield _tried("read", lambda: self._read(pipeline))
+        yield _check_part("read", lambda: self._read(pipeline))
 
     def _open_state(self) -> str:
         self._state = open_files(state_location(self._pipeline))
@@ -155,7 +155,7 @@ class _DryRun:
     def rest(self) -> Iterator[Check]:
         """Yield what rules have found in other parts of the file."""
         for part in dict.fromkeys(map(_part_of, self._faults)):
-            yield _tried(part, partial(self._refused, part))
+            yield _check_part(part, partial(self._refused, part))
 
     def _refused(self, part: str) -> str:
         self._refuse(part)
@@ -173,17 +173,19 @@ class _DryRun:
 
     def steps(self) -> Iterator[Check]:
         """Check each step on those messages; on none where there are none."""
-        yield from (_tried(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables)
+        yield from (
+            _check_part(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables
+        )
         try:
             rows = self._input if self._input is not None else decoded(self._spark, self._pipeline, ())[0]
-            self._made = compiled(rows, self._pipeline, self._places)
+            self._rows_of = compiled(rows, self._pipeline, self._places)
         except TubeError as error:
             yield Check("steps", "", error)
             return
         for step in self._pipeline.steps:
-            yield _tried(f"step {step.name}", self._counter(step.name))
+            yield _check_part(f"step {step.name}", self._counter(step.name))
         if self._input is not None:
-            yield _tried("stream", self._as_stream)
+            yield _check_part("stream", self._as_stream)
 
     def _table_reader(self, name: str) -> Callable[[], str]:
         def read() -> str:
@@ -194,7 +196,7 @@ class _DryRun:
         return read
 
     def _counter(self, name: str) -> Callable[[], str]:
-        return lambda: _count(len(collected(self._made[name])[0]), "row")
+        return lambda: _count(len(collected(self._rows_of[name])[0]), "row")
 
     def _as_stream(self) -> str:
         """Compile the steps on a stream, too, and report which of them need state there."""
@@ -206,18 +208,18 @@ class _DryRun:
 
     def sinks(self) -> Iterator[Check]:
         """Check that each sink can be reached and written, and takes the rows."""
-        schemas = {step: rows.schema for step, rows in self._made.items()}
+        schemas = {step: rows.schema for step, rows in self._rows_of.items()}
         compiled = Compiled(self._spark, schemas, self._stream, self._streams, self._stateful)
         self._ask(EVERYTHING, already=BEFORE_SPARK, compiled=compiled)
         for sink in self._pipeline.sinks:
             step = input_of(self._pipeline, sink.input)
             make = partial(self._sink, sink)
-            yield _tried(f"sink {sink.name}", self._checker(make, schemas.get(step)))
+            yield _check_part(f"sink {sink.name}", self._checker(make, schemas.get(step)))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA
 
             letters = partial(self._letters, self._pipeline.dead_letter)
-            yield _tried(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
+            yield _check_part(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
 
     def _letters(self, letters: DeadLetter) -> SinkWriter:
         self._refuse(DEAD_LETTER)
@@ -271,7 +273,7 @@ def decoding_summary(pipeline: Pipeline, errors: Sequence[Any]) -> str:
     return text
 
 
-def _tried(name: str, look_at: Callable[[], str]) -> Check:
+def _check_part(name: str, look_at: Callable[[], str]) -> Check:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -280,7 +282,7 @@ def _tried(name: str, look_at: Callable[[], str]) -> Check:
     except TubeError as error:
         return Check(name, "", error)
     except (Py4JError, PySparkException) as error:
-        return Check(name, "", ConfigError(f"{name}: {said(error)}"))
+        return Check(name, "", ConfigError(f"{name}: {format_error(error)}"))
 
 
 def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:

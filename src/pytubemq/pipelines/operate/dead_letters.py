@@ -252,10 +252,11 @@ def check_reason(letters: DeadLetters, taken: Taken, reason: str | None) -> None
     if taken.rows.num_rows or reason is None:
         return
     there = [str(row["reason"]) for row in letters.by_reason()]
-    near = suggest(reason, there)
+    suggestion = suggest(reason, there)
     known = f"there are: {', '.join(there)}" if there else "there are no dead letters"
     raise NotFoundError(
-        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near}? {known}" if near else known
+        f"there is no dead letter of the reason {reason}",
+        hint=f"did you mean {suggestion}? {known}" if suggestion else known,
     )
 
 

@@ -47,8 +47,8 @@ def check_stage(pipeline: Pipeline, stage: str) -> str:
     known = stages(pipeline)
     if stage in known:
         return stage
-    near = suggest(stage, known)
-    hint = f"did you mean {near}?" if near else f"the stages are {', '.join(known)}"
+    suggestion = suggest(stage, known)
+    hint = f"did you mean {suggestion}?" if suggestion else f"the stages are {', '.join(known)}"
     raise ConfigError(f"pipeline {pipeline.name} has no stage {stage!r}", hint=hint)
 
 

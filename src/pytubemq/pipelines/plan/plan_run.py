@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.operate.status import read_status
 from pytubemq.pipelines.plan.cluster_state import look
-from pytubemq.pipelines.plan.planned import plan
+from pytubemq.pipelines.plan.planned import build_plan
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
@@ -41,7 +41,7 @@ def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool 
     already = Need.NOTHING if places is None else Need.FILE
     refuse(Context(pipeline, places or unplaced(pipeline), sees, state), already=already)
     files = state if has_run(state) else None
-    return plan(
+    return build_plan(
         pipeline,
         looked=None if offline or pipeline.source.format != "tubemq" else look(pipeline, files),
         last=read_object(files, SPEC) or None if files is not None else None,

@@ -14,7 +14,7 @@ from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
 from pytubemq.pipelines.analysis.sql_names import names_read
 from pytubemq.pipelines.analysis.step_state import keeps_state
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, DeadLetter, Guarantee, OnError, TriggerKind
-from pytubemq.pipelines.file.secrets import redacted
+from pytubemq.pipelines.file.secrets import redact
 from pytubemq.pipelines.file.writing.file_form import as_written
 from pytubemq.pipelines.file.writing.normal_form import as_dict, differences
 from pytubemq.pipelines.frames.steps import input_of
@@ -123,7 +123,7 @@ class Plan:
         return replace(self, columns=columns.get(INPUT), steps=steps)
 
 
-def plan(
+def build_plan(
     pipeline: Pipeline,
     *,
     looked: Looked | None = None,
@@ -214,7 +214,7 @@ def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> 
     place = sink.path or table or sink.topic or own or "the terminal"
     key = "url" if sink.url else "path"
     words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
-    return PlannedSink(sink.name, sink.format, name, redacted(key, place), words, why, needs)
+    return PlannedSink(sink.name, sink.format, name, redact(key, place), words, why, needs)
 
 
 def _letters(letters: DeadLetter, state: str) -> Sink:

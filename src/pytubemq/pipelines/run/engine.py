@@ -28,7 +28,7 @@ from pytubemq.pipelines.run.lock import RunLock
 from pytubemq.pipelines.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.pipelines.run.queries import Query, plan_queries, start_order
 from pytubemq.pipelines.run.session import check_session, open_session, present_session, unheeded
-from pytubemq.pipelines.spark_faults import PipelineError, failed, said
+from pytubemq.pipelines.spark_faults import PipelineError, failed, format_error
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import PROGRESS, SPEC, STOP
 from pytubemq.pipelines.state.state_location import state_location
@@ -331,7 +331,7 @@ def _end_session(session: SparkSession) -> None:
     try:
         session.stop()
     except Exception as error:  # Spark is gone already; the result of the run is reported by then
-        _LOG.warning("Spark's session did not stop cleanly: %s", said(error))
+        _LOG.warning("Spark's session did not stop cleanly: %s", format_error(error))
 
 
 def _on_sigterm(ask_to_stop: Callable[[], None]) -> Callable[[], None]:

@@ -26,7 +26,7 @@ from pytubemq.pipelines.run.progress import LOG_ROWS, PREFIX
 from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.rows import is_deterministic
 from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
-from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
+from pytubemq.pipelines.spark_faults import PipelineError, format_error, of_spark
 from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query, query_of, remember, step_query
 from pytubemq.pipelines.state.ledger import Ledger
 from pytubemq.pipelines.state.log_owner import LogOwner
@@ -115,7 +115,7 @@ class Query:
         wrong = self._running.exception() if self._running is not None else None
         if wrong is None:
             return None
-        return PipelineError(f"pipeline {self.pipeline}: {said(wrong)}")
+        return PipelineError(f"pipeline {self.pipeline}: {format_error(wrong)}")
 
     def recent_progress(self) -> list[Any]:
         """Return Spark's progress of the last batches."""

@@ -85,8 +85,11 @@ def lacking(names: Iterable[str], columns: Iterable[str]) -> list[str]:
 
 def no_column(name: str, columns: Sequence[str], *, holder: str = "no row has") -> tuple[str, str]:
     """Return the words for a column that is not there, and the remedy."""
-    near = suggest(name, columns)
-    return f"{holder} the column {name}", f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
+    suggestion = suggest(name, columns)
+    return (
+        f"{holder} the column {name}",
+        f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(columns)}",
+    )
 
 
 def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ from pytubemq.pipelines.file.model import (
 from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.plan.cluster_state import Looked, PartitionLook, progress, queries_beside
 from pytubemq.pipelines.plan.plan_text import plan_lines
-from pytubemq.pipelines.plan.planned import Plan, plan
+from pytubemq.pipelines.plan.planned import Plan, build_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDERS = Pipeline(
@@ -64,11 +64,11 @@ FILES = Pipeline(
 )
 COLUMNS = {"input": "id:bigint", "paid": "id:bigint,day:date"}
 PLANS: dict[str, Plan] = {
-    "first": plan(ORDERS, looked=LOOKED),
-    "again": plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
-    "java": plan(ORDERS, looked=replace(LOOKED, java=True)),
-    "offline": plan(replace(ORDERS, dead_letter=None)).with_columns(COLUMNS),
-    "files": plan(FILES, last=as_dict(FILES)),
+    "first": build_plan(ORDERS, looked=LOOKED),
+    "again": build_plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
+    "java": build_plan(ORDERS, looked=replace(LOOKED, java=True)),
+    "offline": build_plan(replace(ORDERS, dead_letter=None)).with_columns(COLUMNS),
+    "files": build_plan(FILES, last=as_dict(FILES)),
 }
 
 
@@ -79,7 +79,7 @@ def test_a_plan_reads_as_it_did(name: str) -> None:
 
 
 def test_the_same_pipeline_has_the_same_plan_twice() -> None:
-    one, two = (json.dumps(plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
+    one, two = (json.dumps(build_plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
     assert one == two
 
 

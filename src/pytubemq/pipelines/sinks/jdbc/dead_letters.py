@@ -25,10 +25,10 @@ LONGEST_ATTRIBUTES: Final = 30_000
 
 def make_writer(spec: Sink) -> SinkWriter:
     """Make the writer of dead letters."""
-    return DatabaseLetters(spec)
+    return DatabaseDeadLetterWriter(spec)
 
 
-class DatabaseLetters:
+class DatabaseDeadLetterWriter:
     """Dead letters in a table of a database: their attributes are JSON there."""
 
     def __init__(self, spec: Sink) -> None:

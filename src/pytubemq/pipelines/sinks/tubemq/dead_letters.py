@@ -26,10 +26,10 @@ LONGEST_BYTES: Final = 1_000_000
 
 def make_writer(spec: Sink) -> SinkWriter:
     """Make the writer of dead letters."""
-    return TopicLetters(spec)
+    return TopicDeadLetterWriter(spec)
 
 
-class TopicLetters:
+class TopicDeadLetterWriter:
     """Dead letters in a topic, each as one JSON object, and in files beside the state those that are too long for it.
 
     Their columns `topic` and `attributes` describe the record. As columns of a message they would say where it goes and

@@ -19,7 +19,7 @@ from pytubemq.pipelines.sinks.repeats import rows_differ
 from pytubemq.pipelines.sinks.rows import is_deterministic, write_counted
 from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.sinks.tubemq.numbering import IDEMPOTENT, is_by_number, is_idempotent
-from pytubemq.pipelines.sinks.tubemq.repeat_safety import stranger
+from pytubemq.pipelines.sinks.tubemq.repeat_safety import find_repeating_broker
 from pytubemq.pipelines.sql import quoted
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TubeMqSink:
         from pytubemq.errors import TubeError
 
         try:
-            found = stranger(tube, topic)
+            found = find_repeating_broker(tube, topic)
         except TubeError as error:
             if self._asked_for:
                 raise
