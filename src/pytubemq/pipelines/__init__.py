@@ -90,8 +90,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.plan.plan_text import plan_lines
     from pytubemq.pipelines.plan.planned import Change, Plan, PlannedSink, PlannedSource, PlannedStep
     from pytubemq.pipelines.report.page import write_report
-    from pytubemq.pipelines.report.promises import put_promises
-    from pytubemq.pipelines.report.record import RunRecord, complete_record, new_record, read_record
+    from pytubemq.pipelines.report.record import RunRecord, complete_record, new_record, put_promises, read_record
     from pytubemq.pipelines.rules.lint import lint, load_checked, read
     from pytubemq.pipelines.run.engine import run_pipeline
     from pytubemq.pipelines.spark_faults import PipelineError, StepError
@@ -323,11 +322,11 @@ _HOMES = {
     ),
     "pytubemq.pipelines.plan.plan_text": ("plan_lines",),
     "pytubemq.pipelines.report.page": ("write_report",),
-    "pytubemq.pipelines.report.promises": ("put_promises",),
     "pytubemq.pipelines.report.record": (
         "RunRecord",
         "complete_record",
         "new_record",
+        "put_promises",
         "read_record",
     ),
     "pytubemq.pipelines.rules.lint": (

@@ -29,9 +29,9 @@ class Mismatch:
     expected: Row | None
     actual: Row | None
     columns: tuple[str, ...] = ()
-    """Where the two differ."""
+    """The columns in which the two differ."""
     unknown: tuple[str, ...] = ()
-    """What is wrong where columns are expected that no row has, each with the remedy."""
+    """A sentence for each expected column that no row has, with the remedy."""
 
 
 def compare(expected: Sequence[Row], actual: Sequence[Row], columns: Sequence[str]) -> list[Mismatch]:

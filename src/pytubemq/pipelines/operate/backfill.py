@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.state.files import StateFiles
 
 APART: Final = "a backfill"
-"""What the run is, in words."""
+"""The run in words."""
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
@@ -53,7 +53,7 @@ class Backfill:
     """`asked`: the two places as they were given; `places`: as they were when it was begun."""
 
     apart: ClassVar[str] = APART
-    """What its run is, in words, for `run_pipeline`."""
+    """Its run in words, for `run_pipeline`."""
 
     @property
     def title(self) -> str:

@@ -62,7 +62,7 @@ class Taken:
     keys: dict[str, frozenset[Key]]
     """By file: what a dead letter holds, as a hash, and how many that are alike stay in the file."""
     more: bool = False
-    """Whether more are meant than are taken at once."""
+    """True if more are meant than are taken at once."""
 
 
 class Room:
@@ -73,7 +73,7 @@ class Room:
         self._rows = 0
         self._bytes = 0
         self.full = False
-        """Whether something was refused."""
+        """True if something was refused."""
 
     def take(self, raw: bytes | None) -> bool:
         """Take one more and return True if there is room; after a first refusal there is none."""

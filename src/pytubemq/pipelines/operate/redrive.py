@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "redrive"
 APART: Final = "a redrive"
-"""What the run is, in words."""
+"""The run in words."""
 SCHEMA: Final = (
     "topic STRING, brokerId INT, partition INT, offset BIGINT, timestamp TIMESTAMP, msgTime TIMESTAMP, msgType STRING, "
     "attributes MAP<STRING, STRING>, body BINARY"
@@ -76,7 +76,7 @@ class Redrive:
     place: Path
     rows: int
     apart: ClassVar[str] = APART
-    """What its run is, in words, for `run_pipeline`."""
+    """Its run in words, for `run_pipeline`."""
 
     def stages(self) -> list[str]:
         """Return the stages to run in turn: whole messages and single records are decoded differently."""

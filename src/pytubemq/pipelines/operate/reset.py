@@ -35,7 +35,7 @@ class Progress:
     batches: int
     rows_in: int
     offsets: dict[str, Any]
-    """Where the next batch would have begun, as the source writes it."""
+    """The offsets at which the next batch would have begun, as the source writes them."""
     names: tuple[str, ...]
     """Files and directories of the state that hold it."""
 

@@ -27,11 +27,11 @@ class PartitionLook:
 
     partition: str
     first: int
-    """Where its messages begin now."""
+    """The offset of its first message now."""
     start: int
-    """Where the next batch begins."""
+    """The offset at which the next batch begins."""
     end: int
-    """Where its messages end now."""
+    """Its end offset now."""
     waiting: int
 
 
@@ -41,9 +41,9 @@ class Looked:
 
     partitions: tuple[PartitionLook, ...]
     java: bool
-    """Whether a Java Broker has one of them."""
+    """True if a Java Broker has one of them."""
     goes_on: bool
-    """Whether there is progress to go on from."""
+    """True if there is progress to go on from."""
 
     @property
     def waiting(self) -> int:

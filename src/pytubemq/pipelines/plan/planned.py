@@ -106,11 +106,11 @@ class Plan:
     rejects: str | None
     """What becomes of the run where records cannot be decoded; None where all can."""
     spark: str
-    """Where Spark runs, if the runner starts it."""
+    """The Spark master, if the runner starts Spark."""
     state: str
     ran_before: bool
     running: bool
-    """Whether a run is at work."""
+    """True if a run is at work."""
     changes: tuple[Change, ...]
 
     def as_json(self) -> dict[str, Any]:

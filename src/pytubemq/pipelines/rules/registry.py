@@ -101,7 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """In the order in which they are asked: what needs less comes first."""
 BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.PROGRESS | Need.CLUSTER
-"""What a run can see before it starts Spark."""
+"""The needs that a run can see before it starts Spark."""
 EVERYTHING: Final = BEFORE_SPARK | Need.SESSION
 
 

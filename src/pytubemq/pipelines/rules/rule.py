@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.state.files import StateFiles
 
 Faults: TypeAlias = Iterator[Fault]
-"""Those of one rule."""
+"""The faults of one rule."""
 
 
 class Need(Flag):
@@ -36,13 +36,13 @@ class Need(Flag):
     FILE = auto()
     """The pipeline as its file says it."""
     VALUES = auto()
-    """What references stand for on this machine."""
+    """The values of references on this machine."""
     PROGRESS = auto()
     """The state directory, which is read and never written: `Context.state`."""
     CLUSTER = auto()
     """The Masters that the file names may be asked."""
     SESSION = auto()
-    """What Spark made of the steps: `Context.compiled`."""
+    """The steps as Spark compiled them: `Context.compiled`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Shared:
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the run is to end after the batch."""
     asked: bool = False
-    """Whether that is because somebody asked."""
+    """True if that is because somebody asked."""
     begun: threading.Event = field(default_factory=threading.Event)
     """Set when all queries are started, or when one was refused and `stop` is set: no batch begins before."""
     results: dict[tuple[str, int], BatchResult] = field(default_factory=dict)

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 LOOK_S: Final = 0.25
-"""How often that file is looked for."""
+"""The pause between two looks for that file."""
 LAST_WORDS_S: Final = 5.0
-"""How long the progress of the last batch may take to arrive."""
+"""The time that the progress of the last batch may take to arrive."""
 
 
 def run_pipeline(

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUN: Final = "run.json"
-"""Who runs, and that he is alive, or how the last run ended."""
+"""The process that runs, with its heartbeat, or the end of the last run."""
 STALE_S: Final = 30.0
 """A run of another machine whose heartbeat in `run.json` is older counts as dead."""
 PROGRESS: Final = "progress.jsonl"
 SPEC: Final = "spec.json"
-"""What the last run was asked for, without secrets."""
+"""The pipeline that the last run was asked for, without secrets."""
 STOP: Final = "stop"
 """A file of this name asks the run to end after the batch."""
 LEDGER: Final = "ledger"
