@@ -16,8 +16,8 @@ import pyarrow as pa
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
+from pytubemq.pipelines.check.given_messages import messages
 from pytubemq.pipelines.check.session import local_session
-from pytubemq.pipelines.check.test_messages import messages
 from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
 from pytubemq.pipelines.file.secrets import resolve_all
 from pytubemq.pipelines.file.source_positions import unplaced

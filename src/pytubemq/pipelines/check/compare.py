@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.check.test_messages import body
+from pytubemq.pipelines.check.given_messages import body
 from pytubemq.pipelines.sinks.columns import no_column
 
 if TYPE_CHECKING:
