@@ -24,7 +24,7 @@ from pytubemq.pipelines.report.configuration import (
 from pytubemq.pipelines.report.page_style import style
 from pytubemq.pipelines.report.plots import Scale, Series, bars, line, nothing, together
 from pytubemq.pipelines.report.record import add, merged
-from pytubemq.pipelines.report.redact import redacted
+from pytubemq.pipelines.report.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def _trouble(record: RunRecord) -> str:
     if not record.message:
         return ""
     hint = f"\n{record.hint}" if record.hint else ""
-    return f'<p class="trouble">{escape(str(redacted(record.message)) + str(redacted(hint)))}</p>'
+    return f'<p class="trouble">{escape(str(redact(record.message)) + str(redact(hint)))}</p>'
 
 
 def _figures(record: RunRecord) -> str:
@@ -241,7 +241,7 @@ def _reasons(record: RunRecord) -> str:
         return ""
     ordered = sorted(record.reasons.items(), key=lambda pair: -pair[1])[:MOST_TABLE_ROWS]
     rows = [[reason, f"{count:,}"] for reason, count in ordered]
-    examples = [str(redacted(record.examples.get(reason, ""))) for reason, _ in ordered]
+    examples = [str(redact(record.examples.get(reason, ""))) for reason, _ in ordered]
     below = [f"example: {example}" if example else "" for example in examples]
     return (
         "<h2>Rejected records by reason</h2>"

@@ -35,7 +35,7 @@ from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, UnreachableError
 from pytubemq.pipelines.analysis.missing import MissingStartError, MissingTopicError
-from pytubemq.pipelines.check.dry import Check
+from pytubemq.pipelines.check.dry_run import Check
 from pytubemq.pipelines.events import (
     BatchDone,
     Failed,
@@ -437,7 +437,7 @@ def test_a_fault_that_a_dry_run_finds_names_the_file_and_the_line_of_an_address(
     away = UnreachableError("cannot connect to 127.0.0.1:1", hint="check the address")
 
     checks = [Check("read", "", wrong), Check("source", "", away)]
-    monkeypatch.setattr("pytubemq.pipelines.check.dry.dry_run", lambda *given, **more: checks)
+    monkeypatch.setattr("pytubemq.pipelines.check.dry_run.dry_run", lambda *given, **more: checks)
     ran = tube("pipeline", "dry-run", str(file))
     assert ran.code == 78
     assert f"pytubemq pipeline tap {file} rejected" in ran.out
@@ -513,7 +513,7 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
 def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
     tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytubemq.pipelines.file.places import unplaced
+    from pytubemq.pipelines.file.source_positions import unplaced
     from pytubemq.pipelines.rules.registry import refuse
     from pytubemq.pipelines.rules.rule import Compiled
 

@@ -25,7 +25,7 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
 
     Ends with 4 if it does not run, with 3 if it never has, and with 1 if the run failed while it was waited for.
     """
-    from pytubemq.pipelines import Standing, ask_to_stop, open_state, wait_for_end
+    from pytubemq.pipelines import RunState, ask_to_stop, open_state, wait_for_end
 
     options = current()
     files = open_state(file, variables=variables)
@@ -36,4 +36,4 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
     emit_object(
         options, shown(found.as_dict()) if options.output in {None, "table"} else found.as_dict(), name="pipeline"
     )
-    return ExitCode.FAILED if found.standing is Standing.FAILED else ExitCode.DONE
+    return ExitCode.FAILED if found.run_state is RunState.FAILED else ExitCode.DONE

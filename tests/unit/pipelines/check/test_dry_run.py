@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.missing import MissingTopicError
-from pytubemq.pipelines.check import dry
+from pytubemq.pipelines.check import dry_run
 from pytubemq.pipelines.file.document import Mark
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import (
@@ -22,7 +22,7 @@ from pytubemq.pipelines.file.model import (
     Source,
     Step,
 )
-from pytubemq.pipelines.file.places import KeyPlace, Places, unplaced
+from pytubemq.pipelines.file.source_positions import KeyPlace, Places, unplaced
 from pytubemq.pipelines.rules.rule import Need
 from pytubemq.pipelines.spark_faults import TooManyRejectedError
 
@@ -51,13 +51,13 @@ class _Writer:
         self._check()
 
 
-def _checks(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], *found: Fault) -> list[dry.Check]:
-    monkeypatch.setattr(dry, "keeps_state", lambda rows: True)
-    monkeypatch.setattr(dry, "open_source", lambda spark, pipeline: _Opened())
-    monkeypatch.setattr(dry, "apply_steps", lambda rows, pipeline: {"input": rows, "counts": rows})
-    monkeypatch.setattr(dry, "faults_of", lambda context, already: found)
-    monkeypatch.setattr(dry, "make_sink", lambda sink: _Writer(check))
-    run = dry._DryRun(None, WINDOWED, Places(str(Path("p.yaml"))), 1)  # type: ignore[arg-type]
+def _checks(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], *found: Fault) -> list[dry_run.Check]:
+    monkeypatch.setattr(dry_run, "keeps_state", lambda rows: True)
+    monkeypatch.setattr(dry_run, "open_source", lambda spark, pipeline: _Opened())
+    monkeypatch.setattr(dry_run, "apply_steps", lambda rows, pipeline: {"input": rows, "counts": rows})
+    monkeypatch.setattr(dry_run, "faults_of", lambda context, already: found)
+    monkeypatch.setattr(dry_run, "make_sink", lambda sink: _Writer(check))
+    run = dry_run._DryRun(None, WINDOWED, Places(str(Path("p.yaml"))), 1)  # type: ignore[arg-type]
     assert run._as_stream() == "counts keeps state"
     return list(run.sinks())
 
@@ -120,8 +120,8 @@ def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_els
         asked.append(context.sees)
         return [] if Need.SESSION in context.sees else [*found, state]
 
-    monkeypatch.setattr(dry, "faults_of", faults_of)
-    run = dry._DryRun(None, WINDOWED, places, 1)  # type: ignore[arg-type]
+    monkeypatch.setattr(dry_run, "faults_of", faults_of)
+    run = dry_run._DryRun(None, WINDOWED, places, 1)  # type: ignore[arg-type]
     (source,) = run.source()
     (sink,) = run.sinks()
     (more,) = run.rest()
@@ -135,9 +135,9 @@ def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_els
 
 
 def test_so_many_messages_are_read_in_all_and_of_each_partition_what_it_has() -> None:
-    assert dry.shares({"a": 100, "b": 0, "c": 1, "d": 100}, 10) == {"b": 0, "c": 1, "a": 5, "d": 4}
-    assert dry.shares({"a": 3, "b": 2}, 10) == {"a": 3, "b": 2}
-    assert dry.shares({}, 10) == {}
+    assert dry_run.shares({"a": 100, "b": 0, "c": 1, "d": 100}, 10) == {"b": 0, "c": 1, "a": 5, "d": 4}
+    assert dry_run.shares({"a": 3, "b": 2}, 10) == {"a": 3, "b": 2}
+    assert dry_run.shares({}, 10) == {}
 
 
 ERROR = {"reason": "decode.json", "detail": "not JSON: hello"}
@@ -145,24 +145,24 @@ ERROR = {"reason": "decode.json", "detail": "not JSON: hello"}
 
 def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> None:
     with pytest.raises(TooManyRejectedError) as found:
-        dry.decoding_summary(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
+        dry_run.decoding_summary(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
     assert found.value.message == (
         "0 rows decoded, 10 rejected: decode.json 10; as: not JSON: hello; more than 1% of a batch end the run"
     )
     assert found.value.hint == "make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
     with pytest.raises(TooManyRejectedError):
-        dry.decoding_summary(orders(None), [ERROR])
+        dry_run.decoding_summary(orders(None), [ERROR])
 
 
 def test_a_few_of_the_newest_messages_may_be_rejected_unless_the_file_lets_none() -> None:
     told = "1 row decoded, 1 rejected: decode.json 1; as: not JSON: hello"
-    assert dry.decoding_summary(orders(None), [None, ERROR]) == told
-    limited = dry.decoding_summary(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
+    assert dry_run.decoding_summary(orders(None), [None, ERROR]) == told
+    limited = dry_run.decoding_summary(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
     assert limited == f"{told}; more than 40% of a batch end the run"
-    assert dry.decoding_summary(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
-    assert dry.decoding_summary(orders(None), [None, None]) == "2 rows decoded"
+    assert dry_run.decoding_summary(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
+    assert dry_run.decoding_summary(orders(None), [None, None]) == "2 rows decoded"
     with pytest.raises(TooManyRejectedError, match="with on_error: fail the first one ends the run"):
-        dry.decoding_summary(orders(None, OnError.FAIL), [None, ERROR])
+        dry_run.decoding_summary(orders(None, OnError.FAIL), [None, ERROR])
 
 
 def orders(letters: DeadLetter | None, on_error: OnError = OnError.DEAD_LETTER) -> Pipeline:

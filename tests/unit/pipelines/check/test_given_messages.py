@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.check.given import body, messages
+from pytubemq.pipelines.check.given_messages import body, messages
 
 
 def test_messages_get_what_they_do_not_say() -> None:

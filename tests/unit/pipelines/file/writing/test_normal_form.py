@@ -11,8 +11,8 @@ import pytest
 from pytubemq.model import units
 from pytubemq.pipelines import read
 from pytubemq.pipelines.file.model import Limit, Pipeline, Sink, Source, Step
-from pytubemq.pipelines.file.writing.normal import as_dict, differences
-from pytubemq.pipelines.file.writing.written import as_written
+from pytubemq.pipelines.file.writing.file_form import as_written
+from pytubemq.pipelines.file.writing.normal_form import as_dict, differences
 from pytubemq.pipelines.report.configuration import as_yaml
 
 PIPELINE = Pipeline(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class PartitionLook:
 
     partition: str
     first: int
-    """Where its messages begin now."""
+    """The offset of its first message now."""
     start: int
-    """Where the next batch begins."""
+    """The offset at which the next batch begins."""
     end: int
-    """Where its messages end now."""
+    """Its end offset now."""
     waiting: int
 
 
@@ -41,9 +41,9 @@ class Looked:
 
     partitions: tuple[PartitionLook, ...]
     java: bool
-    """Whether a Java Broker has one of them."""
+    """True if a Java Broker has one of them."""
     goes_on: bool
-    """Whether there is progress to go on from."""
+    """True if there is progress to go on from."""
 
     @property
     def waiting(self) -> int:
@@ -51,7 +51,7 @@ class Looked:
         return sum(one.waiting for one in self.partitions)
 
 
-def look(pipeline: Pipeline, files: Files | None) -> Looked:
+def look(pipeline: Pipeline, files: StateFiles | None) -> Looked:
     """Ask the cluster.
 
     Args:
@@ -99,7 +99,7 @@ def queries_beside(pipeline: Pipeline) -> list[str]:
     return steps + [log_query(sink) for sink in pipeline.sinks if sink.layout == LOG]
 
 
-def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
+def progress(files: StateFiles, beside: Sequence[str] = ()) -> Mapping[str, int]:
     """Return where the last finished batch ended, from Spark's checkpoint in the state directory; empty if none.
 
     Of a pipeline without the query `main` it is the place that all queries named `beside` have passed.
@@ -113,7 +113,7 @@ def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
     return least
 
 
-def _ended(files: Files, checkpoint: str) -> Mapping[str, int]:
+def _ended(files: StateFiles, checkpoint: str) -> Mapping[str, int]:
     numbers = [int(name) for name in files.names(f"{checkpoint}/commits") if name.isdigit()]
     if not numbers:
         return {}

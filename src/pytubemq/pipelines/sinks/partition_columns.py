@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.sinks.columns import refuse_lacking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,20 +23,18 @@ def refuse_parts(names: Sequence[str], columns: StructType, *, only: Sequence[st
     """Check that files can be divided by columns; upper and lower case are the same.
 
     Args:
-        names: of the columns that divide.
+        names: of the columns that divide, which the rows have.
         columns: of the rows.
         only: the types that the table's format takes; None: all that are not nested.
 
     Raises:
-        ConfigError: there is no such column, no other is left, or its values cannot be read from the name of a
-            directory.
+        ConfigError: no other column is left, or the values of one cannot be read from the name of a directory.
     """
-    refuse_lacking("partition_by", names, columns.names)
     kinds = {field.name.lower(): field.dataType.simpleString() for field in columns}
     for name in names:
-        kind = kinds[name.lower()]
+        kind = kinds.get(name.lower(), "field of a struct")
         plain = kind.partition("(")[0].partition("<")[0]
-        if plain in NESTED or (only is not None and plain not in only):
+        if name.lower() not in kinds or plain in NESTED or (only is not None and plain not in only):
             raise ConfigError(
                 f"files cannot be partitioned by {name}, which is a {kind}",
                 hint="add a column for it in a step, as to_date(at) AS day, and name that in partition_by",

@@ -20,17 +20,19 @@ from pytubemq.pipelines.check.cases import collected, decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.file.faults import Severity
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, Guarantee, OnError
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.source import open_source
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 from pytubemq.pipelines.plan.planned import percent
-from pytubemq.pipelines.rules.registry import error_of, faults_of
+from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, error_of, faults_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.run.session import session_of
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
-from pytubemq.pipelines.spark_faults import TooManyRejectedError, said
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
+from pytubemq.pipelines.spark_faults import TooManyRejectedError, format_error
+from pytubemq.pipelines.state.files import open_files
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,15 +42,15 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink
-    from pytubemq.pipelines.file.places import Places
-    from pytubemq.pipelines.plan.look import Looked
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.file.source_positions import Places
+    from pytubemq.pipelines.plan.cluster_state import Looked
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
+    from pytubemq.pipelines.state.files import StateFiles
 
 MESSAGES: Final = 10
 """Messages that are read by default."""
 MOST_ROWS: Final = 100_000
 """Rows of those messages that are checked at most."""
-_BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +94,39 @@ class _DryRun:
         self._places = places
         self._messages = messages
         self._input: DataFrame | None = None
-        self._made: Mapping[str, DataFrame] = {}
+        self._rows_of: Mapping[str, DataFrame] = {}
         self._streams: Mapping[str, DataFrame] = {}
         self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
         self._stateful: frozenset[str] = frozenset()
+        self._state: StateFiles | None = None
         self._faults: list[Fault] = []
         """Errors that rules have found and that are not reported yet."""
 
     def source(self, already: Need = Need.FILE) -> Iterator[Check]:
         """Check the cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
-        self._ask(_BEFORE_SPARK, already=already)
+        opened = _check_part("state", self._open_state)
+        if not opened.passed:
+            yield opened
+        self._ask(BEFORE_SPARK, already=already)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
-            yield _tried("source", lambda: self._look(looked))
+            yield _check_part("source", lambda: self._look(looked))
             if not looked:
                 return
             self._kind = source_kind(pipeline, java=looked[0].java)
             pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
-        yield _tried("read", lambda: self._read(pipeline))
+        yield _check_part("read", lambda: self._read(pipeline))
+
+    def _open_state(self) -> str:
+        self._state = open_files(state_location(self._pipeline))
+        return self._state.location
 
     def _look(self, looked: list[Looked]) -> str:
         self._refuse("source")
         try:
-            found = look(self._pipeline, None)
+            found = look(self._pipeline, self._state)
         except MissingStartError as error:
             error.put(self._places)
             raise
@@ -126,7 +136,9 @@ class _DryRun:
 
     def _ask(self, sees: Need, *, already: Need, compiled: Compiled | None = None) -> None:
         """Run the rules; the part that a fault belongs to reports it."""
-        context = Context(self._pipeline, self._places, sees, compiled=compiled)
+        if self._state is None:
+            sees &= ~Need.PROGRESS
+        context = Context(self._pipeline, self._places, sees, self._state, compiled)
         found = faults_of(context, already=already)
         self._faults += [fault for fault in found if fault.severity is Severity.ERROR]
 
@@ -143,7 +155,7 @@ class _DryRun:
     def rest(self) -> Iterator[Check]:
         """Yield what rules have found in other parts of the file."""
         for part in dict.fromkeys(map(_part_of, self._faults)):
-            yield _tried(part, partial(self._refused, part))
+            yield _check_part(part, partial(self._refused, part))
 
     def _refused(self, part: str) -> str:
         self._refuse(part)
@@ -161,17 +173,19 @@ class _DryRun:
 
     def steps(self) -> Iterator[Check]:
         """Check each step on those messages; on none where there are none."""
-        yield from (_tried(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables)
+        yield from (
+            _check_part(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables
+        )
         try:
             rows = self._input if self._input is not None else decoded(self._spark, self._pipeline, ())[0]
-            self._made = compiled(rows, self._pipeline, self._places)
+            self._rows_of = compiled(rows, self._pipeline, self._places)
         except TubeError as error:
             yield Check("steps", "", error)
             return
         for step in self._pipeline.steps:
-            yield _tried(f"step {step.name}", self._counter(step.name))
+            yield _check_part(f"step {step.name}", self._counter(step.name))
         if self._input is not None:
-            yield _tried("stream", self._as_stream)
+            yield _check_part("stream", self._as_stream)
 
     def _table_reader(self, name: str) -> Callable[[], str]:
         def read() -> str:
@@ -182,7 +196,7 @@ class _DryRun:
         return read
 
     def _counter(self, name: str) -> Callable[[], str]:
-        return lambda: _count(len(collected(self._made[name])[0]), "row")
+        return lambda: _count(len(collected(self._rows_of[name])[0]), "row")
 
     def _as_stream(self) -> str:
         """Compile the steps on a stream, too, and report which of them need state there."""
@@ -194,18 +208,18 @@ class _DryRun:
 
     def sinks(self) -> Iterator[Check]:
         """Check that each sink can be reached and written, and takes the rows."""
-        schemas = {step: rows.schema for step, rows in self._made.items()}
+        schemas = {step: rows.schema for step, rows in self._rows_of.items()}
         compiled = Compiled(self._spark, schemas, self._stream, self._streams, self._stateful)
-        self._ask(_BEFORE_SPARK | Need.SESSION, already=_BEFORE_SPARK, compiled=compiled)
+        self._ask(EVERYTHING, already=BEFORE_SPARK, compiled=compiled)
         for sink in self._pipeline.sinks:
             step = input_of(self._pipeline, sink.input)
             make = partial(self._sink, sink)
-            yield _tried(f"sink {sink.name}", self._checker(make, schemas.get(step)))
+            yield _check_part(f"sink {sink.name}", self._checker(make, schemas.get(step)))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.spark_types import DEAD_LETTER_SCHEMA
 
             letters = partial(self._letters, self._pipeline.dead_letter)
-            yield _tried(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
+            yield _check_part(DEAD_LETTER, self._checker(letters, DEAD_LETTER_SCHEMA))
 
     def _letters(self, letters: DeadLetter) -> SinkWriter:
         self._refuse(DEAD_LETTER)
@@ -259,7 +273,7 @@ def decoding_summary(pipeline: Pipeline, errors: Sequence[Any]) -> str:
     return text
 
 
-def _tried(name: str, look_at: Callable[[], str]) -> Check:
+def _check_part(name: str, look_at: Callable[[], str]) -> Check:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -268,7 +282,7 @@ def _tried(name: str, look_at: Callable[[], str]) -> Check:
     except TubeError as error:
         return Check(name, "", error)
     except (Py4JError, PySparkException) as error:
-        return Check(name, "", ConfigError(f"{name}: {said(error)}"))
+        return Check(name, "", ConfigError(f"{name}: {format_error(error)}"))
 
 
 def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:

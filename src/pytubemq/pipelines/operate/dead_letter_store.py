@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, NotFoundError
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.default_place import with_place
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.operate.dead_letters import DeadLetterFiles
@@ -28,11 +28,11 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     said = pipeline.dead_letter or DeadLetter()
     location = resolve(said.path) if said.path else f"{pipeline.state}/{DEAD_LETTER}"
     if said.format == "tubemq" and said.topic is not None:
-        from pytubemq.pipelines.operate.dead_letter_topic import LettersOfTopic, topic_of  # it opens connections
+        from pytubemq.pipelines.operate.dead_letter_topic import TopicDeadLetters, topic_of  # it opens connections
 
         master = resolve(pipeline.master_of(said) or "")
         topic = topic_of(master=master, topic=resolve(said.topic), state=pipeline.state)
-        return LettersOfTopic(topic, DeadLetterFiles(location))
+        return TopicDeadLetters(topic, DeadLetterFiles(location))
     if said.format != "parquet":
         where = said.table or said.path or said.url
         raise ConfigError(

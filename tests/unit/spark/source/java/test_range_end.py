@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import CorruptError
-from pytubemq.spark.source.java.cut import Mark, cut, dense, mark
+from pytubemq.spark.source.java.range_end import Mark, cut, dense, mark
 from tests.unit.spark.source.java.simulated import record
 
 

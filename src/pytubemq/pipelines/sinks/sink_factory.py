@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
-from pytubemq.pipelines.analysis.sink_values import with_texts, wrong_dead_letters, wrong_values
+from pytubemq.pipelines.analysis.default_place import with_place
+from pytubemq.pipelines.analysis.wrong_sink_values import with_texts, wrong_dead_letters, wrong_values
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.sink_table import SINKS, sink_kind
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import DeadLetter, Sink
     from pytubemq.pipelines.file.sink_kind import Wrong
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
 
 
 def make_sink(spec: Sink) -> SinkWriter:

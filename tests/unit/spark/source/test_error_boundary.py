@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytubemq.errors import ConfigError, NotFoundError, RefusedError
-from pytubemq.spark.entrance import entrance
+from pytubemq.spark.error_boundary import entrance
 from pytubemq.spark.source import batch
 from pytubemq.spark.source.data_source import TubeMqDataSource
 from pytubemq.spark.source.options import parse_options

@@ -9,7 +9,7 @@ import dataclasses
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytubemq.pipelines.file.secrets import redacted
+from pytubemq.pipelines.file.secrets import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def _section(value: Any, name: str = "") -> Any:
     if isinstance(value, tuple | list):
         return [_section(item, name) for item in value]
     if isinstance(value, str):
-        return redacted(name, value)
+        return redact(name, value)
     if hasattr(value, "items"):
         return {str(key): _section(item, str(key)) for key, item in sorted(value.items())}
     return value

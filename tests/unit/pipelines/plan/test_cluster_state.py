@@ -11,8 +11,8 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.pipelines import load_checked
 from pytubemq.pipelines.analysis.missing import MissingStartError
-from pytubemq.pipelines.check import dry
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.check import dry_run
+from pytubemq.pipelines.plan.cluster_state import look
 from pytubemq.spark.source.planning import survey
 from pytubemq.spark.source.planning.plan import Ends
 
@@ -40,7 +40,7 @@ class Survey:
 
 @pytest.fixture(autouse=True)
 def played(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dry, "faults_of", lambda context, already: [])
+    monkeypatch.setattr(dry_run, "faults_of", lambda context, already: [])
     monkeypatch.setattr(survey, "Survey", Survey)
 
 
@@ -56,7 +56,7 @@ def test_a_place_to_begin_at_that_is_not_there_is_told_with_key_line_and_column(
     assert found.value.message == f"{file}:5:10 {said}"
     assert found.value.exit_code == ConfigError.exit_code
     assert "begin at earliest or latest" in (found.value.hint or "")
-    checks = dry._DryRun(None, loaded.require(), loaded.places, 1).source()  # type: ignore[arg-type]
+    checks = dry_run._DryRun(None, loaded.require(), loaded.places, 1).source()  # type: ignore[arg-type]
     source = next(checks)
     assert source.error is not None
     assert source.error.message == f"{file}:5:10 {said}"
