@@ -40,7 +40,7 @@ def fill(store: BrokerStore, *, size: int, pack: int, total: int) -> None:
         while staging.size_bytes < BLOCK_BYTES:
             records += 1
             if pack:
-                staging.append_pack(TOPIC, 0, packs[records % 3 == 0])
+                staging.append_batch(TOPIC, 0, packs[records % 3 == 0])
             else:
                 staging.append(TOPIC, 0, payload, 0, int(records % 3 == 0))
         done += staging.size_bytes

@@ -178,7 +178,7 @@ def wide(options: argparse.Namespace) -> dict[str, object]:
         places = [(f"t{topic}", partition) for topic in range(topics) for partition in range(options.partitions)]
 
         def add_pack(staging: Staging, item: int, places: list[tuple[str, int]] = places) -> int:
-            staging.append_pack(*places[item % len(places)], pack)
+            staging.append_batch(*places[item % len(places)], pack)
             return pack.count
 
         def add_message(staging: Staging, item: int, places: list[tuple[str, int]] = places) -> int:

@@ -14,8 +14,8 @@ COLUMN_DOCS: Final = {
     "partition": ("int", "the partition's id on that Broker"),
     "offset": (
         "bigint",
-        "where the message stands in its partition; consecutive messages are 28 apart, the protocol's unit. Null where "
-        "a Java Broker does not let it be known",
+        "the message's offset in its partition; consecutive messages are 28 apart, the protocol's unit. Null where "
+        "a Java Broker does not report it",
     ),
     "timestamp": ("timestamp", "when the Broker appended it; null where a Broker does not report it (Java Brokers)"),
     "msgTime": (
@@ -26,8 +26,8 @@ COLUMN_DOCS: Final = {
     "msgType": ("string", "the `$msgType$`, by which `filters` choose; null when there is none"),
     "attributes": (
         "map<string,string>",
-        "the producer's own attributes; null where a message does not contain the attributes that it claims: `msgType` "
-        "and `msgTime` are null then, too, and `body` is the whole payload",
+        "the producer's own attributes; null in a malformed message, which does not contain the attributes that it "
+        "claims: its `msgType` and `msgTime` are null, too, and its `body` is the whole payload",
     ),
     "body": ("binary", "the message"),
     "messageId": ("bigint", "the Broker's id of the message; only with the option `columns`"),

@@ -103,7 +103,7 @@ def _all(params: Iterable[Param]) -> Iterable[Param]:
 def _missing(table: Table[Any]) -> Iterable[str]:
     yield "## Not offered"
     yield ""
-    yield "Methods that only the original has, as listed by its `admin_get_methods`; a call gets 400 with this text."
+    yield "Methods that only a Java Master has, as listed by its `admin_get_methods`; a call gets 400 with this text."
     yield ""
     rows = [(f"`{name}`", reason) for name, reason in sorted(table.not_offered.items())]
     yield markdown_table(("method", "why, and what to use instead"), rows)

@@ -44,31 +44,36 @@ HEAD = """\
 
 <!-- written by scripts/docs/write -->
 
-The rows are those by which TubeMQ clients are compared. A ✔ stands only where a test of this repository shows the
-feature; "in part" says what is missing; "no" is what the client lacks; {unknown} is what no test here shows, whatever
-the client can do.
+The rows are the features by which TubeMQ clients are compared.
+
+| mark | meaning |
+|---|---|
+| ✔ | a test of this repository shows the feature |
+| in part | a test shows some of it; the tables below say what is missing |
+| no | the client does not have the feature |
+| {unknown} | no test here shows it, whether the client has it or not |
 
 - **Java** is the official client {client}, run against the official servers {server}, against pytubemq's, and against
   one of each ([the matrix](#the-matrix)).
-- **C++** and **Go** are shown by what these clients send and expect, frame by frame: as their frames, not as their
-  programs. What is said beside a {unknown} or a "no" is known of the program and not tried here.
+- **C++** and **Go** are tested by the frames that these clients send and expect, not by running their programs. The
+  text beside a {unknown} or a "no" is known about the program, but not tested here.
 - **pytubemq** is the client of this package.
 """
 MATRIX = """\
 ## The matrix
 
-Every cell is one kind of client, or one thing that happens, on one pair of Master and Broker. Each of the first {count}
+Every cell is one kind of client, or one event, on one pair of Master and Broker. Each of the first {count}
 rows compares at least 20,000 messages one by one: body, attributes, type, time, order in each partition; none is lost,
-and none comes twice. Further down what comes again is counted, where the protocol lets it. The number is that of
-messages compared in the run of {date}; ✘ is a cell that did not pass in it. Where a row has no cell there is nothing to
-look at: only a Java Master makes its Brokers check visit tokens.
+and none comes twice. In the rows below them a message may come twice where the protocol allows it, and that is counted.
+A number is the number of messages compared in the run of {date}; ✘ is a cell that did not pass. A cell is empty where
+there is nothing to test: only a Java Master makes its Brokers check visit tokens.
 """
 TIMES_HEAD = """\
 ## Times of the same run
 
-In seconds, on a machine on which many cells ran at once; only for the first line nothing else was asked of the same
-servers (there it is one try at a Java Master, three at ours). Java clients send a heartbeat every 13 s and the servers
-have the settings of the tests, so these are times to compare with one another.
+In seconds, on a machine on which many cells ran at once. Only in the first line were the servers otherwise idle (one
+try with a Java Master, three with a pytubemq Master). Java clients send a heartbeat every 13 s, and the servers have
+the settings of the tests, so compare these times only with each other.
 """
 REFRESH = """\
 ## How this page is made

@@ -294,7 +294,7 @@ async def _broker(shell: Shell, traffic: Traffic) -> None:
     assert (await shell.good(groups)).startswith("0 groups in 2 partitions"), "the second time there is nothing to do"
     await shell.until(writable, lambda _, said: '"isSrvAcceptPublish":true' in said)
     await traffic.moved_on(2)
-    assert await shell.run(alone) == (1, "returns lies on Broker 1 only\n")
+    assert await shell.run(alone) == (1, "returns is only on Broker 1\n")
     await shell.good(stop_writing)
     await shell.good(forget)
     assert '"trial"' not in await shell.good(known)

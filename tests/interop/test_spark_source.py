@@ -23,7 +23,7 @@ from pytubemq.client.start_position import Start
 from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.spark.source.java.ends import java_ends
+from pytubemq.spark.source.java.partition_ends import java_ends
 from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.planning.survey import Survey

@@ -147,7 +147,7 @@ class GroupPositions(RuleBasedStateMachine):
 
     @rule()
     def lease_runs_out(self) -> None:
-        hold = self.state.registry._holds.get(KEY)
+        hold = self.state.registry._registrations.get(KEY)
         if hold is not None:
             self.state.registry.drop(hold)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.core import sequences
-from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Stretch, Verdict, Window, judge, note
+from pytubemq.core.sequences import NOWHERE, ProducerMark, SequenceVerdict, StoredLocation, Verdict, Window, judge, note
 
 
 @dataclass
@@ -22,11 +22,11 @@ class Model:
     ordinal: int = 0
     message_id: int = 1 << 40
 
-    def store(self, epoch: int, first: int, count: int) -> Place:
+    def store(self, epoch: int, first: int, count: int) -> StoredLocation:
         """What a Broker does with new messages."""
         if epoch > self.epoch:
             self.epoch, self.stored = epoch, {}
-        place = Place(first, count, self.ordinal, self.message_id)
+        place = StoredLocation(first, count, self.ordinal, self.message_id)
         for at in range(count):
             assert first + at not in self.stored, "stored twice"
             self.stored[first + at] = (self.ordinal + at, self.message_id + at)
@@ -44,7 +44,7 @@ sends = st.lists(
 def _work(work: list[tuple[int, int, int, int]], *, exact: bool) -> Window | None:
     window: Window | None = None
     model = Model()
-    places: list[tuple[int, Place]] = []
+    places: list[tuple[int, StoredLocation]] = []
     for epoch, first, count, others in work:
         model.message_id += others
         stretches = judge(window, ProducerMark(7, epoch, first), count)
@@ -103,44 +103,44 @@ def test_a_window_without_room_refuses_what_it_cannot_tell_and_never_stores_twic
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
-    assert judge(None, ProducerMark(1, 0, 500), 3) == [Stretch(3, Verdict.NEW)]
+    assert judge(None, ProducerMark(1, 0, 500), 3) == [SequenceVerdict(3, Verdict.NEW)]
 
 
 def test_a_newer_epoch_starts_anew_and_an_older_one_is_fenced() -> None:
-    window = note(None, 4, Place(10, 5, 0, 100))
-    assert judge(window, ProducerMark(1, 5, 10), 5) == [Stretch(5, Verdict.NEW)]
-    assert judge(window, ProducerMark(1, 3, 99), 1) == [Stretch(1, Verdict.FENCED)]
-    newer = note(window.copy(), 5, Place(0, 1, 5, 105))
+    window = note(None, 4, StoredLocation(10, 5, 0, 100))
+    assert judge(window, ProducerMark(1, 5, 10), 5) == [SequenceVerdict(5, Verdict.NEW)]
+    assert judge(window, ProducerMark(1, 3, 99), 1) == [SequenceVerdict(1, Verdict.FENCED)]
+    newer = note(window.copy(), 5, StoredLocation(0, 1, 5, 105))
     assert (newer.epoch, newer.runs) == (5, [(0, 1)])
-    assert note(newer, 4, Place(20, 1, 6, 106)) is newer
+    assert note(newer, 4, StoredLocation(20, 1, 6, 106)) is newer
 
 
 def test_a_repeat_that_is_partly_new_is_cut_where_it_becomes_new() -> None:
-    window = note(None, 0, Place(0, 10, 0, 100))
+    window = note(None, 0, StoredLocation(0, 10, 0, 100))
     assert judge(window, ProducerMark(1, 0, 8), 5) == [
-        Stretch(2, Verdict.REPEATED, 8, 108),
-        Stretch(3, Verdict.NEW),
+        SequenceVerdict(2, Verdict.REPEATED, 8, 108),
+        SequenceVerdict(3, Verdict.NEW),
     ]
 
 
 def test_a_repeat_whose_place_was_pushed_out_is_still_known() -> None:
-    window = note(None, 0, Place(0, 1, 0, 100))
+    window = note(None, 0, StoredLocation(0, 1, 0, 100))
     for number in range(1, sequences.MAX_PLACES + 1):
-        window = note(window, 0, Place(number, 1, number * 2, 100 + number * 2))
+        window = note(window, 0, StoredLocation(number, 1, number * 2, 100 + number * 2))
     assert judge(window, ProducerMark(1, 0, 0), 2) == [
-        Stretch(1, Verdict.REPEATED),
-        Stretch(1, Verdict.REPEATED, 2, 102),
+        SequenceVerdict(1, Verdict.REPEATED),
+        SequenceVerdict(1, Verdict.REPEATED, 2, 102),
     ]
 
 
 def test_the_lowest_gap_is_given_up_and_then_refused() -> None:
     window: Window | None = None
     for number in range(sequences.MAX_GAPS + 1):
-        window = note(window, 0, Place(number * 2, 1, number, number))
+        window = note(window, 0, StoredLocation(number * 2, 1, number, number))
     assert window is not None
     assert (window.floor, len(window.runs)) == (2, sequences.MAX_GAPS)
     assert judge(window, ProducerMark(1, 0, 1), 3) == [
-        Stretch(1, Verdict.FORGOTTEN),
-        Stretch(1, Verdict.REPEATED),
-        Stretch(1, Verdict.NEW),
+        SequenceVerdict(1, Verdict.FORGOTTEN),
+        SequenceVerdict(1, Verdict.REPEATED),
+        SequenceVerdict(1, Verdict.NEW),
     ]

@@ -147,7 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.serial += 1
             payloads = [self.serial.to_bytes(4, "big") * (size // 8 + 1) + bytes([at]) for at in range(copies)]
             codes = code if code else [at % 2 for at in range(copies)]
-            staging.append_pack(topic, partition_id, columns(payloads, codes=codes))
+            staging.append_batch(topic, partition_id, columns(payloads, codes=codes))
             self.unknown[0].setdefault((topic, partition_id), []).extend(payloads)
         self._write(self.store.prepare(staging, self.now_ms), messages=len(packs) * copies)
 
@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
             payloads = [b"%d:%d:%d" % (partition_id, producer_id, first + at) for at in range(count)]
             mark = ProducerMark(producer_id, 1, first)
             if as_pack:
-                staging.append_pack(topic, partition_id, columns(payloads), producer=mark)
+                staging.append_batch(topic, partition_id, columns(payloads), producer=mark)
             else:
                 for at, payload in enumerate(payloads):
                     staging.append(topic, partition_id, payload, 0, -1, producer=mark._replace(sequence=first + at))

@@ -9,7 +9,6 @@ is.
 from __future__ import annotations
 
 import errno
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,7 +41,7 @@ class Item(NamedTuple):
 
     partition: tuple[str, int]
     sizes: list[int]
-    is_pack: bool
+    is_batch: bool
     is_row: bool
     is_mixed: bool
     producer: int
@@ -96,6 +95,15 @@ class Model:
     firsts: dict[tuple[str, int], int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
     windows: dict[tuple[tuple[str, int], int], Window] = field(default_factory=dict)
     confirmed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+
+    def copy(self) -> Model:
+        """A model that changes on its own; what cannot change is shared, as there is a copy at each step."""
+        return Model(
+            {partition: list(messages) for partition, messages in self.messages.items()},
+            dict(self.firsts),
+            {key: Window(one.epoch, dict(one.ordinals), one.sends) for key, one in self.windows.items()},
+            dict(self.confirmed),
+        )
 
     def drop(self, topic: str) -> None:
         for partition in PARTITIONS:
@@ -174,7 +182,7 @@ class StoreModel(RuleBasedStateMachine):
     ) -> tuple[Prepared, Model, list[list[tuple[int, int]]]]:
         """The batch behind what `before` says, the model with it, and what must become of each item."""
         staging = self.store.staging()
-        after = deepcopy(before)
+        after = before.copy()
         times = {partition: self._time_of(before, partition) for partition in PARTITIONS}
         # Within a block everything of one partition stands together, in the order staged.
         expected = [self._stage(staging, after, item, times[item.partition]) for item in batch]
@@ -195,11 +203,11 @@ class StoreModel(RuleBasedStateMachine):
             bodies.append(self.serial.to_bytes(4, "big") * (size // 4 + 1))
         mark = self._mark(after, item)
         codes = [(self.serial + at) % 3 for at in range(len(bodies))] if item.is_mixed else [item.gap] * len(bodies)
-        mixed = item.is_pack and item.is_mixed
+        mixed = item.is_batch and item.is_mixed
         kept = [Kept(body, code, mixed, time_ms) for body, code in zip(bodies, codes, strict=True)]
-        if item.is_pack:
+        if item.is_batch:
             pack = columns(bodies, codes=codes if mixed else codes[0])
-            staging.append_pack(*item.partition, pack, producer=mark)
+            staging.append_batch(*item.partition, pack, producer=mark)
             return [after.send(item.partition, kept, mark)]
         if item.is_row and not item.is_mixed:
             staging.append_run(*item.partition, bodies, 0, codes[0], producer=mark)
@@ -441,7 +449,7 @@ class StoreModel(RuleBasedStateMachine):
             ids = [message_id for _, _, message_id in found]
             assert ids == sorted(set(ids))
         assert self.store.positions() == self.model.confirmed
-        assert self.store.fences() == []
+        assert self.store.lost_ranges() == []
         assert self.store.stats.repaired_entries == 0
 
     @rule(

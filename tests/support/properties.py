@@ -28,7 +28,7 @@ SOAK_FACTOR: Final = 10
 FAST_SHARE: Final = 10
 """A fast run tries one example of so many."""
 SHRINKING_S: Final = 30
-"""A quarter of the time-out of a test."""
+"""A tenth of the time-out of a test."""
 
 # A machine that is slow just now is no fault of what is tested.
 settings.register_profile(CHECKS, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

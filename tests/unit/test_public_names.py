@@ -33,8 +33,8 @@ PIPELINES = """
     Fault FaultCode Loaded MissingError PipelineError PipelineFileError Places Severity StepError
     CaseResult Change Check Mismatch Plan PlannedSink PlannedSource PlannedStep
     BatchDone Event Failed Finished RunRecord RunResult RunStatus Started Starting Totals
-    Backfill Choice DeadLetters Dropped Files Progress Redrive Redriven Standing Status Taken
-    json_schema lint load load_checked open_pipeline open_state read redacted severity_of spark_pipelines_files template
+    Backfill Choice DeadLetters Dropped Progress Redrive Redriven RunState StateFiles Status Taken
+    json_schema lint load load_checked open_pipeline open_state read redact severity_of spark_pipelines_files template
     let_steps_import place_step_error
     dry_run plan_lines plan_run run_tests step_columns
     complete_record event_as_json new_record put_promises read_record run_pipeline write_report

@@ -47,7 +47,7 @@ class HostCheck:
             if not (is_local(host) or host in self._hosts or (self._any_address and is_address(host))):
                 error = ApiError(
                     HTTPStatus.MISDIRECTED_REQUEST,
-                    f"this is not {host or 'the host you named'}",
+                    f"{host} is not an address of this server" if host else "the request names no host",
                     "the Host of a request must be this server's own address, so that no web page can misuse it",
                     "use the address that the server printed when it started",
                 )

@@ -44,7 +44,7 @@ class Counters:
     """Times from a fetch's arrival to its response, the wait at the end of the partition included."""
     confirm_s: Histogram = field(default_factory=Histogram)
     """Times from a confirm's arrival to its response."""
-    expired_holds: int = 0
+    expired_registrations: int = 0
     """Consumers' registrations that expired."""
 
     def served(self, topic: str, messages: int, payload_bytes: int) -> None:
@@ -58,10 +58,10 @@ class Counters:
         traffic.messages += messages
         traffic.payload_bytes += payload_bytes
 
-    def send_refused(self, code: int) -> None:
+    def record_refused_send(self, code: int) -> None:
         """Count a send with a code other than 200."""
         self.refused_sends[code] = self.refused_sends.get(code, 0) + 1
 
-    def fetch_refused(self, code: int) -> None:
+    def record_refused_fetch(self, code: int) -> None:
         """Count a fetch with a code other than 200."""
         self.refused_fetches[code] = self.refused_fetches.get(code, 0) + 1

@@ -8,7 +8,7 @@ from pytubemq.broker.consume.fetch import FetchHandlers
 from pytubemq.broker.consume.range_reads import RangeHandlers
 from pytubemq.broker.consume.registration import RegisterHandlers
 from pytubemq.broker.offsets.resets import ResetHandlers
-from pytubemq.broker.produce.batch_sends import PackHandlers
+from pytubemq.broker.produce.batch_sends import BatchSendHandlers
 from pytubemq.broker.produce.send import SendHandlers
 from pytubemq.broker.produce.send_run import RunHandlers
 from pytubemq.wire.protocol.extensions import OURS, Capability
@@ -38,7 +38,7 @@ def run_handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, RunHand
 
 def handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, Handler]:
     """Return the method table of a Broker."""
-    send, packs = SendHandlers(state, checks), PackHandlers(state, checks)
+    send, packs = SendHandlers(state, checks), BatchSendHandlers(state, checks)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)
     return {

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, OffsetMovedError, UnavailableError
 from pytubemq.model.filters import filter_code
 from pytubemq.model.limits import MAX_ANSWER_BYTES, MAX_INSPECTED_PARTITIONS, MAX_SCAN_ENTRIES, MAX_SHOWN_MESSAGES
@@ -23,7 +23,7 @@ from pytubemq.wire.text.attributes import parse_attributes
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytubemq.broker.members.consumer_registry import Hold
+    from pytubemq.broker.members.consumer_registry import Registration
     from pytubemq.broker.members.flow_control import Meter
     from pytubemq.broker.registration_key import RegistrationKey
     from pytubemq.broker.state import BrokerState
@@ -117,7 +117,7 @@ class BrokerInspect:
 
     async def groups(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return all groups that have a position or a consumer here, and those of them that have a consumer now."""
-        online = frozenset(hold.key.group for hold in self._holds())
+        online = frozenset(registration.key.group for registration in self._registrations())
         return online | await self._state.positions.groups(), online
 
     async def positions(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> list[GroupFacts]:
@@ -131,9 +131,9 @@ class BrokerInspect:
         if not groups and not topics:
             _check_count(positions.count)  # before any of them is looked at
         held = {
-            hold.key
-            for hold in self._holds()
-            if (not groups or hold.key.group in groups) and (not topics or hold.key.topic in topics)
+            registration.key
+            for registration in self._registrations()
+            if (not groups or registration.key.group in groups) and (not topics or registration.key.topic in topics)
         }
         chosen = await positions.known(groups, topics) | held
         _check_count(len(chosen))
@@ -154,24 +154,26 @@ class BrokerInspect:
         Raises:
             BadRequestError: they are too many for one result.
         """
-        holds = [hold for hold in self._holds() if not groups or hold.key.group in groups]
-        _check_count(len(holds))
+        registrations = [
+            registration for registration in self._registrations() if not groups or registration.key.group in groups
+        ]
+        _check_count(len(registrations))
         state = self._state
         now_s, wall_ms = state.clock.now_s(), state.clock.wall_ms()
         return [
             ConsumerFacts(
-                hold.key,
-                hold.consumer_id,
-                wall_ms - max(0, int((now_s - hold.heard_s) * 1000)),
-                hold.codes is not None,
-                hold.origin.host,
-                hold.priority_id,
-                hold.meter,
-                self._partition_of(hold.key),
-                state.positions.current(hold.key),
-                hold.cursor.handed_out - hold.cursor.confirmed,
+                registration.key,
+                registration.consumer_id,
+                wall_ms - max(0, int((now_s - registration.heard_s) * 1000)),
+                registration.codes is not None,
+                registration.origin.host,
+                registration.priority_id,
+                registration.meter,
+                self._partition_of(registration.key),
+                state.positions.current(registration.key),
+                registration.cursor.handed_out - registration.cursor.confirmed,
             )
-            for hold in sorted(holds, key=lambda hold: hold.key)
+            for registration in sorted(registrations, key=lambda registration: registration.key)
         ]
 
     async def newest(
@@ -185,7 +187,7 @@ class BrokerInspect:
             NotFoundError: no such topic or partition here. StorageError, OSError: they could not be read.
         """
         if partition_id is None:
-            partition_id = min(self._served(topic).partition_ids)
+            partition_id = min(self._find_served(topic).partition_ids)
         self._check(topic, partition_id)
         codes = frozenset(map(filter_code, filters)) or None
         count = min(count, MAX_SHOWN_MESSAGES)
@@ -204,8 +206,10 @@ class BrokerInspect:
                 except OffsetMovedError:  # the oldest message has expired meanwhile
                     offset = store.ends(topic, partition_id)[0]
                     continue
-                if piece.packs:
-                    piece = unpacked(piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most)
+                if piece.has_batches:
+                    piece = unpack_batches(
+                        piece, max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes, end_offset=most
+                    )
                 found += (_shown(message) for message in decode_stored(b"".join(piece.parts)))
                 if codes is not None:  # two filter items may have the same code
                     found = [message for message in found if message.msg_type in (None, *filters)]
@@ -217,17 +221,19 @@ class BrokerInspect:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _holds(self) -> list[Hold]:
+    def _registrations(self) -> list[Registration]:
         """Return the registrations that are valid now."""
         now_s = self._state.clock.now_s()
-        return [hold for hold in self._state.registry.holds() if hold.lease_until_s > now_s]
+        return [
+            registration for registration in self._state.registry.registrations() if registration.lease_until_s > now_s
+        ]
 
     def _topics(self, names: Collection[str]) -> list[ServedTopic]:
         topics = self._state.topics
         found = topics if not names else [served for name in names if (served := topics.get(name)) is not None]
         return sorted(found, key=lambda served: served.config.name)
 
-    def _served(self, topic: str) -> ServedTopic:
+    def _find_served(self, topic: str) -> ServedTopic:
         if not self._state.serving.started:
             raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
         served = self._state.topics.get(topic)
@@ -238,7 +244,7 @@ class BrokerInspect:
         return served
 
     def _check(self, topic: str, partition_id: int) -> None:
-        served = self._served(topic)
+        served = self._find_served(topic)
         if partition_id not in served.partition_ids:
             raise NotFoundError(
                 f"topic {topic} has no partition {partition_id} at this Broker",
@@ -258,15 +264,15 @@ class BrokerInspect:
     async def _facts(self, keys: Sequence[RegistrationKey]) -> list[GroupFacts]:
         state = self._state
         now_s = state.clock.now_s()
-        rows: list[tuple[RegistrationKey, int | None, Hold | None, PartitionFacts | None]] = [
+        rows: list[tuple[RegistrationKey, int | None, Registration | None, PartitionFacts | None]] = [
             (key, state.positions.current(key), state.registry.get(key, now_s=now_s), self._partition_of(key))
             for key in keys
         ]
         asked = [
             (key, offset)
-            for key, confirmed, hold, partition in rows
+            for key, confirmed, registration, partition in rows
             if partition is not None
-            for offset in {confirmed, hold.cursor.handed_out if hold else None} - {None}
+            for offset in {confirmed, registration.cursor.handed_out if registration else None} - {None}
             if offset is not None
         ]
         store = state.store
@@ -279,12 +285,12 @@ class BrokerInspect:
             GroupFacts(
                 key,
                 confirmed,
-                hold.cursor.handed_out - hold.cursor.confirmed if hold else None,
+                registration.cursor.handed_out - registration.cursor.confirmed if registration else None,
                 partition,
                 None if confirmed is None else found.get((key, confirmed)),
-                found.get((key, hold.cursor.handed_out)) if hold else None,
+                found.get((key, registration.cursor.handed_out)) if registration else None,
             )
-            for key, confirmed, hold, partition in rows
+            for key, confirmed, registration, partition in rows
         ]
 
 

@@ -35,7 +35,7 @@ class BrokerFacts:
     server: ServerStats
     topics: Mapping[str, Sequence[int]]
     """Partition ids by topic."""
-    holds: int
+    registrations: int
     handed_out: Mapping[str, Traffic]
     problems: int
     insecure: bool
@@ -318,13 +318,13 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     counter(
         "broker_calls_late_total", "Responses dropped because their callers had timed out", lambda f: f.server.late
     ),
-    gauge("broker_consumers", "Partitions registered by consumers", lambda f: f.holds),
+    gauge("broker_consumers", "Partitions registered by consumers", lambda f: f.registrations),
     counter(
         "broker_consumers_expired_total",
         "Consumer registrations that expired",
-        lambda f: f.state.counters.expired_holds,
+        lambda f: f.state.counters.expired_registrations,
     ),
-    gauge("broker_positions", "Committed group positions stored", lambda f: f.state.store.position_count),
+    gauge("broker_positions", "Committed offsets of groups stored", lambda f: f.state.store.position_count),
     gauge(
         "broker_group_lag_messages",
         f"Messages of a topic on this Broker that a group has not confirmed: the {MOST_LABELS:,} largest; not exported "

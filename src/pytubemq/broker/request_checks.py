@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ServingState:
-    """Whether this Broker serves at all, and whether the Master has stopped its reads or writes."""
+    """The state in which this Broker serves: at all or not, and with reads or writes stopped by the Master."""
 
     broker_id: int
     started: bool = False
@@ -50,7 +50,7 @@ class ServingState:
 
 
 def topic(value: str, topics: TopicTable) -> ServedTopic:
-    """`topicName`, which must be one served here."""
+    """Return the topic `topicName`, which must be one served here."""
     found = topics.get(value)
     if found is not None:  # a served name has passed every check
         return found
@@ -62,7 +62,7 @@ def topic(value: str, topics: TopicTable) -> ServedTopic:
 
 
 def partition(served: ServedTopic, partition_id: int, *, code: Code = Code.FORBIDDEN) -> None:
-    """A partition id, which must be one of the topic's."""
+    """Refuse a partition id that the topic does not have."""
     if partition_id not in served.partition_ids:
         raise Refused(
             code,
@@ -72,19 +72,19 @@ def partition(served: ServedTopic, partition_id: int, *, code: Code = Code.FORBI
 
 
 def open_for_writing(served: ServedTopic) -> None:
-    """Any status but 0 closes a topic for sends and commits."""
+    """Refuse a topic that is closed for sends and commits: any status but 0 closes it."""
     if not served.writable:
         raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed (status {served.config.status})")
 
 
 def open_for_reading(served: ServedTopic) -> None:
-    """A soft deleted topic (status 1) stays readable."""
+    """Refuse a topic that is closed for reads; a soft deleted one (status 1) stays readable."""
     if not served.readable:
         raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed (status {served.config.status})")
 
 
 def filter_codes(items: Sequence[str]) -> frozenset[int] | None:
-    """The codes of a consumer's filter; None without any."""
+    """Return the codes of a consumer's filter; None without any."""
     wanted = {item.strip() for item in items} - {""}
     if len(wanted) > MAX_FILTER_ITEMS:
         raise Refused(Code.BAD_REQUEST, f"{len(wanted)} filter items given, {MAX_FILTER_ITEMS} are allowed")

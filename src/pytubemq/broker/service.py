@@ -18,7 +18,6 @@ from pytubemq.broker.append.waiters import Waiters
 from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers, run_handlers
 from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry
-from pytubemq.broker.members.leases import reported_leases
 from pytubemq.broker.members.positions import Positions
 from pytubemq.broker.members.reset_epochs import ResetEpochs
 from pytubemq.broker.members.reset_history import ResetHistory
@@ -30,10 +29,10 @@ from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import TopicTable
 from pytubemq.broker.upkeep.health import StoreTroubles, problems
+from pytubemq.broker.upkeep.master_orders import MasterOrders
 from pytubemq.broker.upkeep.master_session import BrokerIdentity, MasterSession
-from pytubemq.broker.upkeep.orders import Orders
 from pytubemq.broker.upkeep.periodic_checks import PeriodicChecks
-from pytubemq.broker.upkeep.reports import Condition
+from pytubemq.broker.upkeep.reports import Condition, reported_leases
 from pytubemq.broker.upkeep.retention import RetentionPasses
 from pytubemq.broker.upkeep.stored_topics import StoredTopics
 from pytubemq.broker.upkeep.topic_file import TopicFile
@@ -99,7 +98,7 @@ class BrokerService:
         self._server: RpcServer | None = None
         self._applier: LogApplier | None = None
         self._state: BrokerState | None = None
-        self._orders: Orders | None = None
+        self._orders: MasterOrders | None = None
         self._session: MasterSession | None = None
         self.retention: RetentionPasses | None = None
         """Retention; None before the start."""
@@ -139,7 +138,7 @@ class BrokerService:
         known = await loop.run_in_executor(None, TopicFile.open, self._disk, self.directory, stored)
         if known.stored.names():
             known.stored.widen(state.store.position_keys())
-        orders = self._orders = Orders(state, known, stored)
+        orders = self._orders = MasterOrders(state, known, stored)
         if settings.masters:
             orders.restore(known.config)
         else:
@@ -153,7 +152,7 @@ class BrokerService:
             offered=OFFERED,
             capabilities=CAPABILITIES,
             name="Broker",
-            on_connection_lost=self._connection_lost,
+            on_connection_lost=self._handle_lost_connection,
             clock=self._clock,
             limits=ServerLimits(max_connections=settings.max_connections),
         )
@@ -175,11 +174,11 @@ class BrokerService:
     def _progress(loop: asyncio.AbstractEventLoop, path: AppendPath) -> Callable[[], None]:
         """Return a callback that reports the applier's progress to the loop, which may be gone if a stop timed out."""
 
-        def tell() -> None:
+        def report_progress() -> None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(path.resume)
 
-        return tell
+        return report_progress
 
     def _make_state(self, store: BrokerStore, resets: ResetHistory) -> BrokerState:
         settings = self.settings
@@ -211,7 +210,7 @@ class BrokerService:
             reset_epochs=ResetEpochs(reversed(resets.newest())),
         )
 
-    async def _join(self, config: MasterConfig, orders: Orders) -> None:
+    async def _join(self, config: MasterConfig, orders: MasterOrders) -> None:
         settings = self.settings
         self._pool = ConnectionPool(routes=self._routes)
         self._session = MasterSession(
@@ -240,14 +239,16 @@ class BrokerService:
         """Return the leases of this Broker's readers, as many as fit."""
         assert self._state is not None
         broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
-        return reported_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
+        return reported_leases(
+            self._state.registry.registrations(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes
+        )
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:
             self._applier.record_write()
             self._state.positions.writable_again()
 
-    def _connection_lost(self, connection: ServerConnection) -> None:
+    def _handle_lost_connection(self, connection: ServerConnection) -> None:
         assert self._state is not None
         settings = self.settings
         ours = bool(connection.capabilities)
@@ -270,10 +271,10 @@ class BrokerService:
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task whose failure shows in the health."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        task.add_done_callback(self._task_ended)
+        task.add_done_callback(self._record_task_end)
         self._tasks.append(task)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _record_task_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
         logger.error("the %s has failed", task.get_name(), exc_info=error)
@@ -338,7 +339,7 @@ class BrokerService:
             state=state,
             server=self._server.stats,
             topics={served.config.name: sorted(served.partition_ids) for served in state.topics},
-            holds=len(state.registry),
+            registrations=len(state.registry),
             handed_out=dict(state.counters.handed_out),
             problems=len(self.health()["problems"]),
             insecure=self.settings.insecure,
@@ -362,7 +363,8 @@ class BrokerService:
         """Return the Broker's health.
 
         `status` is "ok", "degraded" (serves, but something is wrong) or "failed" (refuses messages), `problems` are
-        texts, the rest are counts."""
+        texts, the rest are counts.
+        """
         state = self._state
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.registration_key import RegistrationKey
     from pytubemq.net.server.call import Call
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.staging import Prepared
     from pytubemq.storage.log.selection import Slice
 
@@ -65,7 +65,7 @@ def record_confirm(key: RegistrationKey, consumer_id: str, offset: int) -> None:
         )  # fmt: skip
 
 
-def _each(event: str, runs: Sequence[Run], **more: object) -> None:
+def _each(event: str, runs: Sequence[RecordRange], **more: object) -> None:
     for run in runs:
         MESSAGE.record(
             event, topic=run.topic, partition=run.partition_id, offset=to_offset(run.base_ordinal),

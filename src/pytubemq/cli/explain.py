@@ -132,7 +132,7 @@ _LOCAL: dict[str, str] = {
     "disk-full": "free some space on the disk; service resumes automatically",
     "out-of-resources": "raise the limit of open files (ulimit -n) or free memory; service resumes automatically",
     "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
-    "corrupt": "restore the file from a copy, or remove the partition that it belongs to",
+    "corrupt": "stop the Broker and run `pytubemq store repair` on its directory, or restore the file from a copy",
     "newer-version": "run the newer version of pytubemq that wrote it",
     "older-version": "start with an empty directory, or read the file with the version that wrote it",
     "directory-locked": "stop the other process, or choose another directory with --data",

@@ -254,7 +254,7 @@ class BalanceOptions(ConsumerOptions):
             check_node(source_count, node_id)
         elif not manual:
             raise ConfigError(
-                "which share of the partitions is this consumer's?",
+                "neither a share of the partitions nor manual=True is given",
                 hint="write node_id=0, source_count=2 for the first of two; or manual=True and connect to partitions",
             )
         self.node_id: Final = node_id

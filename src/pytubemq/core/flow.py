@@ -4,7 +4,7 @@ The rules are the original's JSON: an array of `{"type": t, "rule": [...]}`. Typ
 minute while its reader is far behind, type 1 spaces reads that bring nothing, type 3 spaces reads that bring something.
 Type 2 is dead: read over and never written.
 
-The invariants: rules that are in force were all checked, value by value; they stand in the order in which they are
+The invariants: rules that are in force were all checked, value by value; they are in the order in which they are
 tried (type 0 by start, type 1 by count, largest first), so that the first that fits decides; text, parsed and written
 again, is in its one normal form. A lag is compared in bytes with MiB, as C++ does (Java compares bytes with the bare
 number).
@@ -102,7 +102,7 @@ class FlowRules:
 
     def empty_read_pause_ms(self, count: int, otherwise: int) -> int:
         """Return the pause after `count` reads in a row that brought nothing; `otherwise` where no rule speaks."""
-        # The largest count stands first (Java's order). By rising counts, as C++ sorts them, the smallest would always
+        # The largest count comes first (Java's order). By rising counts, as C++ sorts them, the smallest would always
         # win.
         for rule in self.empty_reads:
             if count >= rule.zero_count:
@@ -129,7 +129,7 @@ def parse_rules(text: str) -> FlowRules:
     if len(text) > MAX_FLOW_RULES_CHARS:
         raise FormatError(f"flow rules have {len(text)} characters, {MAX_FLOW_RULES_CHARS} are allowed")
     found: dict[int, list[Any]] = {}
-    for number, entry in enumerate(_array(_decoded(text), "flow rules")):
+    for number, entry in enumerate(_array(_decode(text), "flow rules")):
         where = f"flow rules, entry {number}"
         fields = _object(entry, where, known=("type", "rule"))
         kind = _number(fields, "type", where, least=0, most=3)
@@ -231,7 +231,7 @@ def _low_fetch(entries: list[Any]) -> LowFetch | None:
     return low
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     # Text of a peer or a person: arrays nested deep enough end in RecursionError, lone surrogates in UnicodeError.

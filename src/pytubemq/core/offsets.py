@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pytubemq.model.offset import messages_between
 
 
-class Hold(Enum):
+class BatchState(Enum):
     """The state of the batch that this client has fetched last."""
 
     NOTHING = "nothing"
@@ -36,7 +36,7 @@ class Behind(NamedTuple):
 class Watermarks:
     """One partition's progress. Offsets are None until the Broker has sent them."""
 
-    hold: Hold = Hold.NOTHING
+    hold: BatchState = BatchState.NOTHING
     ticket: int = 0
     start: int | None = None
     """The start of the fetch that is held, or of the next one."""
@@ -46,7 +46,7 @@ class Watermarks:
     """The partition's end: the offset its next message gets."""
     behind: Behind | None = None
     reported_ms: int = 0
-    """When the Broker last reported offsets, milliseconds since 1970."""
+    """The time of the last offsets that the Broker reported, milliseconds since 1970."""
 
     def record_registration(self, position: int | None, newest: int | None) -> None:
         """Record that the Broker registered us for this partition, at `position`; what it had sent, it will send again.
@@ -54,10 +54,10 @@ class Watermarks:
         A batch in the hands of the user stays there: it may still be confirmed, by offset.
         """
         # Fetched and not handed out: nobody has seen it, so the Broker sending it again is no repeat to the user.
-        if self.hold is Hold.FETCHED:
+        if self.hold is BatchState.FETCHED:
             self.give_back()
         if position is not None and position >= 0:
-            if self.hold is Hold.NOTHING:
+            if self.hold is BatchState.NOTHING:
                 # what has a confirm under way is confirmed again, so it does not come again
                 self.start = self.fetched = position if self.behind is None else max(position, self.behind.end)
             # A registration may arrive after a confirm that the Broker has not stored yet: what is confirmed never
@@ -68,7 +68,7 @@ class Watermarks:
 
     def record_fetch(self, start: int | None, end: int | None, newest: int | None) -> int:
         """Record a fetch of messages in [start, end) and return the batch's ticket."""
-        self.hold = Hold.FETCHED
+        self.hold = BatchState.FETCHED
         # A number for each batch: a confirm that comes late, after the batch was given back and fetched anew, must not
         # settle the new one.
         self.ticket += 1
@@ -94,31 +94,31 @@ class Watermarks:
 
     def record_delivery(self) -> None:
         """Record that the user has the batch."""
-        self.hold = Hold.HANDED_OUT
+        self.hold = BatchState.HANDED_OUT
 
     def holds(self, ticket: int) -> bool:
         """True if the batch with this ticket may be settled now."""
-        return self.hold is Hold.HANDED_OUT and self.ticket == ticket
+        return self.hold is BatchState.HANDED_OUT and self.ticket == ticket
 
     def begin_confirm(self) -> None:
         """Begin the confirm of the batch."""
-        self.hold = Hold.SETTLING
+        self.hold = BatchState.SETTLING
 
     def awaits_confirm(self, ticket: int) -> bool:
         """True if a confirm of this batch still counts, because it was neither confirmed nor returned."""
         # `behind` first: by now the next batch may be held under another ticket.
         if self.behind is not None and self.behind.ticket == ticket:
             return True
-        return self.hold is Hold.SETTLING and self.ticket == ticket
+        return self.hold is BatchState.SETTLING and self.ticket == ticket
 
     def move_ahead(self, ticket: int) -> None:
         """Move on behind a batch whose confirm was sent by offset, without awaiting the response."""
         # Only for the batch that is held: after a reset or a new registration this confirm belongs to no place any
         # more.
-        if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:
+        if self.hold is BatchState.SETTLING and self.ticket == ticket and self.fetched is not None:
             # The next fetch may begin while the confirm is on its way: a round trip less for each batch.
             self.behind = Behind(ticket, self.start, self.fetched)
-            self.hold = Hold.NOTHING
+            self.hold = BatchState.NOTHING
             self.start = self.fetched
 
     def record_confirm(self, ticket: int) -> None:
@@ -127,8 +127,8 @@ class Watermarks:
             # Never back: a confirm of before a registration may arrive after it, with less.
             self.confirmed = max(self.behind.end, self.confirmed or 0)
             self.behind = None
-        elif self.hold is Hold.SETTLING and self.ticket == ticket:
-            self.hold = Hold.NOTHING
+        elif self.hold is BatchState.SETTLING and self.ticket == ticket:
+            self.hold = BatchState.NOTHING
             if self.fetched is not None:
                 self.start = self.fetched
                 self.confirmed = max(self.fetched, self.confirmed or 0)
@@ -141,7 +141,7 @@ class Watermarks:
             self.give_back()
             self.ticket += 1  # whoever has the one behind it holds it no more
             return True
-        if self.hold is Hold.SETTLING and self.ticket == ticket:
+        if self.hold is BatchState.SETTLING and self.ticket == ticket:
             self.give_back()
             return True
         return False
@@ -153,7 +153,7 @@ class Watermarks:
 
     def give_back(self) -> None:
         """Give back the held batch: it is not confirmed and comes again."""
-        self.hold = Hold.NOTHING
+        self.hold = BatchState.NOTHING
         self.fetched = self.start
 
     def record_newest(self, newest: int | None) -> None:

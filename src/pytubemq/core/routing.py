@@ -152,13 +152,13 @@ class Router:
         sound = [partition for partition in served if partition not in sick]
         prompt = [partition for partition in sound if partition.broker_id not in self._silent]
         # From the strictest choice to the laxest one; the first that is not empty counts.
-        self._open = _interleaved(prompt or sound or served or self._partitions)
+        self._open = _interleave(prompt or sound or served or self._partitions)
         self._open_set = frozenset(self._open)
         # Silent Brokers have no time at which they come back: a response or `pass_over_silent` brings them.
         self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 
 
-def _interleaved(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+def _interleave(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Order partitions in turn by Broker, so that neighbours in the round are on different Brokers."""
     by_broker: dict[int, list[Partition]] = {}
     for partition in partitions:

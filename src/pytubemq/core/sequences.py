@@ -4,7 +4,7 @@ A producer that wants it numbers its messages; a Broker keeps a *window* for eac
 invariants: a sequence that a window knows is never new again; one that the window no longer covers is refused, never
 taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was seen. A window is
 bounded, whatever a producer sends, and noting the same thing twice changes nothing. How many windows there are, and
-which are let go of when there are too many, is the matter of who keeps them (`storage.journal.windows`).
+which are dropped when there are too many, is the matter of who keeps them (`storage.journal.windows`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 MAX_GAPS: Final = 1_000
-"""Stretches of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
+"""Ranges of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
 MAX_PLACES: Final = 64
-"""Stretches of a window for which it still knows where they were stored."""
+"""Ranges of a window for which it still knows where they were stored."""
 # A place is written to the checkpoint with a count of 32 bits.
 _LARGEST_PLACE: Final = (1 << 32) - 1
 MAX_SEQUENCE: Final = (1 << 63) - 2
@@ -39,7 +39,7 @@ class ProducerMark(NamedTuple):
     sequence: int
 
 
-class Place(NamedTuple):
+class StoredLocation(NamedTuple):
     """The stored location of so many messages from `sequence` on; ordinals and ids follow each other."""
 
     sequence: int
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Verdict(Enum):
-    """The verdict of a window on a sequence."""
+    """The verdicts of a window on a sequence."""
 
     NEW = "new"
     REPEATED = "repeated"
@@ -59,8 +59,8 @@ class Verdict(Enum):
     """Too old to know whether it is a duplicate."""
 
 
-class Stretch(NamedTuple):
-    """So many messages on which the verdict is the same; `ordinal` and `message_id` of the first, if repeated."""
+class SequenceVerdict(NamedTuple):
+    """A verdict on so many consecutive messages; `ordinal` and `message_id` of the first, if repeated."""
 
     messages: int
     verdict: Verdict
@@ -68,8 +68,8 @@ class Stretch(NamedTuple):
     message_id: int = NOWHERE
 
 
-class Span(NamedTuple):
-    """The result of so many messages of a pack, one after the other; those after the first follow in offset and id.
+class AppendedSpan(NamedTuple):
+    """The outcome of so many consecutive messages of a record batch; those after the first follow in offset and id.
 
     `first_offset` and `first_message_id` are NOWHERE of refused ones, and of repeated ones whose place is not
     remembered any more. `code` is 200, or why they were refused, as `text` says.
@@ -91,7 +91,7 @@ class Window:
     floor: int = 0
     runs: list[tuple[int, int]] = field(default_factory=list)
     """Sequences known, as [start, end), rising and apart from each other."""
-    places: list[Place] = field(default_factory=list)
+    places: list[StoredLocation] = field(default_factory=list)
     """The newest of them, in the order stored."""
 
     def copy(self) -> Window:
@@ -104,7 +104,7 @@ class Window:
         at = bisect_right(self.runs, sequence, key=_start) - 1
         return sequence + count <= self.floor or (at >= 0 and sequence + count <= self.runs[at][1])
 
-    def _add(self, place: Place) -> None:
+    def _add(self, place: StoredLocation) -> None:
         start, end = place.sequence, place.sequence + place.messages
         runs = self.runs
         # The usual case by far: the producer's next messages.
@@ -129,57 +129,59 @@ class Window:
         # What a producer sends in order, with nobody between, is one place however long it goes on.
         if places and _follows(places[-1], place):
             last = places[-1]
-            places[-1] = Place(last.sequence, last.messages + place.messages, last.ordinal, last.message_id)
+            places[-1] = StoredLocation(last.sequence, last.messages + place.messages, last.ordinal, last.message_id)
             return
         places.append(place)
         # A repeat of these is still known as one; only its offset is not returned any more.
         if len(places) > MAX_PLACES:
             del places[0]
 
-    def _place_of(self, sequence: int) -> Place | None:
+    def _place_of(self, sequence: int) -> StoredLocation | None:
         # A producer sends again what it sent last, so the newest place is most likely the one. There are 64 at most.
         for place in reversed(self.places):
             if place.sequence <= sequence < place.sequence + place.messages:
                 return place
         return None
 
-    def repeats(self, sequence: int, end: int) -> list[Stretch]:
+    def repeats(self, sequence: int, end: int) -> list[SequenceVerdict]:
         """Return the known sequences from `sequence` to before `end`, cut where their places change."""
-        found: list[Stretch] = []
+        found: list[SequenceVerdict] = []
         while sequence < end:
             place = self._place_of(sequence)
             if place is None:
-                # Known, and stored where nobody remembers: one stretch up to the next place that is remembered.
+                # Known, and stored where nobody remembers: one verdict up to the next place that is remembered.
                 nearest = min((other.sequence for other in self.places if other.sequence > sequence), default=end)
                 count = min(end, nearest) - sequence
-                found.append(Stretch(count, Verdict.REPEATED))
+                found.append(SequenceVerdict(count, Verdict.REPEATED))
             else:
                 behind = sequence - place.sequence
                 count = min(end - sequence, place.messages - behind)
-                found.append(Stretch(count, Verdict.REPEATED, place.ordinal + behind, place.message_id + behind))
+                found.append(
+                    SequenceVerdict(count, Verdict.REPEATED, place.ordinal + behind, place.message_id + behind)
+                )
             sequence += count
         return found
 
 
-def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch]:
-    """Judge `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
+def judge(window: Window | None, mark: ProducerMark, count: int) -> list[SequenceVerdict]:
+    """Judge `count` messages from `mark` on; the verdicts cover them in order. Changes nothing."""
     # A newer epoch begins with an empty window: its sequences have nothing to do with those of the older one.
     if window is None or mark.epoch > window.epoch or not window.runs:
-        return [Stretch(count, Verdict.NEW)]
+        return [SequenceVerdict(count, Verdict.NEW)]
     if mark.epoch < window.epoch:
         # Refused and not judged by sequence: its numbers are of a life of the producer that is over.
-        return [Stretch(count, Verdict.FENCED)]
+        return [SequenceVerdict(count, Verdict.FENCED)]
     runs = window.runs
     at, end = mark.sequence, mark.sequence + count
     # Beyond all that is known: new without a search, which is the way of every message that is no repeat.
     if at >= runs[-1][1]:
-        return [Stretch(count, Verdict.NEW)]
-    found: list[Stretch] = []
+        return [SequenceVerdict(count, Verdict.NEW)]
+    found: list[SequenceVerdict] = []
     if at < window.floor:
         stop = min(end, window.floor)
         # Stored or not, nobody knows. To store it could double it and to acknowledge it could lose it, so it is
         # refused.
-        found.append(Stretch(stop - at, Verdict.FORGOTTEN))
+        found.append(SequenceVerdict(stop - at, Verdict.FORGOTTEN))
         at = stop
     # The first run that ends behind `at`; those before it cannot have any of these.
     number = bisect_right(runs, at, key=_end)
@@ -187,7 +189,7 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
         start, known_end = runs[number] if number < len(runs) else (end, end)
         if at < start:
             stop = min(end, start)
-            found.append(Stretch(stop - at, Verdict.NEW))
+            found.append(SequenceVerdict(stop - at, Verdict.NEW))
         else:
             stop = min(end, known_end)
             found += window.repeats(at, stop)
@@ -196,7 +198,7 @@ def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch
     return found
 
 
-def note(window: Window | None, epoch: int, place: Place) -> Window:
+def note(window: Window | None, epoch: int, place: StoredLocation) -> Window:
     """Note stored messages and return the window, perhaps `window` itself. What it knows already changes nothing."""
     if window is None or epoch > window.epoch:
         # Sequences of the older epoch are forgotten: a producer that comes back numbers anew.
@@ -221,7 +223,7 @@ def _end_before(run: tuple[int, int]) -> int:
     return run[1] + 1
 
 
-def _follows(last: Place, place: Place) -> bool:
+def _follows(last: StoredLocation, place: StoredLocation) -> bool:
     return (
         # Consecutive in all three, or the offset of a message in the middle could not be computed.
         last.messages + place.messages <= _LARGEST_PLACE

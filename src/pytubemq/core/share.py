@@ -52,9 +52,9 @@ def share_of(partitions: Iterable[Partition], *, source_count: int, node_id: int
         ConfigError: there is no such node.
     """
     check_node(source_count, node_id)
-    # Partition id before Broker: what a topic gains on all its Brokers stands at its end then.
+    # Partition id before Broker: what a topic gains on all its Brokers is at its end then.
     dealt = sorted(set(partitions), key=lambda one: (one.topic, one.partition_id, one.broker_id))
-    # In turn and not in stretches, so that each topic is spread over all nodes.
+    # In turn and not in blocks, so that each topic is spread over all nodes.
     return frozenset(dealt[node_id::source_count])
 
 

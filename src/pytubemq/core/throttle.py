@@ -64,7 +64,7 @@ NO_RULES: Final = RulesInForce()
 
 
 class Fetched(NamedTuple):
-    """A fetch's answer, as far as the rules care."""
+    """The part of a fetch's response that the rules need."""
 
     code: int
     size_bytes: int
@@ -119,7 +119,7 @@ class Throttle:
         limit = self._limit
         if limit is not None and (self._minute >= limit.limit_bytes or self._slice >= limit.limit_bytes / SLICES):
             return Pause(
-                # The longer of the two, as in the original; only a rule of type 1 stands instead of the usual pause.
+                # The longer of the two, as in the original; only a rule of type 1 replaces the usual pause.
                 max(limit.freq_ms / 1000, otherwise_s),
                 f"{limit.limit_mib} MiB a minute while more than {limit.lag_mib} MiB are left to read",
             )
@@ -140,7 +140,7 @@ class Throttle:
             self._limit = None
             # Nothing is limited before the Broker has reported a lag.
             if lag is not None:
-                # A group's own rule stands instead of the cluster's, also where it allows more.
+                # A group's own rule replaces the cluster's, also where it allows more.
                 self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)
 
     def _after_nothing(self, rules: RulesInForce, otherwise_s: float) -> Pause:
@@ -164,3 +164,36 @@ class Throttle:
         if wait_ms <= otherwise_s * 1000:
             return Pause(otherwise_s, None)
         return Pause(wait_ms / 1000, "a pause after every fetch")
+
+
+class Rate:
+    """An amount per second, kept on average: a bucket with the budget of one second.
+
+    Over any time t no more than `per_s * (t + 1)` is taken, plus what came last: an amount is only known when it has
+    come, so what was too much is waited for afterwards.
+    """
+
+    __slots__ = ("_at_s", "_left", "per_s")
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s = per_s
+        self._left = per_s
+        self._at_s: float | None = None
+
+    def record(self, amount: float, now_s: float) -> None:
+        """Record an amount that has come."""
+        self._fill(now_s)
+        # It may fall below 0: a fetch's size is known only when it has come, so what was too much is made up for later.
+        self._left -= amount
+
+    def wait_s(self, now_s: float) -> float:
+        """Return how long to wait before more may be requested."""
+        self._fill(now_s)
+        return max(0.0, -self._left / self.per_s)
+
+    def _fill(self, now_s: float) -> None:
+        if self._at_s is not None and now_s > self._at_s:
+            # Full at one second's amount, so that a pause saves up no larger burst.
+            self._left = min(self.per_s, self._left + (now_s - self._at_s) * self.per_s)
+        # Never back, or the same time would fill the bucket twice.
+        self._at_s = now_s if self._at_s is None else max(now_s, self._at_s)

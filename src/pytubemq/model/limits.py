@@ -47,7 +47,7 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 1 * MIB
 MAX_MESSAGE_BYTES: Final = 20 * MIB
 """The original's bounds for a topic's `maxMsgSize` (1 to 20 MiB)."""
 ATTRIBUTE_ALLOWANCE_BYTES: Final = 10 * KIB
-"""What a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
+"""Bytes that a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
 MAX_PARTITIONS_PER_BROKER: Final = 100_000
 """Partitions of all topics of one Broker; a configuration with more is not put in force (Kafka advises 4,000)."""
@@ -62,9 +62,10 @@ MAX_INT32: Final = 2**31 - 1
 # --- connections ------------------------------------------------------------------------------------------------
 CONNECT_TIMEOUT_S: Final = 3.0
 DEFAULT_REQUEST_TIMEOUT_S: Final = 10.0
-"""Also what a Broker or Master assumes for a request that names no timeout (the original then never answers)."""
+"""The time that also a Broker or Master assumes for a request that names no timeout (the original then never
+answers)."""
 DEFAULT_READER_RETRY_S: Final = 60.0
-"""For so long a reader of a range waits for a Broker that is away: a restart of it."""
+"""The wait of a reader of a range for a Broker that is away: a restart of it."""
 MAX_REQUEST_TIMEOUT_S: Final = 600.0
 FRAME_TIMEOUT_S: Final = 30.0
 """A frame that has begun must be whole by then, or the connection is closed."""
@@ -79,9 +80,9 @@ VANISHED_PEER_S: Final = 60.0
 """A connection whose bytes nobody acknowledges for so long is broken (TCP_USER_TIMEOUT, keepalive). Not less, because
 a peer that is busy or paused and does not read meanwhile looks alike; a client with calls open gives up sooner."""
 MAX_CONNECTIONS: Final = 10_000
-"""Of one server; fewer where the operating system allows fewer open files."""
+"""Connections of one server; fewer where the operating system allows fewer open files."""
 REFUSALS_SHOWN_S: Final = 60.0
-"""How long health names refused connections after the last one, so that a check once a minute sees them."""
+"""The time for which health names refused connections after the last one, so that a check once a minute sees them."""
 MAX_OPEN_FILES: Final = 65_536
 """The open files that a server's process requests from the operating system."""
 MAX_OPEN_LOG_FILES: Final = 4096
@@ -89,7 +90,7 @@ MAX_OPEN_LOG_FILES: Final = 4096
 MAX_WORKERS: Final = 64
 """Brokers that one command runs as processes of one machine."""
 SERVING_SLICE_S: Final = 0.02
-"""How long a server goes on with the requests that came in one read of a connection before others have their turn. A
+"""The time for which a server goes on with the requests of one read of a connection before others have their turn. A
 read of 256 KiB of our own producer takes 5 to 10 ms."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
@@ -107,13 +108,13 @@ RESPONSE_LEAST_BYTES: Final = 64 * KIB
 because a reader may work on one batch for a minute (Redis closes subscribers after 60 s, NATS after 10 s)."""
 STALLED_PERIOD_S: Final = 5.0
 STALLED_LEAST_BYTES: Final = 64 * KIB
-"""The same while the budget above is used up."""
+"""These bytes while the budget above is used up."""
 CROWDED_PERIOD_S: Final = 2.0
 """The period instead, with its part of the bytes, while others wait that have read all their responses."""
 CROWDED_DEBT_S: Final = 20.0
-"""Meanwhile a peer must also read so fast that what it owes is read within this time."""
+"""The time within which a peer must meanwhile read what it owes."""
 SMALL_READ_BYTES: Final = 64 * KIB
-"""While half of the budget above is used, the most that is read at once for a peer without proof that it reads (one
+"""The most, while half of the budget above is used, that is read at once for a peer without proof that it reads (one
 message always). Such a read may begin beyond the budget if the peer has read all its responses: the buffer of the
 operating system takes its response, so a consumer of small messages is served beside any crowd."""
 PROVEN_READER_BYTES: Final = 16 * MIB
@@ -134,11 +135,11 @@ CLIENT_TIMEOUT_S: Final = 30.0
 LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
 FOREIGN_CONNECTION_GRACE_S: Final = 14.0
-"""The same for a client that is none of ours, from its last heartbeat on, at the Master at least so long: Java beats
+"""The grace of a client that is none of ours, from its last heartbeat on, at the Master at least so long: Java beats
 every 13 s and does not notice a closed connection before."""
 HEARTBEAT_IN_FLIGHT_S: Final = 3.0
-"""If such a client's connection breaks this shortly before its deadline, its next heartbeat may have been in flight,
-and Java sends another only a period later. Then the time above counts from the break."""
+"""The time before its deadline in which a break of such a client's connection may have hit its next heartbeat, and
+Java sends another only a period later. Then the time above counts from the break."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
 MAX_EVENT_PARTITIONS: Final = 20_000
@@ -146,33 +147,35 @@ MAX_EVENT_BYTES: Final = MAX_REPORT_BYTES
 """Partitions of one event, and their text: as much as a member can report, less than a client reads
 (`MAX_WIRE_SUBSCRIPTIONS`). The rest is in the events that follow."""
 EVENT_RESEND_S: Final = 5.0
-"""A heartbeat that does not acknowledge the event told so long ago gets it again (the original never resends)."""
+"""A heartbeat that does not acknowledge the event sent so long ago gets it again (the original never resends)."""
 MAX_FORGONE_EVENTS: Final = 2
 """Events in a row without acknowledgement, after which a consumer is put out of its group and must register again."""
 RESTART_GRACE_S: Final = 15.0
-"""After a start of the Master: how long what has not come back yet counts as on its way (Java's heartbeat is 13 s)."""
+"""The time after a start of the Master for which what has not come back yet counts as on its way (Java's heartbeat is
+13 s)."""
 META_FORCE_UPDATE_S: Final = 180.0
 """A client-balanced consumer whose knowledge of the partitions is older gets it with a heartbeat (the original's
 maxMetaForceUpdatePeriodMs)."""
 MAX_BROKERS_PER_CLIENT: Final = 1000
 """Brokers one consumer may have to read from, unless its group's record says otherwise (maxGroupBrokerConsumeRate)."""
 REJOIN_ROUND_S: Final = 30.0
-"""What one round of `reJoinWait` is, for whoever an operator takes out of a group's sharing (the period of the
+"""One round of `reJoinWait`, for whoever an operator takes out of a group's sharing (the period of the
 original's balance rounds; there are none here)."""
 BROKER_ABSENCE_S: Final = 30.0
-"""How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
+"""The time for which the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
 MAX_CLIENTS: Final = 50_000
 """Producers and consumers registered at one Master; beyond it a registration is refused with 400."""
 MAX_CLIENTS_PER_CONNECTION: Final = 10_000
 """Producers, and as many consumers, of one connection: a gateway has thousands; memory is bounded by the two around."""
 MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
-"""What all clients may have reported to the Master about themselves (topics, filters, partitions), as they sent it."""
+"""Bytes that all clients may have reported to the Master about themselves (topics, filters, partitions), as they sent
+it."""
 MAX_DROPPED_FOR_ONE: Final = 500
 """Clients that never sent a heartbeat and make room for one registration; one that would need more is refused. The
 longest of a member with 10,000 partitions has 1 MB, and those that only register have a few KB each."""
 MAX_REGISTRATION_TEXT_BYTES: Final = 16 * KIB
-"""What a client's registration may have beside its topics, filters and partitions: ids, host, versions, credentials;
-of Java's and ours under 1 KiB."""
+"""Text that a client's registration may have beside its topics, filters and partitions: ids, host, versions,
+credentials; of Java's and ours under 1 KiB."""
 MAX_STRAY_PARTITIONS: Final = 10_000
 """Partitions that a member or a Broker may report beyond those of the records: from before a change of these."""
 MAX_UNKNOWN_TOPICS: Final = 200_000
@@ -194,10 +197,10 @@ MAX_BROKERS: Final = 1_000
 MAX_BROKERS_PER_CONNECTION: Final = 16
 """Brokers that one connection may register; an honest Broker has a connection of its own."""
 BROKER_TAKE_BACK_S: Final = 600.0
-"""How long a Broker may return to its record's previous address while the one that took the record has no topic of its
-own; a restart with a long recovery takes less."""
+"""The time in which a Broker may return to its record's previous address while the one that took the record has no
+topic of its own; a restart with a long recovery takes less."""
 UNUSED_BROKER_S: Final = 3600.0
-"""How long the record of an absent auto-registered Broker without topics is kept."""
+"""The time for which the record of an absent auto-registered Broker without topics is kept."""
 MAX_ABSENT_UNUSED_BROKERS: Final = 100
 """Records of such Brokers; beyond it those away longest are deleted at once."""
 MAX_AUTO_FORBIDDEN: Final = 5
@@ -205,19 +208,19 @@ MAX_AUTO_FORBIDDEN: Final = 5
 MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 FIRST_BROKER_WAIT_S: Final = 10.0
-"""After a start of the Master: how long the creation of a topic waits for a first Broker. A Broker that looks for its
-Master waits up to 5 s between tries, and one that starts with it loads and recovers first (Kafka's controller leaves a
-Broker one session of 9 s)."""
+"""The time after a start of the Master for which the creation of a topic waits for a first Broker. A Broker that looks
+for its Master waits up to 5 s between tries, and one that starts with it loads and recovers first (Kafka's controller
+leaves a Broker one session of 9 s)."""
 BROKER_READY_TIMEOUT_S: Final = 5.0
-"""How long a process with both roles waits for its Broker to report its topics before it opens the Master's ports (as
+"""The time that a process with both roles gives its Broker to report its topics before it opens the Master's ports (as
 long as the Broker waits for a Master at its own start)."""
 TOPIC_READY_TIMEOUT_S: Final = 5.0
-"""How long the creation or removal of a topic waits for the Brokers to report it."""
+"""The time for which the creation or removal of a topic waits for the Brokers to report it."""
 MAX_TOPICS_PER_CALL: Final = 1_000
 """Topics that one call creates; the Brokers have `TOPIC_READY_TIMEOUT_S` for all of them. (Kafka's createTopics has no
 number of its own, its frame is the limit; the original's batch call takes what fits into a form.)"""
 FOREIGN_TOPIC_TIMEOUT_S: Final = 18.0
-"""The same where a Broker does not hold its heartbeats: with one it hears of the change, with the next it reports it,
+"""This wait where a Broker does not hold its heartbeats: with one it hears of the change, with the next it reports it,
 and the original sends one every 8 s."""
 INSPECT_TIMEOUT_S: Final = 2.0
 """The time for one request about offsets to one Broker."""
@@ -251,25 +254,26 @@ MAX_TOKEN_CHARS: Final = 128
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0
 """A request to the JSON API, head and body, must be whole by then, or its connection is closed."""
 MAX_HTTP_CONNECTIONS: Final = 256
-"""Beyond it the connection that has been asking longest is closed for the new one, or that has been reading longest."""
+"""Connections over HTTP; beyond it the one that has been asking longest is closed for the new one, or that has been
+reading longest."""
 MAX_LONG_ANSWERS: Final = 16
 """Long responses over HTTP that wait while another is built; beyond them: 503."""
 HTTP_SEND_BUFFER_BYTES: Final = 128 * KIB
 """The part of an HTTP response that the operating system may buffer; the rest is counted as unread."""
 HTTP_READ_PERIOD_S: Final = 30.0
 HTTP_READ_LEAST_BYTES: Final = 16 * KIB
-"""What a peer must read of an HTTP response in each such period, or its connection is closed."""
+"""Bytes that a peer must read of an HTTP response in each such period, or its connection is closed."""
 MAX_HTTP_UNSENT_BYTES: Final = 128 * MIB
 """HTTP responses that peers have not read yet, of all connections together, the newest not counted; beyond it the
 connection that has been reading longest is closed."""
 
 # --- the Broker -------------------------------------------------------------------------------------------------
 BROKER_HEARTBEAT_PERIOD_S: Final = 8.0
-"""Between a Broker's heartbeats to a Master that does not hold them (the original's 8 s)."""
+"""The time between a Broker's heartbeats to a Master that does not hold them (the original's 8 s)."""
 RETENTION_CHECK_S: Final = 60.0
-"""Between two looks for messages that their topics keep no longer."""
+"""The time between two passes of retention."""
 LEASE_TIMEOUT_S: Final = 30.0
-"""A consumer's hold on a partition without heartbeat or fetch (the original's consumerRegTimeoutMs)."""
+"""The lease of a consumer's registration without heartbeat or fetch (the original's consumerRegTimeoutMs)."""
 MAX_FETCH_BYTES: Final = 1 * MIB
 """Payload of one fetch unless asked for less; one message may exceed it (the original's transferSize)."""
 MAX_FETCH_MESSAGES: Final = 100_000
@@ -294,26 +298,27 @@ MAX_WATCHED_POSITIONS: Final = 100_000
 """Positions of groups that one pass of retention scans for coming losses, and one scrape of the metrics for lag; with
 more positions, neither is reported."""
 MAX_REGISTRATIONS: Final = 100_000
-"""Consumers' holds on partitions of one Broker; beyond it a new one replaces one of the host, then the connection, that
+"""Consumers' registrations at one Broker; beyond it a new one replaces one of the host, then the connection, that
 has most, and is refused with 503 where all have a fair share."""
 MAX_REPORTED_LEASES: Final = 20_000
 """Consumers' registrations that a Broker reports when it registers; the others only the Broker protects (410)."""
 MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
-"""A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
-MAX_PACK_MESSAGES: Final = 16_384
+"""A Broker's registration: its configuration, and as many leases as fit in beside it; the rest of the frame is
+spare."""
+MAX_RECORD_BATCH_MESSAGES: Final = 16_384
 """Messages of one record batch: so many that work per batch does not count, so few that a reader gets it whole."""
-MAX_PACK_BYTES: Final = 1 * MIB
+MAX_RECORD_BATCH_BYTES: Final = 1 * MIB
 """Payload bytes at which a producer closes a record batch; one message may be larger and is then a batch alone."""
-MAX_PACKS: Final = 4_096
+MAX_RECORD_BATCHES: Final = 4_096
 """Record batches of one send; beyond it the whole request is refused with 400."""
-MAX_PACK_FAULTS: Final = 64
+MAX_RECORD_BATCH_FAULTS: Final = 64
 """Messages of one send that are refused individually (a record batch is cut at each); a batch with one more is refused
 as a whole."""
 MAX_WINDOWS: Final = 100_000
 """Pairs of a producer and a partition for which a Broker keeps the sequences, in about 150 MB; beyond it the one silent
 longest is forgotten."""
 MAX_WINDOW_PARTS: Final = 1_000_000
-"""Stretches of sequences, and places where they were stored, that a Broker keeps of all producers together; beyond it
+"""Ranges of sequences, and places where they were stored, that a Broker keeps of all producers together; beyond it
 those who were silent longest keep few places, and then go."""
 MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it positions that no consumer has used
@@ -329,10 +334,10 @@ MAX_POSITIONS_CHARS: Final = 6 * MIB
 LONG_WORK_SLICE: Final = 500
 """Items of a long request (resets, partitions, positions) that are worked on in one turn of the loop, in 1 to 6 ms."""
 MAX_LONG_REQUESTS: Final = 8
-"""Such requests that are worked on at the same time, one of a connection and half of one host; each may hold a response
+"""Long requests that are worked on at the same time, one of a connection and half of one host; each may hold a response
 of 8 MiB."""
 SHORT_REQUEST_BYTES: Final = 16 * KIB
-"""Such a request that does not wait for longer ones: a group is moved in, or asked about in, some 1,000 partitions."""
+"""A long request that does not wait for longer ones: a group is moved in, or asked about in, some 1,000 partitions."""
 MAX_SHORT_REQUESTS: Final = 4
 """Requests of that size that are worked on at the same time, beside the longer ones."""
 MAX_RESETS: Final = 10_000
@@ -368,8 +373,8 @@ MAX_WIRE_GROUPS: Final = 10_000
 """Groups of one query; ours name one, or ask for all."""
 MAX_WIRE_POSITIONS: Final = 500_000
 """Partitions or positions in one response: more than fit into a frame with names of usual length."""
-MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
-MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
+MAX_WIRE_RECORD_BATCHES: Final = 2 * MAX_RECORD_BATCHES
+MAX_WIRE_SPANS: Final = 2 * (MAX_RECORD_BATCHES + 2 * MAX_RECORD_BATCH_FAULTS)
 """A record batch has one span, and two more for each message that is refused individually."""
 MAX_WIRE_RESETS: Final = 2 * MAX_RESETS
 MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
@@ -405,8 +410,8 @@ MAX_HEARTBEAT_BYTES: Final = 1 * MIB
 """Partitions in one such heartbeat, as text: half of what a frame other than a send may have, so that the response,
 which may name each of them as failed, fits as well."""
 CONFIRM_RETRY_S: Final = 300.0
-"""How long a confirm is sent again while its Broker is away and nobody takes the partition from its consumer, which the
-Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
+"""The time for which a confirm is sent again while its Broker is away and nobody takes the partition from its consumer,
+which the Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
 MAX_KNOWN_PARTITIONS: Final = 100_000
 """Partitions of all topics that a client takes from one response of a Master; the rest is left out."""
 WARNING_PERIOD_S: Final = 60.0

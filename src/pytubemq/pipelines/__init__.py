@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.check.columns import step_columns
     from pytubemq.pipelines.check.compare import Mismatch
     from pytubemq.pipelines.check.compiling import place_step_error
-    from pytubemq.pipelines.check.dry import Check, dry_run
+    from pytubemq.pipelines.check.dry_run import Check, dry_run
     from pytubemq.pipelines.events import (
         BatchDone,
         Event,
@@ -61,16 +61,16 @@ if TYPE_CHECKING:
         TriggerKind,
         Watermark,
     )
-    from pytubemq.pipelines.file.places import Places
     from pytubemq.pipelines.file.reading.loader import Loaded, load
-    from pytubemq.pipelines.file.secrets import redacted
+    from pytubemq.pipelines.file.secrets import redact
     from pytubemq.pipelines.file.sink_table import SINKS
+    from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.file.writing.json_schema import json_schema
     from pytubemq.pipelines.file.writing.template import TEMPLATE_FORMATS, template
     from pytubemq.pipelines.opening import let_steps_import, open_pipeline, open_state
     from pytubemq.pipelines.operate.backfill import Backfill, backfill_effects, backfill_of, backfill_ranges
     from pytubemq.pipelines.operate.backfills import read_backfills
-    from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+    from pytubemq.pipelines.operate.dead_letter_store import dead_letters_of
     from pytubemq.pipelines.operate.dead_letters import (
         Choice,
         DeadLetters,
@@ -83,19 +83,18 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.operate.redrive import Redrive, Redriven, stage_redrive, unfinished_redrive
     from pytubemq.pipelines.operate.reset import Progress, forget_progress, read_progress
     from pytubemq.pipelines.operate.spark_pipelines import spark_pipelines_files
-    from pytubemq.pipelines.operate.status import Standing, Status, read_status
+    from pytubemq.pipelines.operate.status import RunState, Status, read_status
     from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
     from pytubemq.pipelines.operate.tap import check_stage, tap, tap_needs_spark
     from pytubemq.pipelines.plan.plan_run import plan_run
+    from pytubemq.pipelines.plan.plan_text import plan_lines
     from pytubemq.pipelines.plan.planned import Change, Plan, PlannedSink, PlannedSource, PlannedStep
-    from pytubemq.pipelines.plan.words import plan_lines
     from pytubemq.pipelines.report.page import write_report
-    from pytubemq.pipelines.report.promises import put_promises
-    from pytubemq.pipelines.report.record import RunRecord, complete_record, new_record, read_record
+    from pytubemq.pipelines.report.record import RunRecord, complete_record, new_record, put_promises, read_record
     from pytubemq.pipelines.rules.lint import lint, load_checked, read
     from pytubemq.pipelines.run.engine import run_pipeline
     from pytubemq.pipelines.spark_faults import PipelineError, StepError
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 __all__ = [
     "FAULT_MEANINGS",
@@ -117,7 +116,6 @@ __all__ = [
     "Failed",
     "Fault",
     "FaultCode",
-    "Files",
     "Finished",
     "Guarantee",
     "Limit",
@@ -139,14 +137,15 @@ __all__ = [
     "Redriven",
     "RunRecord",
     "RunResult",
+    "RunState",
     "RunStatus",
     "Severity",
     "Sink",
     "Source",
     "SparkSettings",
-    "Standing",
     "Started",
     "Starting",
+    "StateFiles",
     "Status",
     "Step",
     "StepError",
@@ -186,7 +185,7 @@ __all__ = [
     "read_progress",
     "read_record",
     "read_status",
-    "redacted",
+    "redact",
     "run_pipeline",
     "run_tests",
     "severity_of",
@@ -210,7 +209,7 @@ _HOMES = {
     "pytubemq.pipelines.check.columns": ("step_columns",),
     "pytubemq.pipelines.check.compare": ("Mismatch",),
     "pytubemq.pipelines.check.compiling": ("place_step_error",),
-    "pytubemq.pipelines.check.dry": (
+    "pytubemq.pipelines.check.dry_run": (
         "Check",
         "dry_run",
     ),
@@ -253,12 +252,12 @@ _HOMES = {
         "TriggerKind",
         "Watermark",
     ),
-    "pytubemq.pipelines.file.places": ("Places",),
+    "pytubemq.pipelines.file.source_positions": ("Places",),
     "pytubemq.pipelines.file.reading.loader": (
         "Loaded",
         "load",
     ),
-    "pytubemq.pipelines.file.secrets": ("redacted",),
+    "pytubemq.pipelines.file.secrets": ("redact",),
     "pytubemq.pipelines.file.sink_table": ("SINKS",),
     "pytubemq.pipelines.file.writing.json_schema": ("json_schema",),
     "pytubemq.pipelines.file.writing.template": (
@@ -277,7 +276,7 @@ _HOMES = {
         "backfill_ranges",
     ),
     "pytubemq.pipelines.operate.backfills": ("read_backfills",),
-    "pytubemq.pipelines.operate.dead_letter_place": ("dead_letters_of",),
+    "pytubemq.pipelines.operate.dead_letter_store": ("dead_letters_of",),
     "pytubemq.pipelines.operate.dead_letters": (
         "Choice",
         "DeadLetters",
@@ -300,7 +299,7 @@ _HOMES = {
     ),
     "pytubemq.pipelines.operate.spark_pipelines": ("spark_pipelines_files",),
     "pytubemq.pipelines.operate.status": (
-        "Standing",
+        "RunState",
         "Status",
         "read_status",
     ),
@@ -321,13 +320,13 @@ _HOMES = {
         "PlannedSource",
         "PlannedStep",
     ),
-    "pytubemq.pipelines.plan.words": ("plan_lines",),
+    "pytubemq.pipelines.plan.plan_text": ("plan_lines",),
     "pytubemq.pipelines.report.page": ("write_report",),
-    "pytubemq.pipelines.report.promises": ("put_promises",),
     "pytubemq.pipelines.report.record": (
         "RunRecord",
         "complete_record",
         "new_record",
+        "put_promises",
         "read_record",
     ),
     "pytubemq.pipelines.rules.lint": (
@@ -340,7 +339,7 @@ _HOMES = {
         "PipelineError",
         "StepError",
     ),
-    "pytubemq.pipelines.state.files": ("Files",),
+    "pytubemq.pipelines.state.files": ("StateFiles",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

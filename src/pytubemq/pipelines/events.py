@@ -54,7 +54,7 @@ class Started:
     began_s: float | None = None
     """When the run took its state directory, before Spark was started."""
     java: bool | None = None
-    """Whether a Java Broker has a partition of the source, on which the guarantees depend; None if it is not known."""
+    """True if a Java Broker has a partition of the source, on which the guarantees depend; None if it is not known."""
     promised: Mapping[str, str] = field(default_factory=dict)
     """By sink, what it promises by itself (`exactly_once`, `at_least_once`), as its target was found."""
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from pytubemq.pipelines.file.texts import hide_secrets
 from pytubemq.pipelines.rules.lint import read
 from pytubemq.pipelines.state.files import state_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 
 def open_pipeline(
@@ -56,7 +56,7 @@ def open_pipeline(
     return replace(pipeline, state=state_location(pipeline, file))
 
 
-def open_state(place: str, *, variables: Mapping[str, str] | None = None) -> Files:
+def open_state(place: str, *, variables: Mapping[str, str] | None = None) -> StateFiles:
     """Return the state of a pipeline, by its file or by the state directory itself.
 
     Raises:

@@ -46,7 +46,7 @@ def of_spark(error: BaseException, what: str, *, hint: str | None = None) -> Con
 
 def refused(error: BaseException) -> str:
     """Return Spark's reason for refusing a query, without the query and its plan."""
-    return _TAIL.sub("", said(error)).strip()
+    return _TAIL.sub("", format_error(error)).strip()
 
 
 def failed(error: BaseException, what: str) -> TubeError:
@@ -54,11 +54,11 @@ def failed(error: BaseException, what: str) -> TubeError:
     if isinstance(error, TubeError):
         return error
     return PipelineError(
-        f"{what}: {said(error)}", hint="fix the cause and run again: the run continues with this batch"
+        f"{what}: {format_error(error)}", hint="fix the cause and run again: the run continues with this batch"
     )
 
 
-def said(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return the text of Spark's exception without stack traces; an error of ours inside of it comes first, then what a
     traceback of Python ends with. What references became is not in it: Spark shows the query and the plan as they ran.
     """

@@ -87,8 +87,9 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     check_on_read: Annotated[
         bool,
         Meta(
-            description="check each record again when it is read from the disk, so that no damage is sent; costs "
-            "time for each single message, and clients check each message themselves"
+            description="check each record again when it is read from the disk, so that a damaged one is skipped and "
+            "reported; costs some time for each single message. Without it one damaged single message can make all "
+            "messages of its partition unreadable for clients"
         ),
     ] = _STORE.check_on_read
     check_packs_on_read: Annotated[

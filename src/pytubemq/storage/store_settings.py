@@ -34,7 +34,10 @@ class StoreSettings:
     max_open_files: int = 256
     whole_disk_from: int = 200
     """A checkpoint that has to flush so many files flushes the whole file system instead, which then costs less."""
-    check_on_read: bool = False
-    """True if each record's check is computed when it is read from disk; an index entry's always is."""
+    check_on_read: bool = True
+    """True if each record's check is computed when it is read from disk; an index entry's always is.
+
+    Without it one changed bit in the frame of a single message makes the whole response unreadable, and a reader cannot
+    go on behind it."""
     check_packs_on_read: bool = True
-    """True if that is done where packs are read, which costs little for each message."""
+    """True if that is done where batches are read, which costs little for each message."""

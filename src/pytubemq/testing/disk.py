@@ -17,7 +17,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.storage.disk.disk import locked
+from pytubemq.storage.disk.disk import locked_error
 from pytubemq.testing.inode import Inode, Truncate, Write
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class FaultyDisk:
         """See `Disk`."""
         with self._guard:
             if path in self._locks:
-                raise locked(path, str(os.getpid()))
+                raise locked_error(path, str(os.getpid()))
             self._locks.add(path)
             return FaultyLock(self, path, self._generation)
 

@@ -11,7 +11,7 @@ from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, stored_batch_head
 from pytubemq.wire.batch.stored import stored_entry
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import EventProto
@@ -101,7 +101,9 @@ class MockPartition:
             [message.flag for message in held],
             [message.code for message in held],
         )
-        return stored_pack_head(PackHead(first * OFFSET_UNIT, first + 1, APPEND_TIME_MS), len(columns)) + columns
+        return (
+            stored_batch_head(RecordBatchHead(first * OFFSET_UNIT, first + 1, APPEND_TIME_MS), len(columns)) + columns
+        )
 
     def select(self, group: str, start: int, limit: int) -> tuple[list[int], int]:
         """Return the numbers of the messages to deliver from `start` on, and the start of the next fetch."""

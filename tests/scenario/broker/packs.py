@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.wire.batch.record_batch import encode_columns
-from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
+from pytubemq.wire.batch.send_batches import SendPacksResponse, decode_send_packs_response, encode_send_packs
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.broker.support import TIMEOUT_S
 
@@ -29,7 +29,7 @@ async def send_packs(
     epoch: int = 0,
     seen: int | None = None,
     topic: str = "demo",
-) -> PacksResponse:
+) -> SendPacksResponse:
     items = [(partition_id, columns, sequence if at == 0 else None) for at, columns in enumerate(packs)]
     body = encode_send_packs(
         peer.client_id, topic, 0x7F000001, items, PRODUCER if sequence is not None else None, epoch, refusals_seen=seen

@@ -15,7 +15,7 @@ from tests.scenario.broker.support import Peer, connected, item, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.wire.batch.send_batches import PacksResponse
+    from pytubemq.wire.batch.send_batches import SendPacksResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def filled() -> FaultyDisk:
     return disk
 
 
-async def send_packs(peer: Peer, *partition_ids: int) -> PacksResponse:
+async def send_packs(peer: Peer, *partition_ids: int) -> SendPacksResponse:
     columns = encode_columns([b"a", b"b"], 0, -1)
     body = encode_send_packs(peer.client_id, "demo", 1, [(number, columns, None) for number in partition_ids])
     return decode_send_packs_response((await peer.connection.call(103, 3, b"".join(body), timeout_s=20)).body)

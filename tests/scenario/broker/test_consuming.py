@@ -157,7 +157,7 @@ async def test_another_client_has_more_time_to_come_back_and_keeps_its_partition
         await until(lambda: broker.health()["connections"] == 1)
         assert (await other.register()).err_code == Code.PARTITION_OCCUPIED
         assert broker._state is not None
-        (hold,) = broker._state.registry.holds()
+        (hold,) = broker._state.registry.registrations()
         assert hold.connection is None
         async with connected(broker, capabilities=Capability(0)) as again:
             assert (await again.heartbeat("1:127.0.0.1:8123#demo:0")).has_part_failure is False

@@ -23,7 +23,7 @@ from pytubemq.storage.format.index import INDEX_BYTES, decode_index_entry
 from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire.batch.record_batch import PACK_TAG
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from tests.scenario.broker.packs import pack, send_packs
 from tests.scenario.broker.support import connected, running
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path("/data/broker-1")
 SETTINGS: Final = StoreSettings(
-    segment_bytes=6000, journal_segment_bytes=5000, journal_padding_bytes=512, reserve_bytes=0, check_on_read=True
+    segment_bytes=6000, journal_segment_bytes=5000, journal_padding_bytes=512, reserve_bytes=0
 )
 PARTITIONS: Final = [("a", 0), ("a", 1), ("b", 0)]
 HEADER_BYTES: Final = 64
@@ -109,7 +109,7 @@ def stage(
         sequences[topic, partition_id] += len(bodies)
     if rng.random() < 0.5:
         codes = list(range(len(bodies))) if rng.random() < 0.5 else rng.randrange(3)
-        staging.append_pack(topic, partition_id, columns(bodies, codes=codes), producer=mark)
+        staging.append_batch(topic, partition_id, columns(bodies, codes=codes), producer=mark)
     else:
         for at, body in enumerate(bodies):
             own = None if mark is None else mark._replace(sequence=mark.sequence + at)
@@ -232,7 +232,7 @@ def check_one(original: Original, path: Path, at: int, instead: bytes) -> str:
     else:
         hit = may_be_lost(original, path, at, at + len(instead))
         assert missing <= hit, f"sound messages are missing: {sorted(missing - hit)[:3]}"
-        told = sum(fence.messages for fence in store.fences())
+        told = sum(lost_range.messages for lost_range in store.lost_ranges())
         # Of a partition that no later block speaks of nobody knows how far it reached: that bytes are lost is said.
         cut = store.stats.cut_bytes > 0 or store.stats.lost_journal_bytes > 0
         ends = {key: store.ends(*key)[1] // OFFSET_UNIT for key in PARTITIONS}
@@ -308,7 +308,7 @@ def small_places(original: Original, *, soak: bool) -> Iterator[tuple[Path, int,
 @pytest.mark.anyio
 async def test_a_consumer_is_led_past_a_damaged_record_and_gets_all_others() -> None:
     disk = FaultyDisk()
-    checked = StoreSettings(reserve_bytes=0, check_on_read=True)
+    checked = StoreSettings(reserve_bytes=0)
     async with running(disk, store=checked) as broker, connected(broker) as peer:
         for number in range(10):
             await peer.send(b"message %d" % number)
@@ -340,7 +340,7 @@ async def test_a_damaged_pack_is_counted_by_its_messages_for_a_consumer_that_kno
             await send_packs(peer, pack(*[b"%d %d" % (number, at) for at in range(30)]))
     [log] = [path for path in disk.files() if path.suffix == ".log"]
     content = disk.content(log)
-    begins = content.index(PACK_TAG, content.index(b"0 29"))
+    begins = content.index(RECORD_BATCH_TAG, content.index(b"0 29"))
     disk.flip_bit(log, content.index(b"1 29") if where < 0 else begins + where)
     async with running(disk) as broker, connected(broker, capabilities=OURS & ~Capability.PACKS) as peer:
         await peer.register()

@@ -151,7 +151,7 @@ async def test_what_was_passed_over_is_not_written_for_a_holder_that_is_gone(mon
         await peer.get()
         state = broker._state
         assert state is not None
-        state.registry.drop(next(iter(state.registry.holds())))
+        state.registry.drop(next(iter(state.registry.registrations())))
         held.let_go()
         assert (await commit).curr_offset == 28
         assert (await peer.send(b"4")).success

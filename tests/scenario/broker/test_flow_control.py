@@ -69,7 +69,7 @@ async def test_a_priority_is_kept_and_a_heartbeat_replaces_it() -> None:
     async with running() as broker, connected(broker) as peer:
         assert broker._state is not None
         await peer.register(qry_priority_id=203)
-        (hold,) = broker._state.registry.holds()
+        (hold,) = broker._state.registry.registrations()
         assert (hold.priority_id, broker._state.flow.priority(hold.priority_id)) == (203, 203)
         await peer.heartbeat("1:127.0.0.1:8123#demo:0")
         assert (hold.priority_id, broker._state.flow.priority(hold.priority_id)) == (-2, 300)

@@ -135,7 +135,7 @@ async def test_what_cannot_be_done_is_refused_before_anything_changes() -> None:
         offsets, inspect = tools(broker)
         await send(peer, 2)
         for wrong in (-1, 2 * OFFSET_UNIT + 1):
-            with pytest.raises(BadRequestError, match="holds 0 to 56"):
+            with pytest.raises(BadRequestError, match="has 0 to 56"):
                 await offsets.set_one(KEY, wrong)
         with pytest.raises(NotFoundError, match="topic 'other' does not exist"):
             await offsets.set_many(["g"], {("demo", 0): 0, ("other", 0): 0})

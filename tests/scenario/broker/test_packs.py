@@ -9,7 +9,13 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.model.durability import Durability
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACK_MESSAGES, MAX_PACKS, MIB
+from pytubemq.model.limits import (
+    MAX_RECORD_BATCH_BYTES,
+    MAX_RECORD_BATCH_FAULTS,
+    MAX_RECORD_BATCH_MESSAGES,
+    MAX_RECORD_BATCHES,
+    MIB,
+)
 from pytubemq.model.topic import TopicConfig
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import fetch_batches
@@ -56,7 +62,7 @@ async def read_packs(peer: Peer, offset: int, **fields: Any) -> list[tuple[int, 
 def _split(records: Sequence[object]) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for record in records:
-        if isinstance(record, fetch_batches.Pack):
+        if isinstance(record, fetch_batches.FetchedBatch):
             found += ((record.head.offset + 28 * at, payload) for at, payload in enumerate(record.columns.payloads()))
         else:
             found.append((record.offset, record.payload))  # type: ignore[attr-defined]
@@ -135,20 +141,20 @@ async def test_messages_that_cannot_be_taken_are_refused_by_themselves() -> None
 
 
 async def test_packs_full_of_messages_that_cannot_be_taken_are_refused_whole_and_do_not_swell_the_answer() -> None:
-    holes = pack(*([b"", b"x"] * (MAX_PACK_MESSAGES // 2)))
-    few = pack(b"a", *[b""] * MAX_PACK_FAULTS, b"b")
-    claims = pack(*[b"x"] * MAX_PACK_MESSAGES, flag=HAS_ATTRIBUTES)
+    holes = pack(*([b"", b"x"] * (MAX_RECORD_BATCH_MESSAGES // 2)))
+    few = pack(b"a", *[b""] * MAX_RECORD_BATCH_FAULTS, b"b")
+    claims = pack(*[b"x"] * MAX_RECORD_BATCH_MESSAGES, flag=HAS_ATTRIBUTES)
     async with running() as broker, connected(broker, capabilities=NEW) as peer:
         answer = await send_packs(peer, holes, few, holes, pack(b""), claims, pack(b"c"))
         assert [[(span.messages, span.code, span.first_offset) for span in spans] for spans in answer.results] == [
-            [(MAX_PACK_MESSAGES, 400, -1)],
-            [(1, 200, 0), (MAX_PACK_FAULTS, 400, -1), (1, 200, 28)],
-            [(MAX_PACK_MESSAGES, 400, -1)],
+            [(MAX_RECORD_BATCH_MESSAGES, 400, -1)],
+            [(1, 200, 0), (MAX_RECORD_BATCH_FAULTS, 400, -1), (1, 200, 28)],
+            [(MAX_RECORD_BATCH_MESSAGES, 400, -1)],
             [(1, 400, -1)],
-            [(MAX_PACK_MESSAGES, 400, -1)],
+            [(MAX_RECORD_BATCH_MESSAGES, 400, -1)],
             [(1, 200, 56)],
         ]
-        assert f"more than {MAX_PACK_FAULTS} messages of the request" in answer.err_msg
+        assert f"more than {MAX_RECORD_BATCH_FAULTS} messages of the request" in answer.err_msg
         assert "the message is empty" in answer.err_msg
         assert await read_packs(peer, 0) == [(0, b"a"), (28, b"b"), (56, b"c")]
 
@@ -158,10 +164,10 @@ async def test_what_is_no_pack_is_refused_with_the_whole_request() -> None:
         damaged = bytearray(pack(b"hello"))
         damaged[-1] ^= 1
         for packs, text in (
-            ([pack(b"a"), bytes(damaged)], "pack 1 of the request"),
-            ([b"nonsense"], "pack 0 of the request"),
-            ([pack(bytes(MAX_PACK_BYTES), bytes(10), b"x")], "a pack ends with"),
-            ([pack(b"x")] * (MAX_PACKS + 1), "more than the"),
+            ([pack(b"a"), bytes(damaged)], "record batch 1 of the request"),
+            ([b"nonsense"], "record batch 0 of the request"),
+            ([pack(bytes(MAX_RECORD_BATCH_BYTES), bytes(10), b"x")], "a record batch ends with"),
+            ([pack(b"x")] * (MAX_RECORD_BATCHES + 1), "more than"),
             ([], "no record batch"),
         ):
             answer = await send_packs(peer, *packs)

@@ -54,7 +54,7 @@ async def test_an_answer_with_all_positions_is_bounded(monkeypatch: pytest.Monke
 async def test_a_registration_beyond_the_bound_is_refused_so_that_clients_try_again() -> None:
     async with running() as broker, connected(broker) as peer:
         state = broker._running_state()
-        state.registry.max_holds = 1
+        state.registry.max_registrations = 1
         assert (await peer.register(0)).success
         refused = await peer.register(1)
         assert refused.err_code == Code.SERVICE_UNAVAILABLE
@@ -66,7 +66,7 @@ async def test_a_registration_beyond_the_bound_is_refused_so_that_clients_try_ag
 async def test_a_connection_with_all_registrations_makes_room_for_others() -> None:
     async with running() as broker, connected(broker) as crowd, connected(broker) as peer:
         await peer.send()
-        broker._running_state().registry.max_holds = 3
+        broker._running_state().registry.max_registrations = 3
         crowd.group = "crowd"
         for partition_id in range(3):
             assert (await crowd.register(partition_id)).success

@@ -10,7 +10,7 @@ import pytest
 from pytubemq.core.sequences import MAX_GAPS, MAX_PLACES
 from pytubemq.errors import Code
 from pytubemq.wire.batch.record_batch import encode_columns
-from pytubemq.wire.batch.send_batches import PacksResponse, decode_send_packs_response, encode_send_packs
+from pytubemq.wire.batch.send_batches import SendPacksResponse, decode_send_packs_response, encode_send_packs
 from pytubemq.wire.fast import sends
 from pytubemq.wire.protocol.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.rpc.methods import Method
@@ -43,7 +43,7 @@ class Numbering:
         items = [Item(0, b"%d" % sequence, sequence=sequence) for sequence in sequences]
         return await self._peer.send_many(items, producer_id=PRODUCER, epoch=epoch)
 
-    async def pack(self, first: int, count: int, *, epoch: int = 0) -> PacksResponse:
+    async def pack(self, first: int, count: int, *, epoch: int = 0) -> SendPacksResponse:
         columns = encode_columns([b"%d" % (first + n) for n in range(count)], 0, -1)
         body = encode_send_packs(self._peer.client_id, "demo", 1, [(0, columns, first)], PRODUCER, epoch)
         return decode_send_packs_response(await self._call(Method.SEND_PACKS_P2B, b"".join(body)))

@@ -128,7 +128,7 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
             Code.BAD_REQUEST,
             "33 is not a message's: these are 28 apart, its neighbours are 28",
         ),
-        (to(-1), Code.BAD_REQUEST, "holds 0 to 56"),
+        (to(-1), Code.BAD_REQUEST, "which has 0 to 56"),
         (to("earliest", 9), Code.FORBIDDEN, "no partition 9"),
         (to("earliest", topic="nosuch"), Code.FORBIDDEN, "topic 'nosuch' does not exist"),
         (to("newest"), Code.BAD_REQUEST, "to 'newest'"),

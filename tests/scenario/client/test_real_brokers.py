@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytubemq
-from pytubemq.broker.members.consumer_registry import ConsumerRegistry, Hold, RegistryFullError
+from pytubemq.broker.members.consumer_registry import ConsumerRegistry, Registration, RegistryFullError
 from pytubemq.errors import BadRequestError, NotFoundError, UnreachableError
 from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -127,11 +127,11 @@ async def test_a_consumer_waits_for_a_place_among_the_registrations(
     broker = await town.start(1)
     await town.master.create_topic(TOPIC, 1)
     registry = broker._running_state().registry
-    registry.max_holds = 1
+    registry.max_registrations = 1
     refusals: list[RegistrationKey] = []
     put = registry.put
 
-    def counted(key: RegistrationKey, *args: Any, **options: Any) -> Hold:
+    def counted(key: RegistrationKey, *args: Any, **options: Any) -> Registration:
         try:
             return put(key, *args, **options)
         except RegistryFullError:

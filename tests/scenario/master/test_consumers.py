@@ -505,7 +505,7 @@ async def test_a_member_names_no_more_partitions_than_its_topics_have() -> None:
         many = tuple(f"c@g#1:127.0.0.9:8123#demo:{number}" for number in range(MAX_STRAY_PARTITIONS + 3))
         refused = await consumer.register(holds=many)
         assert refused.err_code == 400
-        assert "names 10003 partitions, its topics have 2: name each that it has once" in refused.err_msg
+        assert "lists 10003 partitions but its topics have 2; list each assigned partition once" in refused.err_msg
         assert (await consumer.register(holds=many[:2])).success
         answer = await consumer.heartbeat(holds=many)
         assert (answer.err_code, "names 10003 partitions" in answer.err_msg) == (400, True)

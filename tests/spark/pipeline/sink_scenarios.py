@@ -15,8 +15,8 @@ from pytubemq.pipelines.file.model import OnSchemaChange, Sink
 from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
 from pytubemq.pipelines.sinks.jdbc.database import Database
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.port import SinkContext
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

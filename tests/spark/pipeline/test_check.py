@@ -11,9 +11,9 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
 from pytubemq.pipelines import PipelineFileError, load_checked
 from pytubemq.pipelines.check.cases import run_tests
-from pytubemq.pipelines.check.dry import dry_run
+from pytubemq.pipelines.check.dry_run import dry_run
 from pytubemq.pipelines.file.writing.template import template
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pytubemq.pipelines.check.cases import CaseResult
-    from pytubemq.pipelines.check.dry import Check
+    from pytubemq.pipelines.check.dry_run import Check
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
     from tests.spark.conftest import Topic
 
 pytestmark = pytest.mark.spark
@@ -112,7 +112,7 @@ def test_steps_tables_and_dead_letters_are_tested_as_a_run_has_them(
         ({"id": 1, "price": 5}, ("price",)),
         ({"id": 7}, ()),
     ]
-    assert wrong["types"][0].unknown == {"mgsType": "msgType"}
+    assert wrong["types"][0].unknown == ("no row has the column mgsType, did you mean msgType?",)
     assert [one.expected for one in wrong["dead_letter"]] == [{"reason": "decode.json"}]
     assert found["wrong"].line == JOINED.splitlines().index("  - name: wrong") + 1
     assert "table rates" in str(found["no table"].error)

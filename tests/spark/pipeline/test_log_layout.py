@@ -10,7 +10,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.operate.reset import forget_progress, read_progress
-from pytubemq.pipelines.plan.look import look
+from pytubemq.pipelines.plan.cluster_state import look
 from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import state_files
 

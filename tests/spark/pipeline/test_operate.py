@@ -15,11 +15,11 @@ import pytest
 import pytubemq.sync
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Limit, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.backfill import backfill_of, backfill_ranges
-from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+from pytubemq.pipelines.operate.dead_letter_store import dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import Choice
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished_redrive
 from pytubemq.pipelines.operate.reset import forget_progress, read_progress
-from pytubemq.pipelines.operate.status import Standing, read_status
+from pytubemq.pipelines.operate.status import RunState, read_status
 from pytubemq.pipelines.operate.tap import _by_spark, tap
 from pytubemq.pipelines.report.page import page
 from pytubemq.pipelines.report.record import RunRecord, read_record
@@ -195,7 +195,7 @@ def test_rows_are_looked_at_on_every_stage_and_the_run_is_told_afterwards(
 
     run_pipeline(pipeline, spark=spark, once=True)
     found = read_status(state_files(str(tmp_path / "state")))
-    assert found.standing is Standing.FINISHED
+    assert found.run_state is RunState.FINISHED
     assert (found.as_dict()["rows_in"], found.as_dict()["lag_rows"]) == (GOOD + BAD, 0)
     text = page(read_record(state_files(str(tmp_path / "state"))))
     assert "<svg" in text

@@ -8,9 +8,9 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Sink
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import is_deterministic
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 
 if TYPE_CHECKING:
     from pathlib import Path

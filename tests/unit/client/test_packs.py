@@ -20,7 +20,7 @@ from pytubemq.errors import (
     ServerOverflowError,
     TubeError,
 )
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.testing.mock_state import APPEND_TIME_MS, MockPartition
 from pytubemq.wire.batch.record_batch import read_columns
@@ -204,7 +204,7 @@ async def test_an_unknown_outcome_is_said_so_in_the_last_error() -> None:
 
 
 async def test_many_go_to_one_partition_in_order_and_have_receipts() -> None:
-    bodies = [b"%05d" % n for n in range(MAX_PACK_MESSAGES + 10)]
+    bodies = [b"%05d" % n for n in range(MAX_RECORD_BATCH_MESSAGES + 10)]
     async with MockBroker(topics={"demo": 3}) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
         receipts = await producer.submit_many(bodies)
         assert isinstance(receipts, Receipts)
@@ -235,7 +235,7 @@ async def test_many_arrive_in_order_whatever_the_broker_understands(can: Capabil
 
 
 async def test_a_large_pack_is_cut_by_bytes() -> None:
-    bodies = [b"x" * (MAX_PACK_BYTES // 3) for _ in range(7)]
+    bodies = [b"x" * (MAX_RECORD_BATCH_BYTES // 3) for _ in range(7)]
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
         await warm(producer)
         await producer.send_many(bodies)
@@ -263,7 +263,7 @@ async def test_a_body_that_cannot_be_sent_is_named_and_none_is_sent() -> None:
             producer.submit_many([b"a", b"b", b""])
         with pytest.raises(MessageError, match="message 1: a message body is bytes, not str"):
             producer.submit_many([b"a", "b"])  # type: ignore[list-item]
-        with pytest.raises(MessageError, match="not several of it"):
+        with pytest.raises(MessageError, match="not a list of bodies"):
             producer.submit_many(b"abc")  # type: ignore[arg-type]
         with pytest.raises(MessageError, match="no message to send"):
             producer.submit_many([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pytubemq.core.offsets import Hold, Watermarks
+from pytubemq.core.offsets import BatchState, Watermarks
 from pytubemq.model.offset import OFFSET_UNIT
 
 
@@ -20,7 +20,7 @@ def test_a_batch_from_fetch_to_confirm() -> None:
     marks.begin_confirm()
     assert not marks.holds(ticket)
     marks.record_confirm(ticket)
-    assert (marks.hold, marks.confirmed, marks.start, marks.lag()) == (Hold.NOTHING, 112, 112, 6)
+    assert (marks.hold, marks.confirmed, marks.start, marks.lag()) == (BatchState.NOTHING, 112, 112, 6)
 
 
 def test_what_a_filter_passes_over_is_not_behind() -> None:
@@ -40,7 +40,7 @@ def test_what_is_given_back_begins_again_where_it_began() -> None:
     ticket = marks.record_fetch(28, 112, 280)
     marks.record_delivery()
     marks.give_back()
-    assert (marks.hold, marks.start, marks.confirmed) == (Hold.NOTHING, 28, 28)
+    assert (marks.hold, marks.start, marks.confirmed) == (BatchState.NOTHING, 28, 28)
     assert not marks.holds(ticket)
 
 
@@ -49,7 +49,7 @@ def test_a_new_registration_drops_a_batch_nobody_has_and_keeps_one_in_use() -> N
     waiting.record_registration(0, 280)
     waiting.record_fetch(0, 112, 280)
     waiting.record_registration(0, 280)
-    assert waiting.hold is Hold.NOTHING
+    assert waiting.hold is BatchState.NOTHING
 
     in_use = Watermarks()
     in_use.record_registration(0, 280)
@@ -77,7 +77,7 @@ def test_the_next_batch_is_fetched_behind_a_confirm_that_is_under_way() -> None:
     marks.record_delivery()
     marks.begin_confirm()
     marks.move_ahead(first)
-    assert (marks.hold, marks.start, marks.confirmed) == (Hold.NOTHING, 112, 0)
+    assert (marks.hold, marks.start, marks.confirmed) == (BatchState.NOTHING, 112, 0)
     second = marks.record_fetch(112, 140, 280)
     marks.record_delivery()
     marks.record_confirm(first)
@@ -96,7 +96,7 @@ def test_a_confirm_that_fails_takes_along_what_was_fetched_behind_it() -> None:
     marks.record_delivery()
     assert marks.undo_confirm(first)
     assert not marks.holds(second)
-    assert (marks.hold, marks.start, marks.fetched, marks.confirmed) == (Hold.NOTHING, 0, 0, 0)
+    assert (marks.hold, marks.start, marks.fetched, marks.confirmed) == (BatchState.NOTHING, 0, 0, 0)
     assert not marks.undo_confirm(first), "once"
 
 
@@ -148,18 +148,18 @@ class Progress(RuleBasedStateMachine):
         """Where the Broker's next answer begins."""
         return self.stored if self.ahead is None else self.ahead[1]
 
-    @precondition(lambda self: self.marks.hold is Hold.NOTHING)
+    @precondition(lambda self: self.marks.hold is BatchState.NOTHING)
     @rule(count=st.integers(1, 50))
     def fetch(self, count: int) -> None:
         assert self.marks.start == self.begins
         self.ticket = self.marks.record_fetch(self.begins, self.begins + count * OFFSET_UNIT, None)
 
-    @precondition(lambda self: self.marks.hold is Hold.FETCHED)
+    @precondition(lambda self: self.marks.hold is BatchState.FETCHED)
     @rule()
     def hand_out(self) -> None:
         self.marks.record_delivery()
 
-    @precondition(lambda self: self.marks.hold is Hold.HANDED_OUT and self.ahead is None)
+    @precondition(lambda self: self.marks.hold is BatchState.HANDED_OUT and self.ahead is None)
     @rule(ahead=st.booleans())
     def confirm(self, ahead: bool) -> None:
         self.marks.begin_confirm()
@@ -181,10 +181,10 @@ class Progress(RuleBasedStateMachine):
             self.marks.record_confirm(ticket)
         else:
             assert self.marks.undo_confirm(ticket)
-            assert self.marks.hold is Hold.NOTHING
+            assert self.marks.hold is BatchState.NOTHING
             assert not self.marks.holds(self.ticket)
 
-    @precondition(lambda self: self.marks.hold is not Hold.NOTHING)
+    @precondition(lambda self: self.marks.hold is not BatchState.NOTHING)
     @rule()
     def give_back(self) -> None:
         self.marks.give_back()
@@ -199,7 +199,7 @@ class Progress(RuleBasedStateMachine):
         assert self.marks.start == self.begins
         assert self.marks.fetched is not None
         assert self.marks.fetched >= self.marks.start >= self.marks.confirmed
-        if self.marks.hold is Hold.NOTHING:
+        if self.marks.hold is BatchState.NOTHING:
             assert not self.marks.holds(self.ticket)
 
 

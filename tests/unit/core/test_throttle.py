@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, format_rules
-from pytubemq.core.rate import Rate
-from pytubemq.core.throttle import NO_RULES, AnnouncedRules, Fetched, Pause, RulesInForce, Throttle
+from pytubemq.core.throttle import NO_RULES, AnnouncedRules, Fetched, Pause, Rate, RulesInForce, Throttle
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import UNDEFINED
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.store_settings import StoreSettings
-from pytubemq.wire.batch.record_batch import PACK_TAG, Columns, encode_columns, read_columns, read_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, Columns, encode_columns, read_columns, read_record_batch
 from pytubemq.wire.batch.stored import StoredMessage, decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.core.sequences import ProducerMark, Span
+    from pytubemq.core.sequences import AppendedSpan, ProducerMark
     from pytubemq.storage.journal.staging import Appended, AppendedRun, Outcome, Staging
     from pytubemq.testing.disk import FaultyDisk
 
@@ -71,10 +71,10 @@ def send_pack(
     codes: int | Sequence[int] = -1,
     topic: str = "demo",
     producer: ProducerMark | None = None,
-) -> tuple[Span, ...]:
+) -> tuple[AppendedSpan, ...]:
     """One pack through the journal."""
     staging = store.staging()
-    staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)
+    staging.append_batch(topic, partition_id, columns(payloads, codes=codes), producer=producer)
     [result] = commit(store, staging)
     return cast("AppendedRun", result).spans
 
@@ -100,9 +100,9 @@ def split(blob: bytes) -> list[StoredMessage]:
     found: list[StoredMessage] = []
     at = 0
     while at < len(blob):
-        size, body = decode_varint(blob, at + (2 if blob.startswith(PACK_TAG, at) else 1))
-        if blob.startswith(PACK_TAG, at):
-            head, pack = read_pack(blob[body : body + size])
+        size, body = decode_varint(blob, at + (2 if blob.startswith(RECORD_BATCH_TAG, at) else 1))
+        if blob.startswith(RECORD_BATCH_TAG, at):
+            head, pack = read_record_batch(blob[body : body + size])
             found += (
                 StoredMessage(
                     head.message_id + number,

@@ -211,7 +211,7 @@ class Statistics:
             "reset_time": date(self._reset_ms[Part.SERVICE]),
             "detailStatsClosed": Part.SERVICE in self._closed,
             **{name: value - self._counted.get(name, 0) for name, value in _counts(facts).items()},
-            "consume_online_cnt": facts.holds,
+            "consume_online_cnt": facts.registrations,
             **(self._closed.get(Part.SERVICE) or self._details(facts)),
         }
 
@@ -330,7 +330,7 @@ def _counts(facts: BrokerFacts) -> dict[str, int]:
         "broker_timeout_cnt": facts.forgotten,
         "broker_hb_exc_cnt": facts.master_failures,
         "consume_online_cnt": 0,
-        "consume_timeout_cnt": state.counters.expired_holds,
+        "consume_timeout_cnt": state.counters.expired_registrations,
         "msg_put_overflow": state.path.stats.overflows,
     }
 

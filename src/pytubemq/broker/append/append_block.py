@@ -55,7 +55,8 @@ class AppendBlock:
     def publish_early(self) -> bool:
         """Publish the messages promised from memory, and complete the submissions that are published as a whole.
 
-        For the block that is published next. Returns True if any submission was completed."""
+        For the block that is published next. Returns True if any submission was completed.
+        """
         early, appended = self.prepared.early, self.prepared.appended
         if not early:
             return False

@@ -61,7 +61,7 @@ class AppendStats:
 
 
 class AppendPath:
-    """Collects submissions and writes them to the journal, one batch after the other. Event loop only."""
+    """The collector of submissions, which it writes to the journal, one batch after the other. Event loop only."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class AppendPath:
         if self._closing:
             return _CLOSING
         if self.failure is not None:
-            return _failed(self.failure)
+            return _failure_refusal(self.failure)
         stuck = self._stuck()
         if stuck is not None:
             return stuck
@@ -225,7 +225,7 @@ class AppendPath:
             elif self._is_worth_ahead():
                 self._write_ahead()
         except Exception as error:
-            self._broken(error)
+            self._stop_for_good(error)
 
     def _is_worth_ahead(self) -> bool:
         """True if the next block is worth preparing now: it would not be much smaller than the one being written."""
@@ -240,7 +240,8 @@ class AppendPath:
     def _write_ahead(self) -> AppendBlock | None:
         """Start the next write before the callers of the one that ended are notified.
 
-        Nothing is refused here; submissions that cannot be written are left to `_write_next`."""
+        Nothing is refused here; submissions that cannot be written are left to `_write_next`.
+        """
         if not self._queue or self.congested:
             return None
         submissions: list[Submission] = []
@@ -273,8 +274,8 @@ class AppendPath:
         try:
             block = self._prepare(submissions)
         except DiskFailedError as error:  # in the background; nothing more can be written
-            self._failed_for_good(error)
-            self._settle_failed(submissions, _failed(error))
+            self._record_failure(error)
+            self._settle_failed(submissions, _failure_refusal(error))
             return
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             self._remember(error, "messages could not be prepared for the journal")
@@ -305,7 +306,7 @@ class AppendPath:
             return False
         self._under_way.append(block)
         # On the loop, and for blocks in the order in which they were handed over.
-        future.add_done_callback(self._ended)
+        future.add_done_callback(self._finish_block)
         return True
 
     def _write(self, prepared: Prepared) -> None:
@@ -347,9 +348,9 @@ class AppendPath:
         return batch
 
     def _prepare(self, submissions: list[Submission]) -> AppendBlock:
-        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._unanswered)
+        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._log_missed_callback)
 
-    def _ended(self, done: asyncio.Future[None]) -> None:
+    def _finish_block(self, done: asyncio.Future[None]) -> None:
         block = self._under_way.popleft()  # the writer handles them in order
         error = done.exception()
         # The store refused to write it, and its submissions are back in the queue since the block before it failed.
@@ -395,7 +396,7 @@ class AppendPath:
             if block.publish_early():
                 self._wake(block)
         except Exception as fault:  # they are completed when it is written, like the others
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _complete(self, block: AppendBlock) -> None:
         # Room is made before anybody is notified, since callers send more at once.
@@ -411,7 +412,7 @@ class AppendPath:
         try:
             self._on_published(block.partitions)
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _fail(self, block: AppendBlock, error: BaseException) -> None:
         """Refuse the callers of a failed write; its error decides whether there will be another."""
@@ -430,15 +431,15 @@ class AppendPath:
             self.unopened = error
             refusal = Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
         else:
-            self._failed_for_good(error)
-            refusal = _failed(error)
+            self._record_failure(error)
+            refusal = _failure_refusal(error)
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
             self._owes = True
         # The others have had their response, and the store owes their messages.
         self._settle_failed(block.unreported, refusal)
 
-    def _failed_for_good(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         self.failure = error
         expected = isinstance(error, TubeError)
         logger.error(
@@ -447,14 +448,14 @@ class AppendPath:
             exc_info=None if expected else error,
         )
 
-    def _broken(self, error: Exception) -> None:
+    def _stop_for_good(self, error: Exception) -> None:
         """Stop writing for good after a fault in this program."""
         self.failure = error
         logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
         # Nobody starts another write from here on, so whoever waits would wait for ever.
-        self._refuse_all(_failed(error))
+        self._refuse_all(_failure_refusal(error))
 
-    def _unanswered(self, fault: Exception) -> None:
+    def _log_missed_callback(self, fault: Exception) -> None:
         self._remember(fault, "a caller could not be notified of the outcome of its write")
 
     def _remember(self, fault: Exception, what: str) -> None:
@@ -497,14 +498,14 @@ class AppendPath:
         try:
             submission.expire()
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _refuse(self, submission: Submission, refusal: Refusal) -> None:
         self.staged_bytes -= submission.size_bytes
         try:
             submission.refuse(refusal)
         except Exception as fault:
-            self._unanswered(fault)
+            self._log_missed_callback(fault)
 
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:
@@ -513,7 +514,7 @@ class AppendPath:
             self._idle.set()
 
 
-def _failed(error: BaseException) -> Refusal:
+def _failure_refusal(error: BaseException) -> Refusal:
     what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
     code = Code.SERVICE_UNAVAILABLE if isinstance(error, DiskFailedError) else Code.INTERNAL_SERVER_ERROR
     return Refusal(code, f"this Broker can write no more and must be restarted: {what}")

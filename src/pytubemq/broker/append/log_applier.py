@@ -1,7 +1,8 @@
 """The background thread that carries messages from the journal into their partitions' logs.
 
 The invariant: a failure here is kept, logged and shown in the Broker's health; one that may pass (a full disk, no file
-handle) is retried, any other ends the thread, after which the append path refuses messages once its backlog is full."""
+handle) is retried, any other ends the thread, after which the append path refuses messages once its backlog is full.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class LogApplier:
     """The thread that runs `store.apply()` until it is closed."""
 
     def __init__(self, store: BrokerStore, *, on_progress: Callable[[], None]) -> None:
-        """`on_progress` is called on the thread, after each round and after a failure."""
+        """Prepare the thread; it calls `on_progress` after each round and after a failure."""
         self.error: BaseException | None = None
         """The last round's failure; None again after a successful one."""
         self.dead = False

@@ -29,7 +29,7 @@ PARTITION_OVERHEAD_BYTES: Final = 4096
 and the producer's window take so much, and the time of ten messages."""
 CONFIRM_OVERHEAD_BYTES: Final = 512
 """Size of a position that is to be confirmed."""
-PACK_OVERHEAD_BYTES: Final = 2048
+RECORD_BATCH_OVERHEAD_BYTES: Final = 2048
 """Size of a record batch beside its payload: the views of its columns take so much, however small it is."""
 
 
@@ -109,7 +109,8 @@ class Barrier:
         self._done(refusal)
 
     def expire(self) -> None:
-        """Never called: the deadline is infinite."""
+        """Refuse it; never called, as the deadline is infinite."""
+        # Answered all the same, should that change: whoever waits for a barrier waits for ever otherwise.
         self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
 
 
@@ -125,5 +126,6 @@ class ConfirmSubmission(Barrier):
         self.confirmation = confirmation
 
     def stage(self, staging: Staging) -> int:
+        # No number in the staging: a position has no result of its own, it counts when the block does.
         staging.confirm(*self.confirmation)
         return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import FormatError
 from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.wire.batch.fetch_batches import expand
-from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, read_stored_batch
 from pytubemq.wire.batch.stored import decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint
 
@@ -49,7 +49,7 @@ class _Taken:
     next_offset: int | None = None
 
 
-def unpacked(
+def unpack_batches(
     found: Slice,
     *,
     max_bytes: int,
@@ -71,11 +71,11 @@ def unpacked(
     """
     blob = b"".join(found.parts)
     taken, room = _Taken(), _Room(max_bytes, max_messages)
-    for start, stop, is_pack in _records(blob):
+    for start, stop, is_batch in _records(blob):
         # Where the next fetch begins is known from the record that did not fit any more.
         if room.none:
-            taken.next_offset = _offset_of(blob[start:stop], is_pack=is_pack)
-        elif is_pack:
+            taken.next_offset = _offset_of(blob[start:stop], is_batch=is_batch)
+        elif is_batch:
             _take_pack(blob[start:stop], found, taken, room, codes, end_offset)
         else:
             taken.parts.append(blob[start:stop])
@@ -91,7 +91,7 @@ def unpacked(
         next_offset=next_offset if end_offset is None else min(next_offset, end_offset),
         count=taken.count,
         payload_bytes=sum(map(len, taken.parts)),
-        packs=False,
+        has_batches=False,
     )
 
 
@@ -104,7 +104,7 @@ def _take_pack(
     end_offset: int | None,
 ) -> None:
     # The head alone is needed here; `expand` checks all of it.
-    head, columns = read_stored_pack(record, check=False)
+    head, columns = read_stored_batch(record, check=False)
     first, stop = to_ordinal(head.offset), to_ordinal(head.offset) + columns.count
     # The first batch may begin before the slice does.
     wanted = max(first, to_ordinal(found.start_offset))
@@ -126,17 +126,17 @@ def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
     """Yield where each record begins and ends, and True if it is a record batch."""
     at = 0
     while at < len(blob):
-        is_pack = blob.startswith(PACK_TAG, at)
+        is_batch = blob.startswith(RECORD_BATCH_TAG, at)
         try:
-            size, begin = decode_varint(blob, at + (len(PACK_TAG) if is_pack else 1))
+            size, begin = decode_varint(blob, at + (len(RECORD_BATCH_TAG) if is_batch else 1))
         except (IndexError, ValueError) as error:
             raise FormatError(f"a record has no length: {error}") from error
-        if begin + size > len(blob) or not (is_pack or blob.startswith(_SINGLE_TAG, at)):
+        if begin + size > len(blob) or not (is_batch or blob.startswith(_SINGLE_TAG, at)):
             raise FormatError(f"no record begins where one should, {at} bytes into what was read")
-        yield at, begin + size, is_pack
+        yield at, begin + size, is_batch
         at = begin + size
 
 
-def _offset_of(record: bytes, *, is_pack: bool) -> int | None:
+def _offset_of(record: bytes, *, is_batch: bool) -> int | None:
     """Return a record's first offset."""
-    return read_stored_pack(record, check=False)[0].offset if is_pack else decode_stored(record)[0].offset
+    return read_stored_batch(record, check=False)[0].offset if is_batch else decode_stored(record)[0].offset

@@ -33,7 +33,7 @@ from pytubemq.wire.protocol.messages.broker import (
 from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
-    from pytubemq.broker.members.consumer_registry import Hold
+    from pytubemq.broker.members.consumer_registry import Registration
     from pytubemq.broker.state import BrokerState
     from pytubemq.net.server.call import Call
     from pytubemq.storage.log.selection import Slice
@@ -49,7 +49,7 @@ class _Fetch:
     """A GetMessage under way."""
 
     call: Call
-    hold: Hold
+    registration: Registration
     manual: bool
     escapes: bool
     """True if the consumer applies a rule of its group itself; then the cluster's do not apply to it."""
@@ -76,23 +76,23 @@ class FetchHandlers:
             group = check_group_name(request.group_name)
             served = request_checks.topic(request.topic_name, state.topics)
             key = RegistrationKey(group, served.config.name, request.partition_id)
-            hold = self._hold(key, consumer_id, now_s=now_s)
+            registration = self._find_registration(key, consumer_id, now_s=now_s)
             # A position that somebody fetches from is not one of those that may make room for others.
-            if not hold.is_used:
+            if not registration.is_used:
                 state.positions.spare.record_use(key)
             # A fetch keeps the registration alive whatever comes of it, as in the original.
-            state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
-            if hold.is_moved_away:
-                raise Refused(*_moved_refusal(hold))
+            state.registry.renew(registration, connection=id(call.connection), now_s=now_s)
+            if registration.is_moved_away:
+                raise Refused(*_moved_refusal(registration))
             request_checks.open_for_reading(served)
         except Refused as refused:
             self._refuse(call, refused.refusal)
             return
         manual = bool(request.manual_commit_offset)
         # The original's automatic confirm: asking for more says that what came before was handled.
-        if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
+        if not manual and request.last_pack_consumed and registration.cursor.commit(consumed=True):
             # Not waited for, or each fetch would cost a flush; after a crash these messages come again.
-            state.positions.save(key, hold.cursor.confirmed)
+            state.positions.save(key, registration.cursor.confirmed)
         limits = ReadLimits.of(
             call,
             now_s=now_s,
@@ -100,22 +100,24 @@ class FetchHandlers:
             max_messages=request.max_messages,
             max_wait_ms=request.max_wait_ms,
         )
-        self._attempt(_Fetch(call, hold, manual, bool(request.esc_flow_ctrl), limits))
+        self._attempt(_Fetch(call, registration, manual, bool(request.esc_flow_ctrl), limits))
 
-    def _hold(self, key: RegistrationKey, consumer_id: str, *, now_s: float) -> Hold:
-        hold = self._state.registry.get(key, now_s=now_s)
-        if hold is None:
+    def _find_registration(self, key: RegistrationKey, consumer_id: str, *, now_s: float) -> Registration:
+        registration = self._state.registry.get(key, now_s=now_s)
+        if registration is None:
             # 411 makes a client register again; with 412 it knows that somebody else has the partition.
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
-        if hold.consumer_id != consumer_id:
-            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
-        return hold
+        if registration.consumer_id != consumer_id:
+            raise Refused(
+                Code.DUPLICATE_PARTITION, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
+            )
+        return registration
 
     def _attempt(self, fetch: _Fetch) -> None:
         """Read when the connection's turn comes, or let the fetch wait if there is nothing to read and it may."""
-        key = fetch.hold.key
+        key = fetch.registration.key
         extent = self._state.store.extent(key.topic, key.partition_id)
-        offset = fetch.hold.cursor.request(manual=fetch.manual)
+        offset = fetch.registration.cursor.request(manual=fetch.manual)
         # At the end, no turn is needed: nothing is read and nothing of any size will be sent.
         if offset == extent.max_offset:
             self._wait_or_end(fetch)
@@ -124,8 +126,8 @@ class FetchHandlers:
             FetchTurns.of(fetch.call.connection).run(lambda most_bytes: self._read(fetch, most_bytes), size)
 
     def _read(self, fetch: _Fetch, most_bytes: int) -> None:
-        state, hold = self._state, fetch.hold
-        cursor, key = hold.cursor, hold.key
+        state, registration = self._state, fetch.registration
+        cursor, key = registration.cursor, registration.key
         turns = FetchTurns.of(fetch.call.connection)
         if not self._still_holds(fetch):
             turns.finish()
@@ -144,7 +146,7 @@ class FetchHandlers:
             return
         max_bytes = min(fetch.limits.max_bytes, most_bytes)
         if state.flow.limits and not fetch.escapes:
-            meter = hold.meter = hold.meter or Meter()
+            meter = registration.meter = registration.meter or Meter()
             if self._too_fast(fetch, meter):
                 turns.finish()
                 return
@@ -154,7 +156,7 @@ class FetchHandlers:
             try:
                 # The disk was read without a lock: a reset, a confirm or a new registration may have moved the cursor
                 # since.
-                here = hold.cursor is cursor and cursor.request(manual=fetch.manual) == offset
+                here = registration.cursor is cursor and cursor.request(manual=fetch.manual) == offset
                 if here and not self._overtaken(key, offset, result):
                     self._deliver(fetch, max_offset, result)
                 else:  # moved or confirmed while the disk was read: these are no longer the next messages
@@ -163,7 +165,7 @@ class FetchHandlers:
                 turns.finish()
 
         limits = fetch.limits.within(max_bytes)
-        read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=hold.codes)
+        read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=registration.codes)
 
     def _overtaken(self, key: RegistrationKey, offset: int, result: Slice | Refusal) -> bool:
         """True if retention removed the offset during the read: then the cursor is advanced as for any other fetch."""
@@ -176,7 +178,7 @@ class FetchHandlers:
 
     def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
         """Refuse the fetch if its consumer has used up its share by the cluster's rules; return True if so."""
-        state, key = self._state, fetch.hold.key
+        state, key = self._state, fetch.registration.key
         pause_ms = meter.pause_ms(
             state.flow.rules,
             # In bytes, by which the rules count how far a consumer is behind.
@@ -196,7 +198,7 @@ class FetchHandlers:
 
     def _wait_or_end(self, fetch: _Fetch) -> None:
         """Let the fetch wait for the rest of its wait, or respond that there is nothing."""
-        state, key = self._state, fetch.hold.key
+        state, key = self._state, fetch.registration.key
         held = state.serving.started and state.waiters.hold(
             (key.topic, key.partition_id),
             connection=id(fetch.call.connection),
@@ -212,9 +214,9 @@ class FetchHandlers:
         if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
             self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
             return
-        key = fetch.hold.key
+        key = fetch.registration.key
         max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
-        cursor = fetch.hold.cursor
+        cursor = fetch.registration.cursor
         self._refuse(
             fetch.call,
             _AT_END,
@@ -230,7 +232,7 @@ class FetchHandlers:
         elif self._still_holds(fetch):
             try:  # meanwhile the Master may have stopped reading, or closed the topic
                 self._state.serving.check_read()
-                request_checks.open_for_reading(request_checks.topic(fetch.hold.key.topic, self._state.topics))
+                request_checks.open_for_reading(request_checks.topic(fetch.registration.key.topic, self._state.topics))
             except Refused as refused:
                 self._refuse(fetch.call, refused.refusal)
             else:
@@ -243,12 +245,12 @@ class FetchHandlers:
             return False
         now_s = self._state.clock.now_s()
         # The very same one: a consumer that has registered anew may have begun elsewhere.
-        if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
-            if not fetch.hold.is_moved_away:
+        if self._state.registry.get(fetch.registration.key, now_s=now_s) is fetch.registration:
+            if not fetch.registration.is_moved_away:
                 return True
-            self._refuse(fetch.call, _moved_refusal(fetch.hold))
+            self._refuse(fetch.call, _moved_refusal(fetch.registration))
             return False
-        self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
+        self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.registration.key} has ended"))
         return False
 
     def _deliver(self, fetch: _Fetch, max_offset: int, result: Slice | Refusal) -> None:
@@ -257,16 +259,16 @@ class FetchHandlers:
         if isinstance(result, Refusal):
             self._refuse(fetch.call, result)
             return
-        state, hold = self._state, fetch.hold
+        state, registration = self._state, fetch.registration
         if result.skipped:
-            state.skipped(hold.key, result)
+            state.skipped(registration.key, result)
         # Recorded before the response leaves, so that a confirm that comes at once finds what it confirms.
-        if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
-            state.positions.save(hold.key, hold.cursor.confirmed)
-        if hold.meter is not None and state.flow.limits:
-            end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
+        if registration.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
+            state.positions.save(registration.key, registration.cursor.confirmed)
+        if registration.meter is not None and state.flow.limits:
+            end_position = state.store.extent(registration.key.topic, registration.key.partition_id).max_position
             # Payload and not bytes on the wire, as the rules count; see `core.flow`.
-            hold.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
+            registration.meter.record_read(result.payload_bytes, read_to=end_position - result.remaining_bytes)
         # The filter has passed over all of it: a response without messages would only lead to the next fetch.
         if not result.count and self._hold_on(fetch, result):
             return
@@ -280,21 +282,21 @@ class FetchHandlers:
             min_limit_time=_NO_LIMIT,
             esc_flow_ctrl=False,
             curr_data_dlt=result.remaining_bytes,
-            require_slow=_few_left(hold, max_offset, result),
+            require_slow=_few_left(registration, max_offset, result),
             max_offset=max_offset,
             next_offset=result.next_offset if capable else None,
-            expired_messages=hold.cursor.take_expired() if capable else None,
+            expired_messages=registration.cursor.take_expired() if capable else None,
         )
         fetch.call.reply(encode_get_message_response(head, result.parts))
         counters = state.counters
-        counters.served(hold.key.topic, result.count, result.payload_bytes)
+        counters.served(registration.key.topic, result.count, result.payload_bytes)
         if MESSAGE.on and result.count:
-            tracing.record_fetch(fetch.call, hold.key, hold.consumer_id, result)
+            tracing.record_fetch(fetch.call, registration.key, registration.consumer_id, result)
         counters.fetch_s.add(state.clock.now_s() - fetch.call.received_s)
 
     def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
         """Let the fetch wait again if there is time, as the filter skipped all messages; True if so."""
-        state, key = self._state, fetch.hold.key
+        state, key = self._state, fetch.registration.key
         if state.clock.now_s() >= fetch.limits.wait_until_s:
             return False
         if result.next_offset < state.store.ends(key.topic, key.partition_id)[1]:
@@ -312,7 +314,7 @@ class FetchHandlers:
         next_offset: int | None = None,
         expired_messages: int | None = None,
     ) -> None:
-        self._state.counters.fetch_refused(refusal.code)
+        self._state.counters.record_refused_fetch(refusal.code)
         call.reply(
             encode(
                 GetMessageResponseB2C(
@@ -346,21 +348,23 @@ class FetchHandlers:
             request_checks.open_for_writing(served)
             request_checks.partition(served, request.partition_id)
             key = RegistrationKey(group, served.config.name, request.partition_id)
-            hold = state.registry.get(key, now_s=state.clock.now_s())
+            registration = state.registry.get(key, now_s=state.clock.now_s())
             # 401 for both, where a fetch gets 411 or 412: what the original responds to a commit.
-            if hold is None:
+            if registration is None:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
-            if hold.consumer_id != consumer_id:
-                raise Refused(Code.UNAUTHORIZED, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
-            if hold.is_moved_away:
-                raise Refused(*_moved_refusal(hold))
+            if registration.consumer_id != consumer_id:
+                raise Refused(
+                    Code.UNAUTHORIZED, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
+                )
+            if registration.is_moved_away:
+                raise Refused(*_moved_refusal(registration))
             max_offset = state.store.ends(key.topic, key.partition_id)[1]
-            self._confirm(hold, request, max_offset)
+            self._confirm(registration, request, max_offset)
         except Refused as refused:
             _answer_commit(call, refused.refusal)
             return
-        cursor = hold.cursor
-        confirmed = cursor.settling()
+        cursor = registration.cursor
+        confirmed = cursor.begin_confirm()
 
         def finish_commit(refusal: Refusal | None) -> None:
             # Before the next fetch: a client that knows of the refusal understands why messages are repeated.
@@ -370,12 +374,12 @@ class FetchHandlers:
                 cursor.take_back(confirmed, to=state.positions.current(key))
                 state.waiters.wake([(key.topic, key.partition_id)])  # a waiting fetch has messages again
                 return
-            passed = cursor.settled(confirmed)
+            passed = cursor.finish_confirm(confirmed)
             # The next holder may have confirmed more meanwhile; it has skipped the same messages on its own.
             if (
                 passed is not None
-                and hold.cursor is cursor
-                and state.registry.get(key, now_s=state.clock.now_s()) is hold
+                and registration.cursor is cursor
+                and state.registry.get(key, now_s=state.clock.now_s()) is registration
             ):
                 state.positions.save(key, passed)
             if MESSAGE.on or GROUP.on:
@@ -383,27 +387,26 @@ class FetchHandlers:
 
         state.positions.commit(key, confirmed, finish_commit)
 
-    def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
+    def _confirm(self, registration: Registration, request: CommitOffsetRequestC2B, max_offset: int) -> None:
         if request.up_to is None:
             # Absent means consumed, as in the original.
-            hold.cursor.commit(consumed=request.last_pack_consumed is not False)
+            registration.cursor.commit(consumed=request.last_pack_consumed is not False)
             return
         if request.up_to < 0 or whole(request.up_to) > max_offset:
             raise Refused(
-                Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {hold.key} ends at {max_offset}"
+                Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {registration.key} ends at {max_offset}"
             )
-        hold.cursor.commit_up_to(request.up_to)
+        registration.cursor.commit_up_to(request.up_to)
 
 
-def _moved_refusal(hold: Hold) -> Refusal:
-    return Refusal(
-        Code.MOVED, f"group {hold.key.group} was moved to offset {hold.cursor.confirmed} of {hold.key}; register again"
-    )
+def _moved_refusal(registration: Registration) -> Refusal:
+    group, confirmed = registration.key.group, registration.cursor.confirmed
+    return Refusal(Code.MOVED, f"group {group} was moved to offset {confirmed} of {registration.key}; register again")
 
 
-def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
+def _few_left(registration: Registration, max_offset: int, result: Slice) -> bool:
     """True if a consumer with a filter should wait until there are more messages to scan."""
-    return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
+    return registration.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
 
 
 def _answer_commit(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.core.refusal import Refusal
 from pytubemq.errors import Code, FormatError, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
@@ -24,8 +24,8 @@ from pytubemq.model.limits import (
     MAX_FETCH_WAIT_S,
     MAX_FRAME_BYTES,
     MAX_MESSAGE_BYTES,
-    MAX_PACK_BYTES,
-    MAX_PACK_MESSAGES,
+    MAX_RECORD_BATCH_BYTES,
+    MAX_RECORD_BATCH_MESSAGES,
 )
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.net.server.response_budget import ReadSize
@@ -46,7 +46,9 @@ ANSWER_MARGIN_S = 0.2
 """The time before its caller's deadline at which a waiting fetch is answered, so that the response arrives in time."""
 # For what is around the records in a frame.
 _FRAME_SLACK_BYTES = 64 * 1024
-_MOST_RECORD_BYTES = MAX_PACK_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES
+_MOST_RECORD_BYTES = (
+    MAX_RECORD_BATCH_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_RECORD_BATCH_MESSAGES
+)
 """The largest record batch, which ends with the message that reaches its bound, with its columns."""
 _MOST_BYTES = min(MAX_ANSWER_BYTES, MAX_FRAME_BYTES - _MOST_RECORD_BYTES - _FRAME_SLACK_BYTES)
 """The largest limit of a read: with the largest record beyond it the response must still fit into a frame."""
@@ -65,7 +67,7 @@ class ReadLimits:
     wait_until_s: float
     most_bytes: int
     """The largest response, with the message that reaches `max_bytes`; a single message may be larger."""
-    packs: bool
+    takes_batches: bool
     """True if the peer supports record batches."""
 
     def within(self, max_bytes: int) -> ReadLimits:
@@ -86,7 +88,7 @@ class ReadLimits:
             else MAX_FETCH_MESSAGES,
             wait_until_s=min(now_s + wait_s, call.deadline_s - ANSWER_MARGIN_S),
             most_bytes=_MOST_PLAIN_BYTES if call.connection.block_bytes is not None else MAX_FRAME_BYTES,
-            packs=Capability.PACKS in call.connection.capabilities,
+            takes_batches=Capability.PACKS in call.connection.capabilities,
         )
 
 
@@ -126,12 +128,12 @@ def read(
             max_messages=max_messages,
             codes=codes,
         )
-        if found.packs and not limits.packs:
+        if found.has_batches and not limits.takes_batches:
             # Taking batches apart is work for a thread; the loop hands on what it finds.
             if not take_apart:
                 return found
             try:
-                found = unpacked(
+                found = unpack_batches(
                     found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
                 )
             except FormatError:
@@ -140,7 +142,7 @@ def read(
                 # The batch was not checked until here. The store knows how many messages there were, so it can.
                 store.doubt(topic, partition_id, found.next_offset - OFFSET_UNIT)
                 return run(max_messages, doubted=True)
-        if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.packs:
+        if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.has_batches:
             return run(found.count - 1)  # the last one exceeds the limit: it comes with the next response
         return found
 
@@ -151,7 +153,7 @@ def read(
             result: Slice | Refusal = run(take_apart=False)
         except Exception as error:
             result = _refusal(state, key, error)
-        if isinstance(result, Refusal) or not result.packs or limits.packs:
+        if isinstance(result, Refusal) or not result.has_batches or limits.takes_batches:
             done(result)
             return
     # A disk that is slow must not gather reads without bound; clients try again.
@@ -160,7 +162,7 @@ def read(
         return
     state.pending_reads += 1
 
-    def ended(future: asyncio.Future[Slice]) -> None:
+    def finish(future: asyncio.Future[Slice]) -> None:
         # On the event loop, which alone changes the state.
         state.pending_reads -= 1
         error = future.exception()
@@ -168,7 +170,7 @@ def read(
             state.read_faults.pop(key, None)
         done(future.result() if error is None else _refusal(state, key, error))
 
-    asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(ended)
+    asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(finish)
 
 
 def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Refusal:

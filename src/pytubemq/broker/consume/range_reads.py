@@ -164,7 +164,7 @@ class RangeHandlers:
 
     def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
         """Respond with a code, and with the partition's ends where they explain it."""
-        self._state.counters.fetch_refused(refusal.code)
+        self._state.counters.record_refused_fetch(refusal.code)
         ends: tuple[int, int] | None = None
         # The reader goes on from these without another question.
         if refusal.code in (Code.MOVED, Code.NOT_FOUND):
@@ -223,7 +223,7 @@ class RangeHandlers:
             state.serving.check_started()
             state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
             check_client_id(request.client_id)
-            wanted = await self._wanted(turn, named)
+            wanted = await self._find_wanted(turn, named)
             positions = await self._positions(turn, request, wanted)
             # Only on request, as it may have to read the disk.
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)
@@ -282,7 +282,7 @@ class RangeHandlers:
             )
         return found
 
-    async def _wanted(self, turn: Turn, named: Values[TopicPartition]) -> dict[PartitionKey, None]:
+    async def _find_wanted(self, turn: Turn, named: Values[TopicPartition]) -> dict[PartitionKey, None]:
         """Return the requested partitions that are served here, each once; all of them when none is named."""
         topics = self._state.topics
         wanted: dict[PartitionKey, None] = {}
@@ -304,7 +304,8 @@ class RangeHandlers:
     ) -> list[bytes]:
         """Build parts of the response: positions in these partitions, durable ones only.
 
-        A consumer is listed with the position it began at, which is durable by then."""
+        A consumer is listed with the position it began at, which is durable by then.
+        """
         if not request.all_groups and not request.group_names:
             return []
         groups = None if request.all_groups else frozenset(request.group_names)

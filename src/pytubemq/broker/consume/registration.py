@@ -118,7 +118,7 @@ class RegisterHandlers:
             )
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         offset = start_offset(
-            stored=state.positions.settled(key),
+            stored=state.positions.start_position(key),
             read_status=request.read_status,
             asked=NOT_GIVEN if request.curr_offset is None else request.curr_offset,
             min_offset=min_offset,
@@ -127,7 +127,7 @@ class RegisterHandlers:
         has_notices = Capability.RESET_NOTICES in call.connection.capabilities
         epoch = max(state.reset_epochs.get(key), 0 if holder is None else holder.reset_epoch)
         try:
-            hold = state.registry.put(
+            registration = state.registry.put(
                 key,
                 consumer_id,
                 # A consumer that is notified confirms nothing from before a move, so its confirms count from now on.
@@ -144,7 +144,7 @@ class RegisterHandlers:
                 Code.SERVICE_UNAVAILABLE,
                 f"registrations are full: this Broker has {len(state.registry)}, which is the limit; retry later",
             ) from None
-        hold.has_reset_notices, hold.reset_epoch = has_notices, epoch
+        registration.has_reset_notices, registration.reset_epoch = has_notices, epoch
         GROUP.record(
             "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
         )
@@ -161,16 +161,18 @@ class RegisterHandlers:
 
     def _unregister(self, call: Call, request: RegisterRequestC2B, key: RegistrationKey, consumer_id: str) -> None:
         state = self._state
-        hold = state.registry.get(key, now_s=state.clock.now_s())
-        if hold is None:
+        registration = state.registry.get(key, now_s=state.clock.now_s())
+        if registration is None:
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
-        if hold.consumer_id != consumer_id:
-            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is registered by {hold.consumer_id}, not by {consumer_id}")
+        if registration.consumer_id != consumer_id:
+            raise Refused(
+                Code.DUPLICATE_PARTITION, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
+            )
         # First, so that a fetch of it that is under way delivers nothing any more.
-        state.registry.drop(hold)
+        state.registry.drop(registration)
         GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
-        hold.cursor.commit(consumed=request.read_status == CONSUMED)
-        state.positions.save(key, hold.cursor.confirmed, lambda refusal: _answer(call, refusal))
+        registration.cursor.commit(consumed=request.read_status == CONSUMED)
+        state.positions.save(key, registration.cursor.confirmed, lambda refusal: _answer(call, refusal))
 
     def heartbeat(self, call: Call) -> None:
         """Serve HeartBeatRequestC2B: renew the named registrations; the response names those that could not be."""
@@ -197,13 +199,13 @@ class RegisterHandlers:
                     # The original fails without a proper response here; this one quotes the item.
                     raise request_checks.malformed(error) from error
                 key = RegistrationKey(group, info.partition.topic, info.partition.partition_id)
-                hold = state.registry.get(key, now_s=now_s)
-                code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
-                if hold is not None and hold.consumer_id == consumer_id:
-                    state.registry.record_heartbeat(hold, connection=id(call.connection), now_s=now_s)
+                registration = state.registry.get(key, now_s=now_s)
+                code = Code.HB_NO_NODE if registration is None else Code.DUPLICATE_PARTITION
+                if registration is not None and registration.consumer_id == consumer_id:
+                    state.registry.record_heartbeat(registration, connection=id(call.connection), now_s=now_s)
                     # Replaced by each heartbeat, also by one without it, as in the original.
-                    hold.priority_id = priority_id
-                    if not hold.is_moved_away:
+                    registration.priority_id = priority_id
+                    if not registration.is_moved_away:
                         continue
                     code = Code.MOVED
                 # Named one by one: the response as a whole stays a success, as in the original.

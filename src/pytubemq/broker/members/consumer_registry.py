@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """Host and connection at which a hold was registered."""
+    """The host and the connection of a registration."""
 
     host: str
     connection: int | None
@@ -35,7 +35,7 @@ NOWHERE: Final = Origin("", None)
 
 
 @dataclass(slots=True, eq=False)
-class Hold:
+class Registration:
     """A consumer's registration for a partition. `connection` is the token of its latest connection, None once that is
     lost; `heard_s` is the time of its latest request; `priority_id` is the consumer's `qryPriorityId`, for display."""
 
@@ -64,40 +64,40 @@ class Hold:
 
 
 class RegistryFullError(Exception):
-    """No room for another hold."""
+    """An error for a registry without room for another registration."""
 
 
 @dataclass(slots=True)
 class ConsumerRegistry:
-    """All holds of one Broker."""
+    """The registrations of consumers at one Broker."""
 
     lease_timeout_s: float = LEASE_TIMEOUT_S
-    max_holds: int = MAX_REGISTRATIONS
-    _holds: dict[RegistrationKey, Hold] = field(default_factory=dict)
+    max_registrations: int = MAX_REGISTRATIONS
+    _registrations: dict[RegistrationKey, Registration] = field(default_factory=dict)
     _by_connection: dict[int, set[RegistrationKey]] = field(default_factory=dict)
     _hosts: KeyCounts[str] = field(default_factory=KeyCounts)
-    """Number of holds by host."""
+    """Number of registrations by host."""
     _connections: dict[str, KeyCounts[int | None]] = field(default_factory=dict)
-    """Number of holds by connection, by host."""
+    """Number of registrations by connection, by host."""
     _groups: KeyCounts[str] = field(default_factory=KeyCounts)
-    """Number of holds by group."""
+    """Number of registrations by group."""
     _idle: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """Holds that never fetched by origin, in the order of registration."""
+    """Registrations that never fetched by origin, in the order of registration."""
     _carried: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """All holds in the same way."""
+    """All registrations by origin, in the order of registration."""
     made_room: int = 0
-    """Holds that had to make room for others."""
+    """Registrations that had to make room for others."""
 
     def __len__(self) -> int:
-        return len(self._holds)
+        return len(self._registrations)
 
     @property
     def full(self) -> bool:
-        """True if a new hold needs another to go."""
-        return len(self._holds) >= self.max_holds
+        """True if a new registration needs another to go."""
+        return len(self._registrations) >= self.max_registrations
 
     def is_reading(self, group: str) -> bool:
-        """Return True if the group holds a partition here."""
+        """True if the group has registered a partition here."""
         return self._groups[group] > 0
 
     @property
@@ -107,17 +107,18 @@ class ConsumerRegistry:
             return None
         host = self._hosts.largest()
         return (
-            f"registrations are full: all {self.max_holds} are in use, {self._hosts[host or '']} of them from "
+            f"registrations are full: all {self.max_registrations} are in use, {self._hosts[host or '']} of them from "
             f"{host or 'nowhere'}; a new one replaces one of the host that has most"
         )
 
-    def get(self, key: RegistrationKey, *, now_s: float) -> Hold | None:
-        """Return the live hold on a partition; one that has expired is dropped here."""
-        hold = self._holds.get(key)
-        if hold is not None and hold.lease_until_s <= now_s:
-            self.drop(hold)
+    def get(self, key: RegistrationKey, *, now_s: float) -> Registration | None:
+        """Return the live registration for a partition; one that has expired is dropped here."""
+        registration = self._registrations.get(key)
+        # Here too and not only in `expire`, which runs once a second: an expired one must have no effect.
+        if registration is not None and registration.lease_until_s <= now_s:
+            self.drop(registration)
             return None
-        return hold
+        return registration
 
     def put(
         self,
@@ -130,56 +131,65 @@ class ConsumerRegistry:
         now_s: float,
         priority_id: int = UNDEFINED,
         host: str = "",
-    ) -> Hold:
+    ) -> Registration:
         """Give the partition to a consumer, in place of its previous one (`get` returns that).
 
         Raises:
-            RegistryFullError: no room for another hold, and none has to make room.
+            RegistryFullError: no room for another registration, and none has to make room.
         """
         origin = Origin(host, connection)
-        previous = self._holds.get(key)
+        previous = self._registrations.get(key)
+        # Its room goes to the new one, so a consumer that registers again is never refused for want of it.
         if previous is not None:
             self.drop(previous)
         elif self.full:
+            # Before the new one is entered: if nobody has to make room, nothing has changed.
             self.drop(self._for_room(origin))
             self.made_room += 1
-        hold = Hold(
+        registration = Registration(
             key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, now_s, codes, priority_id=priority_id,
+            # A consumer that has registered again keeps what it has shown; another one has to show it anew.
             origin=origin, is_used=previous is not None and previous.is_used and previous.consumer_id == consumer_id,
         )  # fmt: skip
-        self._holds[key] = hold
-        self._enter(hold)
-        self._seen_on(hold, connection)
-        return hold
+        self._registrations[key] = registration
+        self._enter(registration)
+        self._seen_on(registration, connection)
+        return registration
 
-    def renew(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
-        """Renew a hold, since the holder fetches or confirms."""
-        if not hold.is_used:
-            hold.is_used = True
-            if self._holds.get(hold.key) is hold:
-                _discard(self._idle, hold.origin, hold.key)
-        self._record_use(hold, connection=connection, now_s=now_s)
+    def renew(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
+        """Renew a registration, since its consumer fetches or confirms."""
+        # Only the first time, as this runs for every fetch.
+        if not registration.is_used:
+            registration.is_used = True
+            if self._registrations.get(registration.key) is registration:
+                _discard(self._idle, registration.origin, registration.key)
+        self._record_use(registration, connection=connection, now_s=now_s)
 
-    def _record_use(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
-        hold.lease_until_s, hold.heard_s = now_s + self.lease_timeout_s, now_s
-        if hold.connection != connection:
-            self._seen_on(hold, connection)
-            if self._holds.get(hold.key) is hold and hold.origin.connection != connection:
-                self._leave(hold)
-                hold.origin = Origin(hold.origin.host, connection)
-                self._enter(hold)
+    def _record_use(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
+        registration.lease_until_s, registration.heard_s = now_s + self.lease_timeout_s, now_s
+        if registration.connection != connection:
+            self._seen_on(registration, connection)
+            # One that was replaced meanwhile is counted nowhere, and must not be entered again.
+            if (
+                self._registrations.get(registration.key) is registration
+                and registration.origin.connection != connection
+            ):
+                self._leave(registration)
+                registration.origin = Origin(registration.origin.host, connection)
+                self._enter(registration)
 
-    def drop(self, hold: Hold) -> None:
-        """End a hold; one that was replaced already is ignored."""
-        if self._holds.get(hold.key) is hold:
-            del self._holds[hold.key]
-            self._leave(hold)
-        self._seen_on(hold, None)
+    def drop(self, registration: Registration) -> None:
+        """End a registration; one that was replaced already is ignored."""
+        if self._registrations.get(registration.key) is registration:
+            del self._registrations[registration.key]
+            self._leave(registration)
+        # Of a replaced one too, or the end of its connection would shorten the lease of its successor.
+        self._seen_on(registration, None)
 
-    def record_heartbeat(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
-        """Record a heartbeat of the holder."""
-        self._record_use(hold, connection=connection, now_s=now_s)
-        hold.beat_s = now_s
+    def record_heartbeat(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
+        """Record a heartbeat of the consumer."""
+        self._record_use(registration, connection=connection, now_s=now_s)
+        registration.beat_s = now_s
 
     def connection_lost(self, connection: int, *, now_s: float, grace_s: float, can_detect_loss: bool = True) -> int:
         """Shorten the leases of the consumers on a broken connection to `grace_s` and return how many these are.
@@ -188,43 +198,44 @@ class ConsumerRegistry:
         """
         keys = self._by_connection.pop(connection, set())
         for key in keys:
-            hold = self._holds[key]
-            hold.connection = None
+            registration = self._registrations[key]
+            registration.connection = None
             until_s = (
                 now_s + grace_s
                 if can_detect_loss
-                else return_deadline_s(lost_s=now_s, beat_s=hold.beat_s, grace_s=grace_s)
+                else return_deadline_s(lost_s=now_s, beat_s=registration.beat_s, grace_s=grace_s)
             )
-            hold.lease_until_s = min(hold.lease_until_s, until_s)
+            # Never longer: a broken connection must not keep a silent consumer alive.
+            registration.lease_until_s = min(registration.lease_until_s, until_s)
         return len(keys)
 
-    def expire(self, *, now_s: float) -> list[Hold]:
-        """Drop and return every expired hold."""
-        gone = [hold for hold in self._holds.values() if hold.lease_until_s <= now_s]
-        for hold in gone:
-            self.drop(hold)
+    def expire(self, *, now_s: float) -> list[Registration]:
+        """Drop and return every expired registration."""
+        gone = [registration for registration in self._registrations.values() if registration.lease_until_s <= now_s]
+        for registration in gone:
+            self.drop(registration)
         return gone
 
-    def holds(self) -> Iterable[Hold]:
-        """Return all holds, including expired ones that are not yet dropped."""
-        return self._holds.values()
+    def registrations(self) -> Iterable[Registration]:
+        """Return all registrations, including expired ones that are not yet dropped."""
+        return self._registrations.values()
 
-    def _seen_on(self, hold: Hold, connection: int | None) -> None:
-        """Move a hold from its previous connection to another."""
-        if hold.connection is not None:
-            keys = self._by_connection.get(hold.connection)
+    def _seen_on(self, registration: Registration, connection: int | None) -> None:
+        """Move a registration from its previous connection to another."""
+        if registration.connection is not None:
+            keys = self._by_connection.get(registration.connection)
             if keys is not None:
-                keys.discard(hold.key)
+                keys.discard(registration.key)
                 if not keys:
-                    del self._by_connection[hold.connection]
-        hold.connection = connection
+                    del self._by_connection[registration.connection]
+        registration.connection = connection
         if connection is not None:
-            self._by_connection.setdefault(connection, set()).add(hold.key)
+            self._by_connection.setdefault(connection, set()).add(registration.key)
 
     # --- room ---------------------------------------------------------------------------------------------------
 
-    def _for_room(self, origin: Origin) -> Hold:
-        """Return the hold that makes room for one from `origin`.
+    def _for_room(self, origin: Origin) -> Registration:
+        """Return the registration that makes room for one from `origin`.
 
         Raises:
             RegistryFullError: nobody has clearly more than the new one's own.
@@ -234,33 +245,36 @@ class ConsumerRegistry:
         if host is None:
             raise RegistryFullError
         most, own = self._hosts[host], self._hosts[origin.host]
+        # Within one host the connections share, so that one of them cannot push out all others.
         if host == origin.host:  # then its connections share
             connections = self._connections[host]
             most, own = connections[carrier], connections[origin.connection]
+        # With less of a difference two peers at the bound would replace each other's for ever.
         if most <= own + 1:
             raise RegistryFullError
         largest = Origin(host, carrier)
-        return self._holds[next(reversed(self._idle.get(largest) or self._carried[largest]))]
+        # The newest that never fetched, since it has the least to lose; else the newest of all.
+        return self._registrations[next(reversed(self._idle.get(largest) or self._carried[largest]))]
 
-    def _enter(self, hold: Hold) -> None:
-        origin = hold.origin
-        self._groups.add(hold.key.group)
+    def _enter(self, registration: Registration) -> None:
+        origin = registration.origin
+        self._groups.add(registration.key.group)
         self._hosts.add(origin.host)
         self._connections.setdefault(origin.host, KeyCounts()).add(origin.connection)
-        self._carried.setdefault(origin, {})[hold.key] = None
-        if not hold.is_used:
-            self._idle.setdefault(origin, {})[hold.key] = None
+        self._carried.setdefault(origin, {})[registration.key] = None
+        if not registration.is_used:
+            self._idle.setdefault(origin, {})[registration.key] = None
 
-    def _leave(self, hold: Hold) -> None:
-        host, connection = hold.origin
-        self._groups.remove(hold.key.group)
+    def _leave(self, registration: Registration) -> None:
+        host, connection = registration.origin
+        self._groups.remove(registration.key.group)
         self._hosts.remove(host)
         connections = self._connections[host]
         connections.remove(connection)
         if not connections:
             del self._connections[host]
-        _discard(self._carried, hold.origin, hold.key)
-        _discard(self._idle, hold.origin, hold.key)
+        _discard(self._carried, registration.origin, registration.key)
+        _discard(self._idle, registration.origin, registration.key)
 
 
 def _discard(by_origin: dict[Origin, dict[RegistrationKey, None]], origin: Origin, key: RegistrationKey) -> None:

@@ -37,10 +37,13 @@ def start_offset(*, stored: int | None, read_status: int, asked: int, min_offset
         stored: the group's confirmed offset, None if nothing yet.
         asked: the request's `currOffset`; below 0 means not given. It wins over `stored`, `ALWAYS_MAX` wins over it.
     """
+    # Wins over an offset that the request brings: its consumer wants new messages only.
     if read_status == ReadStatus.ALWAYS_MAX:
         return max_offset
     if asked >= 0:
+        # A client may bring any number, and reads begin at whole messages within the partition.
         return min(max(whole(asked), min_offset), max_offset)
+    # Not moved into the range here: `align` does that with the first fetch, and counts what has expired.
     if stored is not None:
         return stored
     return min_offset if read_status == ReadStatus.FROM_STORED_OR_MIN else max_offset
@@ -72,6 +75,7 @@ class Cursor:
 
     def commit(self, *, consumed: bool) -> bool:
         """Confirm the sent messages, or take them back. Return True if `confirmed` moved."""
+        # Taken back, they are sent again with the next fetch.
         if not consumed or self.handed_out == self.confirmed:
             self.handed_out = self.confirmed
             return False
@@ -84,22 +88,27 @@ class Cursor:
         After a move, a confirm of messages that were sent before it is ignored.
         """
         offset = whole(offset)
+        # After a move `handed_out` is what was sent since, and a larger offset can only be from before.
         if offset <= self.confirmed or (self.moved and offset > self.handed_out):
             return False
         self.confirmed = offset
+        # Else the next fetch of a manual consumer would send what it has just confirmed.
         self.handed_out = max(self.handed_out, offset)
         return True
 
-    def settling(self) -> int:
+    def begin_confirm(self) -> int:
         """Record that a confirm is being written; return the offset that it is to make durable."""
+        # What the filter skips from here on counts with this confirm only.
         self.unsettled, self.passed = self.confirmed, None
         return self.confirmed
 
-    def settled(self, offset: int) -> int | None:
+    def finish_confirm(self, offset: int) -> int | None:
         """Record that a confirm up to `offset` is durable; return the end of skipped messages to make durable next."""
+        # A newer confirm is being written, which covers this one and what was skipped behind it.
         if self.unsettled != offset:
             return None
         passed, self.unsettled, self.passed = self.passed, None, None
+        # Skipped messages count only while nothing else has moved the position.
         return passed if passed == self.confirmed else None
 
     def take_back(self, refused: int, *, to: int | None) -> None:
@@ -110,6 +119,7 @@ class Cursor:
         newest = refused
         if self.unsettled == refused:
             newest, self.unsettled, self.passed = self.passed or refused, None, None
+        # Never forward: a reset or a newer confirm may have moved it meanwhile.
         if self.confirmed == newest and to is not None and to < newest:
             self.confirmed = to
 
@@ -121,11 +131,13 @@ class Cursor:
         """
         request = self.request(manual=manual)
         if request < min_offset:
+            # Counted until the next response can report them, as this fetch may still be refused.
             self.expired += messages_between(request, min_offset)
             self.confirmed = self.handed_out = min_offset
             return True
         if request > max_offset:
             self.handed_out = max_offset
+            # In manual mode the confirmed offset does not go back on its own.
             if not manual:
                 self.confirmed = max_offset
                 return True
@@ -143,10 +155,12 @@ class Cursor:
         mode its range is confirmed at once; behind a confirm in flight, when that is durable.
         """
         self.handed_out = next_offset
+        # Where something was found the consumer confirms it together with what was skipped.
         if found or manual or next_offset == self.confirmed:
             return False
         self.confirmed = next_offset
         if self.unsettled is None:
             return True
+        # Written now, it would make the confirm before it durable even if that one is refused.
         self.passed = next_offset
         return False

@@ -65,8 +65,10 @@ class Meter:
                 end_position: the current end of the partition's bytes.
             hhmm: the rules' time of day (`core.flow.rule_clock`).
         """
+        # How far behind it is shows only once it has read something.
         if self.read_to is None:
             return None
+        # By identity: new rules are a new object, so nothing has to be compared with every fetch.
         if rules is not self._rules or now_s >= self._minute_ends_s:
             self._rules = rules
             self.limit = rules.data_limit(end_position - self.read_to, hhmm)
@@ -82,10 +84,12 @@ class Meter:
 
     def most_bytes(self, wanted: int) -> int:
         """Return the most bytes of one read: the requested ones, or the limit of a window."""
+        # At least a byte, or a limit below a message would stop the reader for good.
         return wanted if self.limit is None else max(1, min(wanted, self._window_limit(self.limit)))
 
     def record_read(self, size_bytes: int, *, read_to: int) -> None:
         """Record the size of a fetch's response."""
+        # The response is counted after it was read, so it may exceed the limit by one message.
         self.read_to = read_to
         self._minute_bytes += size_bytes
         self._window_bytes += size_bytes

@@ -85,6 +85,8 @@ class Positions:
     def current(self, key: RegistrationKey) -> int | None:
         """Return the newest position of a group in a partition, durable or being written."""
         writes = self._writes.get(key)
+        # The newest and not the durable one: a second confirm must build on the first, though that is still being
+        # written.
         return writes[-1].offset if writes else self._durable(key)
 
     @property
@@ -104,6 +106,7 @@ class Positions:
         """
         if self.current(key) is not None or not self.full:
             return True
+        # At most one goes for a new one, and only when the bound is reached.
         self._remove_spare(self.spare.next)
         return not self.full
 
@@ -119,6 +122,7 @@ class Positions:
         Returns:
                 False if there is no room for the new ones.
         """
+        # A move of a known position needs no room.
         created = [key for key in keys if self.current(key) is None]
         spare = self.spare
         for _ in created:
@@ -127,6 +131,7 @@ class Positions:
             self._remove_spare(spare.next_by_reset)
         if created and not self._have_room(len(created)):
             return False
+        # After the last refusal, so that a reset that is refused leaves no trace.
         for key in created:
             spare.record_reset(key, peer)
         return True
@@ -144,6 +149,7 @@ class Positions:
                 return
 
     def _keep_refused(self, key: RegistrationKey, refusal: Refusal | None) -> None:
+        # It was not removed, so it may be found again when room is needed.
         if refusal is not None and self.current(key) is not None:
             self.spare.record_registration(key)
 
@@ -157,6 +163,7 @@ class Positions:
         """
         if not self._is_undecided(key):
             return False
+        # Over all connections, as each of them may register a group in as many partitions as it likes.
         if self._deferred_count >= self.most_deferred:
             raise Refused(
                 Code.SERVICE_UNAVAILABLE,
@@ -170,7 +177,7 @@ class Positions:
     def _is_undecided(self, key: RegistrationKey) -> bool:
         return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
 
-    def settled(self, key: RegistrationKey) -> int | None:
+    def start_position(self, key: RegistrationKey) -> int | None:
         """Return the newest position that was set by a reset or can no longer be refused: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
             if write.keep or write.chosen:
@@ -233,6 +240,7 @@ class Positions:
             failed = next(write for write in writes if write.failed)
             newest = writes[-1] is failed
             self._remove(key, failed)
+            # One that a newer write follows is covered by it, whichever way that ends.
             if newest and failed.offset is not None:  # else a newer one is on its way
                 self.save(key, failed.offset)
 
@@ -240,6 +248,7 @@ class Positions:
         return self._store.confirmed(key.group, key.topic, key.partition_id)
 
     def _submit(self, key: RegistrationKey, write: _Write, done: Done | None) -> None:
+        # A client may confirm the same offset many times, which must not cost a write each.
         if key not in self._writes and self._durable(key) == write.offset:
             if done is not None:
                 done(None)
@@ -247,12 +256,13 @@ class Positions:
         self._writes.setdefault(key, []).append(write)
         self._recount(key)
 
-        def ended(refusal: Refusal | None) -> None:
-            self._ended(key, write, refusal)
+        def finish(refusal: Refusal | None) -> None:
+            self._finish_write(key, write, refusal)
             try:
                 if done is not None:
                     done(refusal)
             finally:
+                # Whatever the callback does: nobody else would ever resume those that wait.
                 if key in self._deferred and not self._is_undecided(key):
                     waiting = self._deferred.pop(key)
                     self._deferred_count -= len(waiting)
@@ -260,21 +270,23 @@ class Positions:
                         then()
 
         offset = FORGOTTEN if write.offset is None else write.offset
-        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))
+        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), finish))
 
-    def _ended(self, key: RegistrationKey, write: _Write, refusal: Refusal | None) -> None:
+    def _finish_write(self, key: RegistrationKey, write: _Write, refusal: Refusal | None) -> None:
+        # Its consumer learns of the refusal and handles the messages again, so nothing may remember the offset.
         if refusal is not None and not write.keep:
             self._remove(key, write)
             return
         writes = self._writes[key]
         for older in writes[: writes.index(write)]:
-            if older.failed:  # this one, durable or kept, stands in its place
+            if older.failed:  # this one, durable or kept, takes its place
                 self._remove(key, older)
         if refusal is None:
             self._remove(key, write)
             if not any(left.failed for left in self._writes.get(key, ())):
                 self._unwritten.discard(key)
             return
+        # Once for each position: with a full disk every write fails.
         if key not in self._unwritten:
             logger.warning("the position of %s stays in memory for now: %s", key, refusal.text)
         self._unwritten.add(key)

@@ -35,7 +35,9 @@ class ResetEpochs:
 
     def advance(self, key: RegistrationKey, *, wall_ms: int) -> int:
         """Begin a new epoch, larger than the last one whatever the clock says, and return it."""
+        # The wall clock, so that the epoch is larger after a restart too, when the earlier ones may be forgotten.
         epoch = self._epochs[key] = max(wall_ms, self._epochs.get(key, 0) + 1)
+        # The one not advanced for longest goes first.
         self._epochs.move_to_end(key)
         if len(self._epochs) > self._most:
             self._epochs.popitem(last=False)

@@ -111,18 +111,22 @@ class ResetHistory:
         self._added += 1
         mine = self._added
         async with self._writing:
+            # Each write has all records, so one that began later covers this one.
             if self._written >= mine:
                 return  # the write of another caller included these
+            # Now and not after the write: those added meanwhile are not in it.
             taken = self._added
             lines: list[msgspec.Struct] = [_Header(_VERSION), *self._records.values()]
             try:
                 await asyncio.get_running_loop().run_in_executor(None, self._write, lines)
             except OSError as error:
+                # Once, and not with every reset while the disk is full.
                 if self.problem is None:
                     logger.warning("the history of resets cannot be written for now: %s", error)
                 self.problem = f"the history of resets cannot be written: {error.strerror or error}"
             else:
                 self.problem = None
+            # Also after a failure: `problem` names it, and those that wait would fail in the same way.
             self._written = taken
 
     def newest(self, *, group: str | None = None, most: int = MAX_RESET_RECORDS) -> list[Reset]:
@@ -141,6 +145,7 @@ class ResetHistory:
                 self._forget_one()
 
     def _forget_one(self) -> None:
+        # The oldest of the group with most, of the host with most: a flood of resets pushes out itself.
         host = self._hosts.largest()
         group = None if host is None else self._groups[host].largest()
         assert host is not None
@@ -164,10 +169,12 @@ def decode(path: Path, data: bytes) -> list[Reset]:
     head, _, rest = (data if text is None else text[:-1]).partition(b"\n")
     try:
         version = msgspec.json.decode(head, type=_Header).version
+        # Only with a sound checksum: of a damaged file the version says nothing.
         if text is not None and version > _VERSION:
             raise NewerVersionError(
                 f"{path} was written by a newer version", hint="run that version; the file was not changed"
             )
+        # Files of the first version have no checksum; a newer one without it was cut.
         if version != (_UNCHECKED_VERSION if text is None else _VERSION):
             raise FormatError("its checksum does not match its content")
         return msgspec.json.Decoder(Reset).decode_lines(rest)

@@ -66,10 +66,12 @@ class SparePositions:
 
     def record_registration(self, key: RegistrationKey) -> None:
         """Record a position that a registration creates."""
+        # At the end: the oldest goes first.
         self._begun[key] = None
 
     def record_use(self, key: RegistrationKey) -> None:
         """Record that a consumer fetches or confirms there, or that the position is gone."""
+        # From both lists, since a reset may have created a position before a consumer registered.
         self._begun.pop(key, None)
         peer = self._peer_of.pop(key, None)
         if peer is None:
@@ -92,11 +94,13 @@ class SparePositions:
         return self.next_by_reset() or self._take(self._begun)
 
     def _take(self, keys: _Keys) -> RegistrationKey | None:
+        # Bounded, as this runs on the event loop and every group may be reading.
         for _ in range(min(len(keys), _LOOKED_AT)):
             key = next(iter(keys))
             if not self.is_reading(key.group):
                 self.record_use(key)
                 return key
+            # So the next search does not look at the same ones.
             keys.move_to_end(key)
         return None
 

@@ -42,20 +42,24 @@ class VisitTokens:
         """Record a registration, with the checks that the Master requires (none, if it does not name any)."""
         self._registered_s = now_s
         self.in_touch = True
+        # A Master without these settings requires nothing.
         self.tokens_checked = asked is not None and bool(asked.enable_visit_token_check)
         self.producers_named = asked is not None and asked.enable_produce_authenticate
         self.consumers_named = asked is not None and asked.enable_consume_authenticate
 
     def learn(self, text: str) -> None:
         """Replace the Master's tokens, separated by commas; malformed ones are skipped."""
+        # The Master is not trusted with the Broker's memory.
         for item in text[:_MAX_TEXT_CHARS].split(","):
             token = item.strip().encode()
+            # Tokens are signed numbers. The last six stay known, as a client may still have an older one.
             if token.removeprefix(b"-").isdigit() and token not in self._tokens:
                 self._tokens.append(token)
 
     def knows(self, token: int) -> bool:
         """True if a token is one of the latest that the Master gave out. Takes the same time for every wrong one."""
         shown = b"%d" % token
+        # A list and no generator: the time it takes must not show which token came close.
         return any([hmac.compare_digest(shown, known) for known in self._tokens])
 
     @property
@@ -72,6 +76,7 @@ class VisitTokens:
         self._check(info, named=self.consumers_named, now_s=now_s)
 
     def _check(self, info: AuthorizedInfo | None, *, named: bool, now_s: float) -> None:
+        # While there is no Master, its new tokens reach clients and not this Broker.
         is_checked = self.tokens_checked and self.in_touch and now_s - self._registered_s > NEW_TOKENS_S
         if is_checked and not self.knows(info.visit_authorized_token if info is not None else 0):
             raise Refused(

@@ -195,7 +195,7 @@ class OffsetAdmin:
         made = 0
         remaining = iter(wanted.items())
         while batch := list(islice(remaining, _AT_ONCE)):
-            refusal = self._gone(batch) or self._without_room(batch, peer)
+            refusal = self._find_removed(batch) or self._find_shortage(batch, peer)
             if refusal is None:
                 before = {key: self._state.positions.current(key) for key, _ in batch}
                 results = await asyncio.gather(*(self._move(key, offset) for key, offset in batch))
@@ -247,14 +247,14 @@ class OffsetAdmin:
             host="" if peer is None else peer.rpartition(":")[0],
         )
 
-    def _gone(self, batch: Iterable[tuple[RegistrationKey, int | None]]) -> Refusal | None:
+    def _find_removed(self, batch: Iterable[tuple[RegistrationKey, int | None]]) -> Refusal | None:
         """Return a refusal if a topic was removed: a position in it would wait for the next topic of its name."""
         for key, offset in batch:
             if offset is not None and not self._is_here(key.topic, key.partition_id):
                 return Refusal(Code.NOT_FOUND, f"partition {key.partition_id} of {key.topic} is not here any more")
         return None
 
-    def _without_room(self, batch: Iterable[tuple[RegistrationKey, int | None]], peer: str | None) -> Refusal | None:
+    def _find_shortage(self, batch: Iterable[tuple[RegistrationKey, int | None]], peer: str | None) -> Refusal | None:
         """Return a refusal if there is no room for the positions that a peer's reset creates; None if there is."""
         positions = self._state.positions
         if peer is None or positions.prepare_resets((key for key, _ in batch), peer):
@@ -280,7 +280,7 @@ class OffsetAdmin:
         state = self._state
         result: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
 
-        def ended(refusal: Refusal | None) -> None:
+        def finish(refusal: Refusal | None) -> None:
             if refusal is not None:
                 # back to the previous position; the consumer gets its unconfirmed messages again
                 self._put(key, state.positions.current(key))
@@ -288,7 +288,7 @@ class OffsetAdmin:
                 result.set_result(refusal)
 
         # Submitted before the consumer is moved: its next confirm then comes behind this in the journal.
-        state.positions.choose(key, offset, ended)
+        state.positions.choose(key, offset, finish)
         if not (result.done() and result.result() is not None):
             self._put(key, offset)
         return result
@@ -300,12 +300,12 @@ class OffsetAdmin:
         """
         state = self._state
         epoch = state.reset_epochs.advance(key, wall_ms=state.clock.wall_ms())
-        hold = state.registry.get(key, now_s=state.clock.now_s())
-        if hold is None:
+        registration = state.registry.get(key, now_s=state.clock.now_s())
+        if registration is None:
             return
         if offset is None:
             offset = state.store.ends(key.topic, key.partition_id)[0]
-        hold.cursor = Cursor.at(offset, moved=True)
-        hold.is_moved_away = hold.has_reset_notices
-        hold.reset_epoch = epoch
+        registration.cursor = Cursor.at(offset, moved=True)
+        registration.is_moved_away = registration.has_reset_notices
+        registration.reset_epoch = epoch
         state.waiters.wake([(key.topic, key.partition_id)])

@@ -187,7 +187,7 @@ class ResetHandlers:
         outcomes: list[tuple[RegistrationKey, _Move | _Look | Refused]] = []
         for item in items:
             key = RegistrationKey(group, item.topic_name.strip(), item.partition_id)
-            outcome = _named_twice(key) if key in named or key in moves else self._resolved(key, item)
+            outcome = _named_twice(key) if key in named or key in moves else self._resolve(key, item)
             if isinstance(outcome, _Look):
                 looks[key] = outcome
             if not isinstance(outcome, Refused):
@@ -207,15 +207,15 @@ class ResetHandlers:
         old = self._state.positions.current(key)
         return ResetResult(err_code=Code.SUCCESS, old_offset=old, new_offset=outcome.offset)
 
-    def _resolved(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look | Refused:
+    def _resolve(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look | Refused:
         """Return an item's target, as far as it can be known without the disk."""
         try:
-            return self._checked(key, item)
+            return self._check(key, item)
         except Refused as refused:
             return refused
 
-    def _checked(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look:
-        """Return an item's target as `_resolved` does. Raises Refused."""
+    def _check(self, key: RegistrationKey, item: OffsetReset) -> _Move | _Look:
+        """Return an item's target as `_resolve` does. Raises Refused."""
         state = self._state
         served = request_checks.topic(key.topic, state.topics)
         request_checks.partition(served, key.partition_id)
@@ -244,12 +244,12 @@ class ResetHandlers:
         store = self._state.store
 
         def look_up() -> dict[RegistrationKey, _Move | Refused]:
-            return {key: _found(store, key, look) for key, look in looks.items()}
+            return {key: _find_target(store, key, look) for key, look in looks.items()}
 
         return await asyncio.get_running_loop().run_in_executor(self._state.lookups, look_up)
 
 
-def _found(store: BrokerStore, key: RegistrationKey, look: _Look) -> _Move | Refused:
+def _find_target(store: BrokerStore, key: RegistrationKey, look: _Look) -> _Move | Refused:
     """Return a partition's offset at a time. On a thread."""
     try:
         return _Move(look.target, store.offset_at(key.topic, key.partition_id, look.time_ms))

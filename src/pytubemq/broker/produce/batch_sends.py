@@ -12,13 +12,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pytubemq.broker import tracing
-from pytubemq.broker.append.submission import PACK_OVERHEAD_BYTES
+from pytubemq.broker.append.submission import RECORD_BATCH_OVERHEAD_BYTES
 from pytubemq.broker.produce.bulk_send import BulkCall, BulkSend
 from pytubemq.broker.produce.send_checks import attributes_fault, mark, partition_fault, size_fault
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACKS
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_FAULTS, MAX_RECORD_BATCHES
 from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
 from pytubemq.wire.batch.record_batch import Columns, read_columns
@@ -41,7 +41,7 @@ _Span = tuple[int, int, int, int, bool, str]
 """Count, code, first offset, first message id, whether repeated, text."""
 
 
-class _Stretch(NamedTuple):
+class _BatchPart(NamedTuple):
     """Consecutive messages of a batch with the same outcome so far: the columns to store, or a `refusal`."""
 
     messages: int
@@ -50,46 +50,51 @@ class _Stretch(NamedTuple):
     producer: ProducerMark | None
 
 
-class _Pack(NamedTuple):
+class _CheckedBatch(NamedTuple):
     """A record batch with the results of its checks."""
 
     partition_id: int
-    stretches: list[_Stretch]
+    parts: list[_BatchPart]
 
 
-class _Packs(BulkSend):
-    """A SEND_PACKS that waits for the journal."""
+class _BatchSubmission(BulkSend):
+    """A SEND_PACKS request that waits for the journal."""
 
-    __slots__ = ("_packs", "_topic")
+    __slots__ = ("_batches", "_topic")
 
-    def __init__(self, bulk: BulkCall, topic: str, packs: list[_Pack], size_bytes: int) -> None:
+    def __init__(self, bulk: BulkCall, topic: str, batches: list[_CheckedBatch], size_bytes: int) -> None:
         super().__init__(bulk, size_bytes)
         self._topic = topic
-        self._packs = packs
+        self._batches = batches
 
     def stage(self, staging: Staging) -> int:
         staged = 0
         if MESSAGE.on:
-            sizes = ((partition_id, stretch.messages) for partition_id, some in self._packs for stretch in some)
+            sizes = ((partition_id, part.messages) for partition_id, some in self._batches for part in some)
             tracing.record_request(self._bulk.call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
-        for partition_id, stretches in self._packs:
-            for at, (messages, _, columns, producer) in enumerate(stretches):
+        for partition_id, parts in self._batches:
+            for at, (messages, _, columns, producer) in enumerate(parts):
+                # Refused before staging: it has no number in the staging, and `_answer` takes none for it.
                 if columns is None:
                     continue
                 try:
-                    staging.append_pack(self._topic, partition_id, columns, producer=producer)
+                    staging.append_batch(self._topic, partition_id, columns, producer=producer)
                     staged += 1
+                # The topic may have been removed, or a file found damaged, since the request was checked. Only this
+                # part of it is refused: other partitions of the same request are not concerned.
                 except (CorruptError, NotFoundError) as error:
-                    stretches[at] = _Stretch(messages, partition_fault(error), None, None)
+                    # In place, since `stage` may be called again with another staging, and the refusal holds then as
+                    # well.
+                    parts[at] = _BatchPart(messages, partition_fault(error), None, None)
         return staged
 
     def complete(self, results: Sequence[Result]) -> None:
         state, call = self._bulk.state, self._bulk.call
-        call.reply(_answer(state, self._packs, cast("Sequence[AppendedRun]", results)))
+        call.reply(_answer(state, self._batches, cast("Sequence[AppendedRun]", results)))
         state.counters.put_s.add(state.clock.now_s() - call.received_s)
 
 
-class PackHandlers:
+class BatchSendHandlers:
     """The handler of method 103."""
 
     def __init__(self, state: BrokerState, checks: SendChecks) -> None:
@@ -101,81 +106,96 @@ class PackHandlers:
         request = decode_send_packs(call.request.body)
         bulk = BulkCall(self._state, call, request, encode_send_packs_response)
         try:
-            served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_PACKS, "pack")
-            packs, size_bytes = self._checked(served, request)
+            served = self._checks.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_RECORD_BATCHES)
+            batches, size_bytes = self._check_batches(served, request)
         except Refused as refused:
             bulk.refuse(refused.refusal)
             return
+        # Nothing of it can be stored, so it need not wait for the journal.
         if not size_bytes:
-            call.reply(_answer(self._state, packs, ()))
+            call.reply(_answer(self._state, batches, ()))
             return
-        self._state.path.submit(_Packs(bulk, served.config.name, packs, size_bytes))
+        self._state.path.submit(_BatchSubmission(bulk, served.config.name, batches, size_bytes))
 
-    def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_Pack], int]:
+    def _check_batches(self, served: ServedTopic, request: SendPacks) -> tuple[list[_CheckedBatch], int]:
         """Return the batches with the faults in them, and the size of those that can be stored.
 
         Raises:
             Refused: a batch is malformed or damaged, so that its messages are unknown, or a producer's numbers are
                 invalid.
         """
-        packs: list[_Pack] = []
+        batches: list[_CheckedBatch] = []
         size_bytes = 0
-        faults_left = MAX_PACK_FAULTS
+        faults_left = MAX_RECORD_BATCH_FAULTS
         for number, (partition_id, data, sequence) in enumerate(request.packs):
             try:
+                # The check covers all messages together. One that fails says nothing about which of them is damaged, so
+                # the producer has to send the whole request again.
                 columns = read_columns(data)
             except FormatError as error:
                 raise Refused(Code.BAD_REQUEST, f"record batch {number} of the request: {error.message}") from error
-            if columns.payload_bytes - columns.lengths[-1] > MAX_PACK_BYTES:
+            # Without the last message, which may be of any size that the topic takes: a record batch is closed by the
+            # message that reaches the bound, not before it.
+            if columns.payload_bytes - columns.lengths[-1] > MAX_RECORD_BATCH_BYTES:
                 raise Refused(
                     Code.BAD_REQUEST,
                     f"record batch {number} of the request has {columns.payload_bytes} bytes of messages; "
-                    f"a record batch ends with the message that reaches {MAX_PACK_BYTES}",
+                    f"a record batch ends with the message that reaches {MAX_RECORD_BATCH_BYTES}",
                 )
+            # Also of a batch that is refused below: numbers that no producer uses mean that the request itself is
+            # wrong.
             producer = mark(request.producer_id, request.producer_epoch, sequence, columns.count)
             refusal = None
+            # The set is asked first, as nearly every batch is for a partition that is here.
             if partition_id not in served.partition_ids:
                 refusal = self._checks.partition_refusal(served, partition_id)
             if refusal is not None:
-                packs.append(_Pack(partition_id, [_Stretch(columns.count, refusal, None, None)]))
+                batches.append(_CheckedBatch(partition_id, [_BatchPart(columns.count, refusal, None, None)]))
                 continue
             faults = _faults(served, columns, faults_left)
+            # Each fault cuts a batch once more. With one bound for all batches of the request, neither the work nor the
+            # response grows with the number of messages that are wrong.
             if len(faults) > faults_left:
-                stretches = [_Stretch(columns.count, _too_many(faults), None, None)]
+                parts = [_BatchPart(columns.count, _too_many(faults), None, None)]
             else:
                 faults_left -= len(faults)
-                stretches = _stretches(columns, faults, producer)
-            packs.append(_Pack(partition_id, stretches))
-            for stretch in stretches:
-                if stretch.columns is not None:
-                    size_bytes += len(stretch.columns.data) + PACK_OVERHEAD_BYTES
-        return packs, size_bytes
+                parts = _split(columns, faults, producer)
+            batches.append(_CheckedBatch(partition_id, parts))
+            for part in parts:
+                if part.columns is not None:
+                    # Only what is stored counts against the bound on staged bytes.
+                    size_bytes += len(part.columns.data) + RECORD_BATCH_OVERHEAD_BYTES
+        return batches, size_bytes
 
 
-def _stretches(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark | None) -> list[_Stretch]:
+def _split(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark | None) -> list[_BatchPart]:
     """Return the whole batch, or, if some of its messages cannot be accepted, the parts between them."""
     if not faults:
-        return [_Stretch(columns.count, None, columns, producer)]
-    found: list[_Stretch] = []
+        return [_BatchPart(columns.count, None, columns, producer)]
+    found: list[_BatchPart] = []
     start = 0
     for at, fault in faults.items():
         if start < at:
             found.append(_part(columns, start, at, producer))
+        # Neighbours with the same fault share a span, which keeps the response small.
         if found and found[-1].refusal == fault:
             found[-1] = found[-1]._replace(messages=found[-1].messages + 1)
         else:
-            found.append(_Stretch(1, fault, None, None))
+            found.append(_BatchPart(1, fault, None, None))
         start = at + 1
     if start < columns.count:
         found.append(_part(columns, start, columns.count, producer))
     return found
 
 
-def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None) -> _Stretch:
+def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None) -> _BatchPart:
+    # The whole batch has passed its check, and the part has a new one, so it need not be verified.
     part = read_columns(columns.part(start, stop), check=False)
     if producer is not None:
+        # The sequences count all messages of the batch, refused ones too, so a duplicate is recognised whatever
+        # was cut out.
         producer = producer._replace(sequence=producer.sequence + start)
-    return _Stretch(stop - start, None, part, producer)
+    return _BatchPart(stop - start, None, part, producer)
 
 
 def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refusal]:
@@ -189,16 +209,20 @@ def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refus
             fault = size_fault(served, lengths[at])
             if fault is not None:
                 faults[at] = fault
+    # One flag for all, and no attributes in any: nothing more can be wrong.
     if columns.flags is None and not columns.flag & HAS_ATTRIBUTES:
         return faults
     data, flag_of = columns.data, columns.flag_of
     for number, (at, size) in enumerate(zip(columns.bounds(), lengths, strict=False)):
+        # Not `attributes_fit`, which would take a slice of each payload: this runs for every message of a batch with
+        # attributes.
         if size < 4 or _read_size(data, at)[0] > size - 4:
             flag = flag_of(number)
             if flag & HAS_ATTRIBUTES and number not in faults:
                 faults[number] = attributes_fault(flag, size)
                 if len(faults) > most:
                     break
+    # Sizes and attributes are looked at in two passes, and `_split` cuts from front to back.
     return dict(sorted(faults.items()))
 
 
@@ -206,30 +230,33 @@ def _too_many(faults: dict[int, Refusal]) -> Refusal:
     """Return the refusal of all messages of a batch with one more fault than its request may have."""
     return Refusal(
         Code.BAD_REQUEST,
-        f"more than {MAX_PACK_FAULTS} messages of the request are refused, so this record batch is refused as a whole: "
-        f"{next(iter(faults.values())).text}",
+        f"more than {MAX_RECORD_BATCH_FAULTS} messages of the request are refused, so this record batch is refused as "
+        f"a whole: {next(iter(faults.values())).text}",
     )
 
 
-def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[AppendedRun]) -> bytes:
+def _answer(state: BrokerState, batches: list[_CheckedBatch], results: Sequence[AppendedRun]) -> bytes:
     """Return the response for batches of which some messages may have been refused, before or during staging."""
     outcomes = iter(results)
     spans: list[list[_Span]] = []
     first: tuple[int, str] | None = None
-    for pack in packs:
+    for batch in batches:
         mine: list[_Span] = []
-        for stretch in pack.stretches:
-            if stretch.refusal is not None:
-                mine.append((stretch.messages, stretch.refusal.code, NOWHERE, NOWHERE, False, stretch.refusal.text))
+        for part in batch.parts:
+            if part.refusal is not None:
+                mine.append((part.messages, part.refusal.code, NOWHERE, NOWHERE, False, part.refusal.text))
             else:
+                # In the order of staging, which has left out the refused parts.
                 mine += next(outcomes).spans
         for _, code, _, _, _, text in mine:
+            # A producer that looks only at the response's own code still learns that something was refused.
             if code != Code.SUCCESS and first is None:
                 first = code, text
         spans.append(mine)
     if first is not None:
-        state.counters.send_refused(first[0])
+        state.counters.record_refused_send(first[0])
     err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
+    # The response has room for one time, and partitions may differ: where a clock was ahead once, times wait for it.
     time_ms = max((result.append_time_ms for result in results), default=None)
     return encode_send_packs_response(
         success=first is None, err_code=err_code, err_msg=err_msg, results=spans, append_time=time_ms

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BulkRequest(Protocol):
-    """The fields of every such request that identify its producer."""
+    """The fields of every bulk request that identify its producer."""
 
     @property
     def client_id(self) -> str: ...
@@ -28,13 +28,13 @@ class BulkRequest(Protocol):
 
 
 class RefusalEncoder(Protocol):
-    """Encodes the response in which one code applies to all messages."""
+    """An encoder of the response in which one code applies to all messages."""
 
     def __call__(self, *, success: bool, err_code: int, err_msg: str) -> bytes: ...
 
 
 class BulkCall:
-    """Such a request that is not answered yet."""
+    """A bulk request that is not answered yet."""
 
     __slots__ = ("_answer", "call", "client_id", "order", "state", "topic")
 
@@ -44,25 +44,28 @@ class BulkCall:
         self.call = call
         self.client_id = request.client_id
         self.topic = request.topic
+        # A producer that does not count refusals relies on no order behind one.
         self.order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
         self._answer = answer
 
     def refuse(self, refusal: Refusal) -> None:
         """Refuse all of its messages."""
         if self.order is not None:
+            # Before the response: a batch that is already on its way must find it.
             self.order.record_refusal(refusal.code)
-        self.state.counters.send_refused(refusal.code)
+        self.state.counters.record_refused_send(refusal.code)
         self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
 
     def drop(self) -> None:
         """Drop it, as nobody waits for its response any more."""
         if self.order is not None:
+            # As a refusal: the producer sends it again, and what came behind must not be stored before it.
             self.order.record_drop()
         self.call.drop()
 
 
 class BulkSend:
-    """Such a request that waits for the journal; its kinds define the staging and the response."""
+    """A bulk request that waits for the journal; its kinds define the staging and the response."""
 
     __slots__ = ("_bulk", "order", "size_bytes")
 

@@ -72,6 +72,7 @@ class _Sends:
     def add(self, call: Call, item: _Item, size_bytes: int) -> None:
         """Add a message."""
         deadline_s = call.deadline_s
+        # The path expires the group as a whole, so it may do that only when nobody of it waits any more.
         if deadline_s > self.deadline_s:
             self.deadline_s = deadline_s
         if deadline_s < self._first_deadline_s:
@@ -82,19 +83,24 @@ class _Sends:
 
     def stage(self, staging: Staging) -> int:
         now_s = self._state.clock.now_s()
+        # A producer whose time ran out sends again. Stored as well, an unnumbered message would be there twice.
         if self._first_deadline_s <= now_s:
             self._drop_late(now_s)
         if MESSAGE.on:
             for call, item in zip(self._calls, self._items, strict=True):
                 tracing.record_request(call, item[0], (item[1],))
+        # The count before, since other submissions of the same block come first and have numbers as well.
         append, before = staging.append, staging.count
         faults: dict[int, Refusal] = {}
         for topic, partition_id, payload, flag, code, check, producer in self._items:
             try:
                 append(topic, partition_id, payload, flag, code, check_sum=check, producer=producer)
             except (CorruptError, NotFoundError) as error:
+                # A refused message gets no number in the staging, so its place among the calls is that count and the
+                # faults before.
                 faults[staging.count - before + len(faults)] = partition_fault(error)
         if faults:
+            # Before `complete`, which pairs calls and results one to one.
             self._refuse_some(faults)
         return len(self._items)
 
@@ -103,17 +109,20 @@ class _Sends:
         for call, result in zip(self._calls, cast("Sequence[Appended]", results), strict=True):
             message_id, offset, append_time_ms, code, _, text = result
             if code == Code.SUCCESS:
+                # A duplicate has the same response with the offset of the stored message, so the producer cannot tell
+                # the difference.
                 call.reply(send_message.encode_send_response(message_id, offset, append_time_ms))
             else:
-                counters.send_refused(code)
+                counters.record_refused_send(code)
                 call.reply(hot.encode_send_response(success=False, err_code=code, err_msg=text))
         if self._calls:  # they came together, so the time of one stands for all
             counters.put_s.add(now_s - self._calls[0].received_s, len(self._calls))
 
     def refuse(self, refusal: Refusal) -> None:
+        # Encoded once: after a failure of the disk thousands of calls get the same bytes.
         body = hot.encode_send_response(success=False, err_code=refusal.code, err_msg=refusal.text)
         for call in self._calls:
-            self._state.counters.send_refused(refusal.code)
+            self._state.counters.record_refused_send(refusal.code)
             call.reply(body)
 
     def expire(self) -> None:
@@ -158,11 +167,14 @@ class SendHandlers:
         try:
             served, from_memory = self._checks.source(call, SendMessageRequestP2B, client_id, topic_name)
             if (
+                # The usual message passes these three without a call. What is unusual is checked at leisure, and may
+                # well be sound.
                 partition_id not in served.partition_ids
                 or not 0 < size <= served.max_payload_bytes
                 or flag & HAS_ATTRIBUTES
             ):
                 self._checks.check_message(served, partition_id, payload, flag)
+            # A client may leave the checksum out, and then nothing can be said of the way here.
             if check != NO_CHECK_SUM and check != check_sum(payload):
                 raise Refused(
                     Code.FORBIDDEN,
@@ -172,6 +184,7 @@ class SendHandlers:
         except Refused as refused:
             _refuse(self._state, call, refused.refusal)
             return
+        # It was computed above, and the log has the same one in the message's entry.
         known_check = None if check == NO_CHECK_SUM else check
         code = NO_FILTER_CODE if msg_type is None else key_code(msg_type)
         item = (served.config.name, partition_id, payload, flag, code, known_check, producer)
@@ -179,8 +192,12 @@ class SendHandlers:
         sends = self._open
         if (
             sends is not None
+            # Those that promise from memory are answered before the write. In one group with others, all would wait for
+            # the disk.
             and sends.from_memory is from_memory
+            # A group is written in one block, which has a limit of its own.
             and sends.size_bytes + size_bytes <= _MOST_TOGETHER_BYTES
+            # Only while nothing was submitted behind it, which would otherwise be overtaken.
             and self._path.grow(sends, size_bytes)
         ):
             sends.add(call, item, size_bytes)
@@ -191,5 +208,5 @@ class SendHandlers:
 
 
 def _refuse(state: BrokerState, call: Call, refusal: Refusal) -> None:
-    state.counters.send_refused(refusal.code)
+    state.counters.record_refused_send(refusal.code)
     call.reply(hot.encode_send_response(success=False, err_code=refusal.code, err_msg=refusal.text))

@@ -68,35 +68,36 @@ class SendChecks:
         source = self._sources.get(names)
         # A topic whose settings have changed is another object, one that was taken away is none.
         if source is None or state.topics.get(source.served.config.name) is not source.served:
-            source = self._checked(client_id, topic_name)
+            source = self._admit(client_id, topic_name)
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
             self._sources[names] = source
         return source
 
-    def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int, what: str) -> ServedTopic:
+    def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int) -> ServedTopic:
         """Return the topic of a request with many messages, unless all of them are refused.
 
         Args:
             bulk: the request, not answered yet.
             kind: the request's class.
-            items: how many of `what` it has, or one more than it may.
+            items: how many record batches it has, or one more than it may.
             most_items: how many it may have.
-            what: "message", "pack".
 
         Raises:
             Refused: none of it may be taken.
         """
         served = self.source(bulk.call, kind, bulk.client_id, bulk.topic).served
         if not items:
-            raise Refused(Code.BAD_REQUEST, f"the request has no {what}")
+            raise Refused(Code.BAD_REQUEST, "the request has no record batch")
         if items > most_items:
-            raise Refused(Code.BAD_REQUEST, f"the request has more than the {most_items} {what}s that are allowed")
+            raise Refused(
+                Code.BAD_REQUEST, f"the request has more than {most_items} record batches, the largest number"
+            )
         if bulk.order is not None and (broken := bulk.order.find_refusal()) is not None:
             raise Refused(*broken)
         return served
 
-    def _checked(self, client_id: str, topic_name: str) -> Source:
+    def _admit(self, client_id: str, topic_name: str) -> Source:
         check_client_id(client_id)
         if topic_name.strip() == HISTORY_TOPIC:
             raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")
@@ -150,7 +151,8 @@ def size_fault(served: ServedTopic, size_bytes: int) -> Refusal | None:
 def attributes_fault(flag: int, size_bytes: int) -> Refusal:
     """Return the refusal of attributes that do not fit: no consumer could read them.
 
-    The original accepts the message, and its consumers drop it silently."""
+    The original accepts the message, and its consumers drop it silently.
+    """
     return Refusal(
         Code.BAD_REQUEST, f"the message's flag {flag} claims attributes that do not fit into its {size_bytes} bytes"
     )
@@ -179,7 +181,6 @@ def mark(producer_id: int | None, epoch: int | None, sequence: int | None, messa
     if sequence > MAX_SEQUENCE - messages + 1:
         raise Refused(
             Code.BAD_REQUEST,
-            f"of {messages} messages from sequence {sequence} on some are beyond {MAX_SEQUENCE}, the last one that can "
-            "be stored",
+            f"{messages} messages from sequence {sequence} on exceed {MAX_SEQUENCE}, the largest sequence",
         )
     return _new(ProducerMark, (producer_id, epoch or 0, sequence))

@@ -16,7 +16,7 @@ from pytubemq.core.refusal import Refused
 from pytubemq.core.sequences import NOWHERE
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE
-from pytubemq.model.limits import MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_MESSAGES
 from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 from pytubemq.wire.fast import send_message, sends
@@ -54,24 +54,29 @@ class RunHandlers:
 
     def send_run(self, run: CallRun) -> bool:
         """Accept them if none of them is unusual; return False otherwise."""
-        if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_PACK_MESSAGES:
+        # Together these would make one block of any size, and hold up everybody behind it.
+        if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_RECORD_BATCH_MESSAGES:
             return False
         found = self._reader.read(run.parts)
         if found is None or len(found.groups) > _MOST_GROUPS:
             return False
         first = found.first
+        # A checksum is that of one payload, so the first one's says nothing of the others.
         if first.check_sum != NO_CHECK_SUM:
             return False
         state = self._state
         call = run.first_call()
         try:
+            # Once for all: the reader has shown that client id and topic are the same in each.
             served, _ = self._checks.source(call, SendMessageRequestP2B, first.client_id, first.topic)
             for group in found.groups:
                 if group.partition_id not in served.partition_ids:
                     return False
+                # Two numbers say whether all of them are within bounds, without a loop in Python.
                 sizes = list(map(len, group.payloads))
                 if not 0 < min(sizes) <= max(sizes) <= served.max_payload_bytes:
                     return False
+            # The flag is the first one's, which all share.
             if first.flag & HAS_ATTRIBUTES and not all(
                 attributes_fit(payload) for group in found.groups for payload in group.payloads
             ):
@@ -82,6 +87,7 @@ class RunHandlers:
                 else mark(first.producer_id, first.producer_epoch, group.sequence, len(group.payloads))
                 for group in found.groups
             ]
+        # Not refused here: of several messages some may be sound, and the plain path answers each for itself.
         except Refused:
             return False
         code = NO_FILTER_CODE if first.msg_type is None else key_code(first.msg_type)
@@ -151,21 +157,25 @@ class _SendRun:
     def complete(self, results: Sequence[Result]) -> None:
         state, run = self._state, self._run
         frames: list[bytes] = []
-        told_of = iter(cast("Sequence[AppendedRun]", results))
+        outcomes = iter(cast("Sequence[AppendedRun]", results))
         for at, group in enumerate(self._groups):
+            # Nearly always all are for one partition. Then the range stays a range, and nothing is built for each
+            # message.
             whole = len(group.numbers) == len(run.serials)
             serials = run.serials if whole else [run.serials[number] for number in group.numbers]
             fault = self._faults.get(at)
             if fault is not None:
                 frames += self._refusals(serials, *fault)
                 continue
-            spans, time_ms = next(told_of)
+            spans, time_ms = next(outcomes)
             start = 0
             for count, code, offset, message_id, _, text in spans:
                 part = serials[start : start + count]
                 start += count
+                # Of numbered messages some may be refused, as nobody knows any more whether they are duplicates.
                 if code != Code.SUCCESS:
                     frames += self._refusals(part, code, text)
+                # Stored before, at a place that nobody remembers any more: accepted, and the offset stays unknown.
                 elif offset == NOWHERE:
                     body = send_message.encode_send_response(NOWHERE, NOWHERE, time_ms)
                     for serial in part:
@@ -174,6 +184,7 @@ class _SendRun:
                     frames += encode_accepted_responses(
                         part, message_id, offset, time_ms, capabilities=run.capabilities
                     )
+        # All at once, so that one write to the socket carries them.
         run.reply(frames)
         state.counters.put_s.add(state.clock.now_s() - run.received_s, len(run.serials))
 
@@ -188,7 +199,7 @@ class _SendRun:
         body = sends.encode_send_response(success=False, err_code=code, err_msg=text)
         frames: list[bytes] = []
         for serial in serials:
-            self._state.counters.send_refused(code)
+            self._state.counters.record_refused_send(code)
             frames += self._answer(serial, body)
         return frames
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.append.log_applier import LogApplier
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.broker.upkeep.master_orders import MasterOrders
     from pytubemq.broker.upkeep.retention import RetentionPasses
 
 LOOK_S: Final = 5.0
@@ -33,15 +33,15 @@ class StoreTroubles:
     def __init__(self) -> None:
         self._found: tuple[str, ...] = ()
         self._look_s: float | None = None
-        self._lost = 0
+        self._lost_texts = 0
         """Lost messages as of the last check; more of them are reported at once."""
 
     def problems(self, state: BrokerState) -> tuple[str, ...]:
         """Return the problems as of LOOK_S ago at most, lost messages as of now."""
         now_s, lost = state.clock.now_s(), state.store.stats.fenced_messages
-        if self._look_s is None or now_s >= self._look_s or lost != self._lost:
-            self._look_s, self._lost = now_s + LOOK_S, lost
-            self._found = (*_named(_partitions(state)), *_lost(state), *state.store.repair_notices())
+        if self._look_s is None or now_s >= self._look_s or lost != self._lost_texts:
+            self._look_s, self._lost_texts = now_s + LOOK_S, lost
+            self._found = (*_list_some(_partitions(state)), *_lost_texts(state), *state.store.repair_notices())
         return self._found
 
 
@@ -52,7 +52,7 @@ def problems(
     workers_down: Iterable[str],
     troubles: StoreTroubles,
     applier: LogApplier | None,
-    orders: Orders | None,
+    orders: MasterOrders | None,
     retention: RetentionPasses | None,
     shortage: str | None,
 ) -> list[str]:
@@ -108,19 +108,19 @@ def _partitions(state: BrokerState) -> Iterator[str]:
                     yield f"partition {topic}:{partition_id}: {problem}{way_out}"
 
 
-def _named(texts: Iterator[str]) -> list[str]:
+def _list_some(texts: Iterator[str]) -> list[str]:
     found = list(texts)
     more = len(found) - _MOST_NAMED
     return [*found[:_MOST_NAMED], f"{more} more partitions cannot be read as a whole"] if more > 0 else found
 
 
-def _lost(state: BrokerState) -> list[str]:
-    fences = state.store.fences()
-    if not fences:
+def _lost_texts(state: BrokerState) -> list[str]:
+    lost_ranges = state.store.lost_ranges()
+    if not lost_ranges:
         return []
-    first = fences[0]
-    lost = sum(fence.messages for fence in fences)
+    first = lost_ranges[0]
+    lost = sum(one.messages for one in lost_ranges)
     return [
-        f"messages lost to damage: {lost}, in {len({fence[:2] for fence in fences})} partition(s), the first in "
+        f"messages lost to damage: {lost}, in {len({one[:2] for one in lost_ranges})} partition(s), the first in "
         f"{first.topic}:{first.partition_id} at offset {first.from_offset} ({first.reason.name.lower()})"
     ]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.broker.topics import MasterConfig
-    from pytubemq.broker.upkeep.orders import Orders
+    from pytubemq.broker.upkeep.master_orders import MasterOrders
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.client.masters import MasterClient
@@ -95,7 +95,7 @@ class MasterSession:
         identity: BrokerIdentity,
         masters: MasterClient,
         config: MasterConfig,
-        orders: Orders,
+        orders: MasterOrders,
         *,
         heartbeat_period_s: float,
         leases: Callable[[int], tuple[str, ...]],
@@ -130,10 +130,10 @@ class MasterSession:
                 await self._register()
                 await self._heartbeat(wait_s=0.0)
         except TimeoutError:
-            self._failed(RequestTimeoutError(f"the Master did not accept this Broker within {timeout_s:g} s"))
+            self._record_failure(RequestTimeoutError(f"the Master did not accept this Broker within {timeout_s:g} s"))
             return False
         except TubeError as error:
-            self._failed(error)
+            self._record_failure(error)
             return False
         return True
 
@@ -149,7 +149,7 @@ class MasterSession:
                 attempt = 0
             except Exception as error:
                 attempt += 1
-                self._failed(error)
+                self._record_failure(error)
                 await asyncio.sleep(_BACKOFF.delay_s(attempt, self._rng))
 
     async def leave(self) -> None:
@@ -299,7 +299,8 @@ class MasterSession:
     def _flow(self, config: MasterConfig, answer: RegisterResponseM2B | HeartResponseM2B) -> MasterConfig:
         """Return the configuration with the cluster's flow control from the response.
 
-        Malformed rules leave the previous ones in force, and are shown in the health."""
+        Malformed rules leave the previous ones in force, and are shown in the health.
+        """
         check_id, text, priority_id = answer.flow_check_id, answer.flow_control_info, answer.qry_priority_id
         if priority_id is not None:
             config = msgspec.structs.replace(config, qry_priority_id=priority_id)
@@ -339,7 +340,7 @@ class MasterSession:
                 found.add(conf.topic)
         return frozenset(found)
 
-    def _failed(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         self.health.failures += 1
         self._orders.record_outage()
         expected = isinstance(error, TubeError)

@@ -82,7 +82,7 @@ class PeriodicChecks:
         """Run until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_S)
-            self._expire_holds()
+            self._expire_registrations()
             self.log_room()
             await self.look_at_space()
             await self._try_disk()
@@ -98,23 +98,25 @@ class PeriodicChecks:
         else:
             self.shortage = None
 
-    def _expire_holds(self) -> None:
+    def _expire_registrations(self) -> None:
         state = self._state
-        for hold in state.registry.expire(now_s=state.clock.now_s()):
-            state.counters.expired_holds += 1
-            logger.info("the registration of %s for %s has expired", hold.consumer_id, hold.key)
+        for registration in state.registry.expire(now_s=state.clock.now_s()):
+            state.counters.expired_registrations += 1
+            logger.info("the registration of %s for %s has expired", registration.consumer_id, registration.key)
 
     def log_room(self) -> None:
-        """Log once a minute the holds and positions that were removed for others."""
+        """Log once a minute the registrations and positions that were removed for others."""
         registry, positions = self._state.registry, self._state.positions
         now_s = self._state.clock.now_s()
-        holds, gone = registry.made_room - self._made_room, positions.made_room - self._positions_gone
-        if not (holds or gone) or now_s < self._next_log_s:
+        registrations, gone = registry.made_room - self._made_room, positions.made_room - self._positions_gone
+        if not (registrations or gone) or now_s < self._next_log_s:
             return
         self._next_log_s = now_s + _LOG_PERIOD_S
         self._made_room, self._positions_gone = registry.made_room, positions.made_room
-        if holds:
-            logger.warning("%d registrations made room for others: %s", holds, registry.problem or "there is room now")
+        if registrations:
+            logger.warning(
+                "%d registrations made room for others: %s", registrations, registry.problem or "there is room now"
+            )
         if gone:
             logger.warning(
                 "removed %d group positions that no consumer has used, to make room: %s",

@@ -1,6 +1,7 @@
-"""This Broker's reports to its Master: its condition, the topics it serves, the topics it has removed.
+"""This Broker's reports to its Master: its condition, its topics and those it has removed, the leases of its readers.
 
-The invariant: a report describes the current state, never an order that is not in force yet.
+The invariants: a report describes the current state, never an order that is not in force yet; a registration fits into
+a frame, however many readers there are and however long their names.
 """
 
 from __future__ import annotations
@@ -8,14 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.ids import UNDEFINED, Partition
+from pytubemq.model.limits import MAX_REPORTED_LEASES
 from pytubemq.wire.protocol.messages.master import ClusterConfig, HeartRequestB2M, RegisterRequestB2M
+from pytubemq.wire.text.partition_strings import SubscribeInfo, format_subscribe_info
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.broker.members.consumer_registry import Registration
     from pytubemq.broker.topics import MasterConfig
+    from pytubemq.model.ids import BrokerInfo
 
 _SELF_STOPPED: Final = -1
 _STOPPED_BY_MASTER: Final = 1
+_ITEM_BYTES: Final = 8
+"""The most bytes that protobuf puts before one text: its field number and its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,8 @@ class Condition:
     def read_status(self) -> int:
         """The original's `readStatusRpt`: 0, or 1 while the Master has stopped reads.
 
-        A disk that cannot be read does not stop them: messages in memory, or on its sound parts, are still served."""
+        A disk that cannot be read does not stop them: messages in memory, or on its sound parts, are still served.
+        """
         return _STOPPED_BY_MASTER if self.read_stopped else 0
 
     @property
@@ -97,3 +107,23 @@ def heartbeat(
         max_wait_ms=int(wait_s * 1000) or None,
         problems=condition.problems,
     )
+
+
+def reported_leases(
+    registrations: Iterable[Registration], broker: BrokerInfo, *, now_s: float, room_bytes: int
+) -> tuple[str, ...]:
+    """Return the leases that have not expired, as subscriptions: at most `MAX_REPORTED_LEASES`, in `room_bytes`.
+
+    A Master that has just started assigns these partitions to nobody else.
+    """
+    found: list[str] = []
+    for registration in registrations:
+        if registration.lease_until_s <= now_s:
+            continue
+        partition = Partition(broker.broker_id, registration.key.topic, registration.key.partition_id)
+        text = format_subscribe_info(SubscribeInfo(registration.consumer_id, registration.key.group, broker, partition))
+        room_bytes -= len(text.encode()) + _ITEM_BYTES
+        if room_bytes < 0 or len(found) == MAX_REPORTED_LEASES:
+            break
+        found.append(text)
+    return tuple(found)

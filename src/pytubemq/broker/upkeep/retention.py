@@ -79,11 +79,11 @@ class RetentionPasses:
                 None, partial(state.store.retain, wall_ms, ahead_s=_PASSES_AHEAD * self._period_s)
             )
         except StorageError as error:
-            self._failed(error.message)
+            self._record_failure(error.message)
         except OSError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         else:
-            self._done(gone)
+            self._record_pass(gone)
             await self.warnings.look(gone.expiring)
 
     def _is_held(self) -> bool:
@@ -102,7 +102,7 @@ class RetentionPasses:
             self._jumped_ms = 0.0
         return self._jumped_ms != 0.0
 
-    def _done(self, gone: Retained) -> None:
+    def _record_pass(self, gone: Retained) -> None:
         self.passes += 1
         self.problem = None
         self.dropped_segments += gone.segments
@@ -111,7 +111,7 @@ class RetentionPasses:
         if gone.segments:
             logger.info("retention removed %d messages in %d files, %d bytes", gone.messages, gone.segments, gone.bytes)
 
-    def _failed(self, text: str) -> None:
+    def _record_failure(self, text: str) -> None:
         problem = f"retention: {text}"
         if problem != self.problem:
             logger.error("%s", problem)

@@ -106,7 +106,11 @@ class RetentionWarnings:
         now_s = state.clock.now_s()
         self._growth = {key: self._grown(key, one.end_position, now_s) for key, one in expiring.items()}
         if expiring and state.store.position_count <= MAX_WATCHED_POSITIONS:
-            held = {hold.key for hold in state.registry.holds() if hold.lease_until_s > now_s}
+            held = {
+                registration.key
+                for registration in state.registry.registrations()
+                if registration.lease_until_s > now_s
+            }
             self.near = await asyncio.to_thread(near_losses, state.store.positions(), expiring, self._growth, held)
         else:
             self.near = {}

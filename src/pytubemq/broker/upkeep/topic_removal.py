@@ -77,7 +77,7 @@ class TopicRemoval:
                 self._state.positions.forget(topic)
                 refusal = await self._written()
                 if refusal is not None and self._state.path.full is None:
-                    return self._failed(topic, refusal.text)
+                    return self._record_failure(topic, refusal.text)
                 # On a full disk nothing that came in before is being written either: it was refused. Removing the topic
                 # makes room, and removes its positions too.
                 quiet = self._state.positions.forget(topic) or refusal is not None
@@ -86,10 +86,10 @@ class TopicRemoval:
             self._state.store.forget_owed(topic)
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.drop, topic)
         except StorageError as error:
-            return self._failed(topic, error.message)
+            return self._record_failure(topic, error.message)
         except Exception as error:
             logger.exception("the removal of topic %s has failed", topic)
-            return self._failed(topic, f"{type(error).__name__}: {error}")
+            return self._record_failure(topic, f"{type(error).__name__}: {error}")
         finally:
             self._under_way = None
             if topic not in self._listed:
@@ -103,8 +103,10 @@ class TopicRemoval:
     def _let_go(self, topic: str) -> None:
         """End consumers' registrations for the topic, and notify the fetches that wait there."""
         state = self._state
-        for hold in [hold for hold in state.registry.holds() if hold.key.topic == topic]:
-            state.registry.drop(hold)
+        for registration in [
+            registration for registration in state.registry.registrations() if registration.key.topic == topic
+        ]:
+            state.registry.drop(registration)
         for key in [key for key in state.read_faults if key[0] == topic]:
             del state.read_faults[key]
         state.waiters.wake([key for key in state.store.partitions() if key[0] == topic])
@@ -113,14 +115,14 @@ class TopicRemoval:
         """Wait until everything submitted before is written; return the refusal if writing is not possible."""
         written: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
 
-        def ended(refusal: Refusal | None) -> None:
+        def finish(refusal: Refusal | None) -> None:
             if not written.done():
                 written.set_result(refusal)
 
-        self._state.path.submit(Barrier(ended))
+        self._state.path.submit(Barrier(finish))
         return await written
 
-    def _failed(self, topic: str, text: str) -> bool:
+    def _record_failure(self, topic: str, text: str) -> bool:
         problem = f"topic {topic} cannot be removed yet: {text}"
         if problem != self.problem:
             logger.warning("%s", problem)

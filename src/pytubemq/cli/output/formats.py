@@ -24,7 +24,7 @@ Render = Callable[["Message"], bytes]
 
 FIELDS = """%v body  %v{json} as a JSON string  %v{base64}  %v{hex}  %t topic  %b broker id  %p partition id
 %o offset  %T time of arrival  %i message id  %m type  %M message time  %a{key} one attribute  %a all, as JSON  %% a %
-\\n \\t \\0 \\\\ as in C; json = one object a line; raw = the bodies and nothing between"""
+\\n \\t \\r \\0 \\\\ as in C; json = one object a line; raw = the bodies and nothing between"""
 
 COLUMNS = ("topic", "broker_id", "partition", "offset", "appended_at", "message_id", "msg_type", "msg_time",
            "attributes", "body", "body_base64")  # fmt: skip

@@ -58,9 +58,9 @@ def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
 
 def as_given(file: str, variables: Mapping[str, str]) -> str:
     """Return the arguments that name a file and its variables, for another command on them; secrets are left out."""
-    from pytubemq.pipelines import redacted
+    from pytubemq.pipelines import redact
 
-    sets = (f" --set {shlex.quote(f'{name}={redacted(name, text)}')}" for name, text in variables.items())
+    sets = (f" --set {shlex.quote(f'{name}={redact(name, text)}')}" for name, text in variables.items())
     return shlex.quote(file) + "".join(sets)
 
 

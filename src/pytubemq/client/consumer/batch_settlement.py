@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytubemq.client.consumer.confirm_outcomes import UNDER_WAY, ConfirmOutcomes
 from pytubemq.client.consumer.confirms import Confirm, ConfirmBackoff, Confirms, check_takes_parts
 from pytubemq.client.session.events import SlowConsumer
-from pytubemq.core.offsets import Hold
+from pytubemq.core.offsets import BatchState
 from pytubemq.errors import StaleBatchError, TubeError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class BatchSettlement:
     def hand_out(self, ticket: int) -> bool:
         """Record that the user gets the batch; return False if it is no longer valid."""
         marks = self._marks
-        if self._outcomes.end_reason is not None or marks.hold is not Hold.FETCHED or marks.ticket != ticket:
+        if self._outcomes.end_reason is not None or marks.hold is not BatchState.FETCHED or marks.ticket != ticket:
             return False
         marks.record_delivery()
         timeout_s = self._owner.options.confirm_timeout_s
@@ -143,7 +143,7 @@ class BatchSettlement:
     def leave(self, reason: str) -> None:
         """Void the current batch and a confirm in flight, because reading continues elsewhere."""
         self._outcomes.record_left(self._marks.ticket, reason)
-        if self._marks.hold is not Hold.NOTHING:
+        if self._marks.hold is not BatchState.NOTHING:
             self.give_back(reason)
         self._marks.leave()
 
@@ -157,12 +157,12 @@ class BatchSettlement:
     @property
     def is_in_use(self) -> bool:
         """True if the user has a batch, or a confirm is in flight."""
-        return self._marks.hold is Hold.HANDED_OUT or self.is_confirming
+        return self._marks.hold is BatchState.HANDED_OUT or self.is_confirming
 
     @property
     def is_confirming(self) -> bool:
         """True if a confirm is in flight, or waits for one."""
-        return self._marks.hold is Hold.SETTLING or self.confirms.under_way is not None
+        return self._marks.hold is BatchState.SETTLING or self.confirms.under_way is not None
 
     async def wait_settled(self) -> None:
         """Wait until a batch is settled."""

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.session.events import Event, Throttled
 from pytubemq.core.flow import rule_clock
-from pytubemq.core.rate import Rate
 from pytubemq.core.retry import Backoff, Rng
-from pytubemq.core.throttle import Fetched, Throttle
+from pytubemq.core.throttle import Fetched, Rate, Throttle
 from pytubemq.errors import Code
 from pytubemq.model.limits import WARNING_PERIOD_S
 

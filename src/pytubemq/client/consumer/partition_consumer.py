@@ -19,7 +19,7 @@ from pytubemq.client.consumer.partition_registration import PartitionRegistratio
 from pytubemq.client.received.batch import Batch
 from pytubemq.client.received.unpacker import Portions
 from pytubemq.client.session.events import PositionMoved
-from pytubemq.core.offsets import Hold, Watermarks
+from pytubemq.core.offsets import BatchState, Watermarks
 from pytubemq.errors import Code, TransportError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class PartitionConsumer:
         fetcher, settlement = self._fetcher, self._settlement
         if options is None or connection is None or fetcher.in_flight is not None:
             return None
-        if self.marks.hold is not Hold.NOTHING or not settlement.confirms.allows_fetch(self.registration.number):
+        if self.marks.hold is not BatchState.NOTHING or not settlement.confirms.allows_fetch(self.registration.number):
             return None
         if fetcher.remaining is not None:
             self._make_ready(fetcher.remaining, options)
@@ -149,7 +149,7 @@ class PartitionConsumer:
     def _handle_refusal(self, head: GetMessageResponseB2C) -> None:
         code, connection = head.err_code, self.registration.connection
         self.marks.record_newest(head.max_offset)
-        if code == Code.NOT_FOUND and self.marks.hold is Hold.NOTHING:
+        if code == Code.NOT_FOUND and self.marks.hold is BatchState.NOTHING:
             self.marks.record_skip(head.next_offset, head.max_offset)  # a filter may have skipped what there was
         if connection is not None and ends_registration(connection, code):
             self.lose_registration()
@@ -179,7 +179,7 @@ class PartitionConsumer:
         if self.registration.shows_move(response):
             self._handle_move(response.curr_offset)
         self.marks.record_registration(response.curr_offset, response.max_offset)
-        if self.marks.hold is Hold.NOTHING:
+        if self.marks.hold is BatchState.NOTHING:
             # what remains is behind a batch that nobody has taken, which the Broker hands out again
             self._fetcher.remaining = None
 

@@ -16,7 +16,7 @@ from pytubemq.client.received.unpacker import LOST_THERE, Portions, Unpacked, Un
 from pytubemq.client.session import requests
 from pytubemq.client.session.events import Skipped
 from pytubemq.errors import StaleBatchError, TransportError, TubeError
-from pytubemq.wire.batch.fetch_batches import Pack, decode_get_message
+from pytubemq.wire.batch.fetch_batches import FetchedBatch, decode_get_message
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.serialization.message_bytes import encode
@@ -122,7 +122,7 @@ class PartitionFetcher:
         head = fetched.head
         self._throttle.record_response(
             head,
-            messages=sum([one.columns.count if isinstance(one, Pack) else 1 for one in fetched.records]),
+            messages=sum([one.columns.count if isinstance(one, FetchedBatch) else 1 for one in fetched.records]),
             size_bytes=payload_bytes(fetched) if self._throttle.counts_bytes else 0,
             held=fetch.limits and now_s - fetch.began_s >= fetch.options.max_wait_s / 2 > 0,
             now_s=now_s,
@@ -149,4 +149,6 @@ class PartitionFetcher:
 
 def payload_bytes(fetched: Fetched[GetMessageResponseB2C]) -> int:
     """Return how many bytes of payload a fetch brought."""
-    return sum([one.columns.payload_bytes if isinstance(one, Pack) else len(one.payload) for one in fetched.records])
+    return sum(
+        [one.columns.payload_bytes if isinstance(one, FetchedBatch) else len(one.payload) for one in fetched.records]
+    )

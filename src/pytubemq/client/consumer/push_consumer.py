@@ -195,7 +195,7 @@ class PushConsumer:
             if not self.options.by_message:
                 await self._call(batch)
             elif not await self._each(batch):
-                logger.info("%s: %s is left before its end", self._consumer.options.group, batch)
+                logger.info("%s: stopped handling %s before its last message", self._consumer.options.group, batch)
                 return
         except Exception as error:
             self._report_failure(batch, len(batch), error)

@@ -14,7 +14,7 @@ from pytubemq.client.producer.messages.built_batch import BatchSend, BuiltBatch
 from pytubemq.client.producer.messages.gathered_batch import GatheredBatch, Route
 from pytubemq.client.producer.messages.record_batch import PLAIN
 from pytubemq.model.ids import Partition
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from pytubemq.client.producer.buffer import Buffer
@@ -129,7 +129,7 @@ class Accumulator:
             # It makes batches of its own, so what is open is closed, and the next single messages choose anew.
             self.complete_all()
             self._choice.filling = None
-            chosen = self._choose_any(MAX_PACK_BYTES)
+            chosen = self._choose_any(MAX_RECORD_BATCH_BYTES)
         else:
             route, chosen = self._choice.pick(key, partition)
         future: asyncio.Future[Receipts] = self._loop.create_future()
@@ -186,10 +186,10 @@ class Accumulator:
             # the message that has led here is taken off already
             max_messages, max_bytes = choice.room_messages + 1, choice.room_bytes + size_bytes
         elif self._delivery.sender_of(partition.broker_id).link.takes_batches:
-            max_messages, max_bytes = MAX_PACK_MESSAGES, MAX_PACK_BYTES
+            max_messages, max_bytes = MAX_RECORD_BATCH_MESSAGES, MAX_RECORD_BATCH_BYTES
         else:
             # The sender sends so many at once, before the loop turn ends.
-            max_messages, max_bytes = EAGER_SINGLES, MAX_PACK_BYTES
+            max_messages, max_bytes = EAGER_SINGLES, MAX_RECORD_BATCH_BYTES
         batch = self._open[number] = GatheredBatch(
             partition,
             route,
@@ -222,7 +222,7 @@ class Accumulator:
 
     def _take_order(self) -> int:
         # Apart by the most messages of a batch, as a part's order is the whole's plus the messages before it.
-        self._next_order += MAX_PACK_MESSAGES
+        self._next_order += MAX_RECORD_BATCH_MESSAGES
         return self._next_order
 
     def _schedule(self) -> None:

@@ -25,7 +25,7 @@ from pytubemq.client.producer.sequence_numbers import SequenceNumbers
 from pytubemq.client.producer.single_sender import SingleSender
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, RequestTimeoutError, TubeError
-from pytubemq.model.limits import MAX_PACKS
+from pytubemq.model.limits import MAX_RECORD_BATCHES
 from pytubemq.observe.trace_events import MESSAGE
 from pytubemq.wire.protocol.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED
 from pytubemq.wire.rpc.methods import Method, Service
@@ -265,8 +265,8 @@ class BrokerSender:
                 # Numbered when they leave, so that what never left is missing from no sequence.
                 self._numbers.assign(batch)
             # A request holds so many batches; what was taken may be of more partitions.
-            for start in range(0, len(batches), MAX_PACKS):
-                some = batches[start : start + MAX_PACKS]
+            for start in range(0, len(batches), MAX_RECORD_BATCHES):
+                some = batches[start : start + MAX_RECORD_BATCHES]
                 body = self._writer.write_batches(
                     some, numbered=bool(self.link.drops_duplicates), refusals_seen=refusals.seen
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytubemq.client.producer.messages.message_checks import check_key, find_partition
 from pytubemq.core.routing import Router
 from pytubemq.errors import Code, NotFoundError, ServerOverflowError, TransportError, UnavailableError
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 from pytubemq.model.missing_topic import topic_missing
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class PartitionChoice:
         """Let the next messages follow a first one of this size to its partition."""
         self.filling = partition
         # The first one is on its way there already.
-        self.room_messages = MAX_PACK_MESSAGES - 1
-        self.room_bytes = MAX_PACK_BYTES - size_bytes
+        self.room_messages = MAX_RECORD_BATCH_MESSAGES - 1
+        self.room_bytes = MAX_RECORD_BATCH_BYTES - size_bytes
 
     def pick(self, key: bytes | str | None, partition: Partition | int | None) -> tuple[bytes | Partition, Partition]:
         """Return the key as bytes, or the requested partition, and the partition for it.

@@ -70,7 +70,7 @@ class Receipts(Sequence[Receipt]):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
-            raise IndexError(f"receipt {index} of {len(self)}")
+            raise IndexError(f"receipt {index} does not exist: there are {len(self)}")
         span = self._spans[bisect_right(self._starts, number) - 1]
         return span.receipt(self.partition, number - span.at)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ class SendQueue:
 
     def take_request(self) -> Taken:
         """Remove what fits into one request of record batches."""
-        taken = self._take(MAX_PACK_MESSAGES, MAX_PACK_BYTES)
+        taken = self._take(MAX_RECORD_BATCH_MESSAGES, MAX_RECORD_BATCH_BYTES)
         if not taken.ready and self._batches:  # a message that is larger than a batch should be
             taken.ready.append(self._batches.popleft())
             self._subtract(taken.ready)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.producer.messages.record_batch import RecordBatch
     from pytubemq.client.producer.sequence_numbers import SequenceNumbers
-    from pytubemq.wire.batch.send_batches import PacksResponse, SpanResult
+    from pytubemq.wire.batch.send_batches import SendPacksResponse, SpanResult
     from pytubemq.wire.rpc.envelope import Response
 
 
@@ -84,7 +84,7 @@ def read_results(batches: Sequence[RecordBatch], response: Response, numbers: Se
     return results
 
 
-def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbers: SequenceNumbers) -> SendResults:
+def _read_batches(batches: Sequence[RecordBatch], response: SendPacksResponse, numbers: SequenceNumbers) -> SendResults:
     codes = {span.code for spans in response.results for span in spans}
     results = SendResults(codes, response.err_code, response.err_msg)
     if not response.results:
@@ -107,7 +107,9 @@ def _read_batches(batches: Sequence[RecordBatch], response: PacksResponse, numbe
     return results
 
 
-def _read_spans(results: SendResults, batch: RecordBatch, spans: Sequence[SpanResult], response: PacksResponse) -> None:
+def _read_spans(
+    results: SendResults, batch: RecordBatch, spans: Sequence[SpanResult], response: SendPacksResponse
+) -> None:
     at = 0
     for count, code, offset, message_id, repeated, text in spans:
         # Part of a batch may be refused, such as what its window has forgotten; the rest is delivered.
@@ -128,11 +130,11 @@ def _read_spans(results: SendResults, batch: RecordBatch, spans: Sequence[SpanRe
         at += count
 
 
-def _has_duplicates(response: PacksResponse) -> bool:
+def _has_duplicates(response: SendPacksResponse) -> bool:
     return any(span.repeated for spans in response.results for span in spans)
 
 
-def _repeats_first_send(batches: Sequence[RecordBatch], response: PacksResponse) -> bool:
+def _repeats_first_send(batches: Sequence[RecordBatch], response: SendPacksResponse) -> bool:
     """True if the response calls a message a duplicate that was sent for the first time."""
     return any(
         span.repeated
@@ -142,7 +144,7 @@ def _repeats_first_send(batches: Sequence[RecordBatch], response: PacksResponse)
     )
 
 
-def _without_duplicates(response: PacksResponse) -> PacksResponse:
+def _without_duplicates(response: SendPacksResponse) -> SendPacksResponse:
     """Return the response with duplicates as refused: if one of them is another client's message, so may the others
     be."""
     return response._replace(

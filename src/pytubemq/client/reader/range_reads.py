@@ -18,7 +18,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S
 from pytubemq.model.offset import messages_between
 from pytubemq.net.client.blocking import BlockingConnection
-from pytubemq.wire.batch.fetch_batches import check_packs, decode_read_range
+from pytubemq.wire.batch.fetch_batches import check_batches, decode_read_range
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.extension import ReadRangeRequestC2B
@@ -153,7 +153,7 @@ class RangeConnection:
             upto = min(head.next_offset, end)  # a pack comes whole
             if upto < end:
                 self._ask(partition, upto, end, *limits)
-            fetched = check_packs(fetched)
+            fetched = check_batches(fetched)
             rows = gather(fetched.records, fetched.damaged, start=at, end=upto)
             gap = (at, upto) if filters and rows.unreadable else None if filters else rows.gap(at, upto)
             if gap is not None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.offset import OFFSET_UNIT, messages_between, to_ordinal
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.fetch_batches import Pack
+from pytubemq.wire.batch.fetch_batches import FetchedBatch
 from pytubemq.wire.batch.record_batch import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.wire.batch.fetch_batches import DamagedPack
+    from pytubemq.wire.batch.fetch_batches import DamagedBatch
     from pytubemq.wire.batch.stored import StoredMessage
 
 FLAGS: Final = "i"
@@ -77,13 +77,13 @@ class Gathered:
 
 
 def gather(
-    records: Sequence[StoredMessage | Pack], damaged: Sequence[DamagedPack], *, start: int, end: int
+    records: Sequence[StoredMessage | FetchedBatch], damaged: Sequence[DamagedBatch], *, start: int, end: int
 ) -> Gathered:
     """Return the messages of a response in [start, end); record batches have passed their checks."""
     out = Gathered()
     out.unreadable.extend(pack.text for pack in damaged)
     for record in records:
-        if isinstance(record, Pack):
+        if isinstance(record, FetchedBatch):
             _pack(out, record, start, end)
         elif record.offset is None:
             out.unreadable.append("its Broker does not report its offset")
@@ -97,7 +97,7 @@ def gather(
     return out
 
 
-def _pack(out: Gathered, pack: Pack, start: int, end: int) -> None:
+def _pack(out: Gathered, pack: FetchedBatch, start: int, end: int) -> None:
     head, columns = pack
     first = 0 if start <= head.offset else to_ordinal(start - head.offset + OFFSET_UNIT - 1)
     last = columns.count

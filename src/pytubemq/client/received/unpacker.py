@@ -13,7 +13,7 @@ from pytubemq.errors import FormatError
 from pytubemq.model.message import Message, plain_messages, unread_message
 from pytubemq.model.offset import OFFSET_UNIT, messages_between, to_ordinal
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.fetch_batches import Pack
+from pytubemq.wire.batch.fetch_batches import FetchedBatch
 from pytubemq.wire.batch.payload import decode_payload
 from pytubemq.wire.text.attributes import parse_attributes
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.model.ids import Partition
-    from pytubemq.wire.batch.fetch_batches import DamagedPack
+    from pytubemq.wire.batch.fetch_batches import DamagedBatch
     from pytubemq.wire.batch.stored import StoredMessage
 
 
@@ -84,8 +84,8 @@ class Unpacker:
 
     def read(
         self,
-        records: Sequence[StoredMessage | Pack],
-        damaged: Sequence[DamagedPack] = (),
+        records: Sequence[StoredMessage | FetchedBatch],
+        damaged: Sequence[DamagedBatch] = (),
         *,
         start: int | None = None,
         end: int | None = None,
@@ -94,7 +94,7 @@ class Unpacker:
         out = Unpacked()
         out.unreadable.extend(Unreadable(pack.offset, pack.text, pack.messages) for pack in damaged)
         for record in records:
-            if isinstance(record, Pack):
+            if isinstance(record, FetchedBatch):
                 self._pack(out, record, start, end)
             elif record.check_sum != check_sum(record.payload):
                 out.unreadable.append(Unreadable(record.offset, "its checksum does not match"))
@@ -102,7 +102,7 @@ class Unpacker:
                 self._one(out, record.payload, record.flag, record.offset, record.append_time, record.message_id)
         return out
 
-    def _pack(self, out: Unpacked, pack: Pack, start: int | None, end: int | None) -> None:
+    def _pack(self, out: Unpacked, pack: FetchedBatch, start: int | None, end: int | None) -> None:
         head, columns = pack
         first = 0 if start is None or start <= head.offset else to_ordinal(start - head.offset + OFFSET_UNIT - 1)
         last = columns.count

@@ -77,7 +77,7 @@ class FlowControl:
         self.rules = rules
         self.changes += 1
         logger.info(
-            "group %s reads by other rules now: its own %s, the cluster's %s",
+            "group %s: flow-control rules changed: its own %s, the cluster's %s",
             self._name,
             format_rules(rules.group),
             format_rules(rules.cluster),
@@ -88,5 +88,7 @@ class FlowControl:
         try:
             return known.after_response(check_id, text)
         except FormatError as error:
-            logger.warning("group %s: %s flow-control rules are left as they were: %s", self._name, whose, error)
+            logger.warning(
+                "group %s: kept %s previous flow-control rules, the new ones are invalid: %s", self._name, whose, error
+            )
             return known if check_id is None else AnnouncedRules(check_id, known.rules)

@@ -27,7 +27,7 @@ def plan_assignment(
     last_to_move: frozenset[Partition] = frozenset(),
     barred: Mapping[str, frozenset[Partition]] | None = None,
 ) -> dict[str, frozenset[Partition]]:
-    """Spread `pool` over `members`.
+    """Plan which member gets which partition of `pool`, spread over `members`.
 
     Args:
         kept: what each member holds and has not been asked to give up; no partition twice.

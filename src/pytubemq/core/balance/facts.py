@@ -35,7 +35,7 @@ class Event:
     """An order to one consumer, known by its `rebalance_id` (never 0), which comes back as its acknowledgement.
 
     `first_sent_s` is when it was first sent: the time-out counts from there. `sent_s` is when it last went out, or None
-    when the answer that carried it is known to be lost.
+    when the response that carried it is known to be lost.
     """
 
     # Java reads a missing event as an empty message, so to it 0 means that there is none.
@@ -56,7 +56,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A member registered, or registered again; `holds` is what it says it holds (empty for a new one).
+    """A registration of a member, the first or a later one; `holds` is what it says it holds (empty for a new one).
 
     `claims` is where a bound consumer wants to begin. `allocated` says that the group had its partitions before.
     """
@@ -71,7 +71,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A member reported all its partitions."""
+    """A member's report of all its partitions."""
 
     member: str
     # Java reports with each acknowledgement and else with every sixth heartbeat, so it may be 78 s old news.
@@ -80,7 +80,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """A member has done what an event asked for."""
+    """A member's acknowledgement that it has done what an event asked for."""
 
     member: str
     rebalance_id: int
@@ -88,7 +88,8 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A member could not do what an event asked for; `holds` is what it has now, None if it does not say."""
+    """A member's report that it could not do what an event asked for; `holds` is what it has now, None if it does not
+    say."""
 
     member: str
     rebalance_id: int
@@ -98,7 +99,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """An operator wants members to give up all they hold, and to get nothing before `until_s`.
+    """An operator's request that members give up all they hold, and get nothing before `until_s`.
 
     One that may have something again at once gets other partitions than it had, if there are others.
     """
@@ -109,22 +110,22 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A member is alive and can be sent an event now: a response to it is due or waits."""
+class HeartbeatReceived:
+    """A heartbeat of a member that can be sent an event now: a response to it is due or waits."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
-    """A member is alive, as a heartbeat shows; no event can be sent with this fact."""
+    """A heartbeat of a member that came back; no event can be sent with this fact."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """The connection of a member broke; unless it comes back within the grace it is gone.
+    """The loss of a member's connection; unless it comes back within the grace it is gone.
 
     `grace_s` is None for the group's own, which is for consumers that notice at once.
     """
@@ -136,7 +137,7 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A member said good-bye."""
+    """The unregistration of a member."""
 
     member: str
 
@@ -156,7 +157,8 @@ class PartitionsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A Broker says who reads from its partitions, though this Master does not know them all: they may be on their way.
+    """A Broker's report of who reads its partitions, though this Master does not know them all: they may be on their
+    way.
 
     Until `until_s` such a partition is assigned to nobody else, unless its reader comes without it.
     """
@@ -168,7 +170,8 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A Broker that has come back does not know members as the readers of these: they may have lost what they hold.
+    """A Broker's report, after it came back, that members are not its readers of these: they may have lost what they
+    hold.
 
     They are assigned once more. A member that has them all the same does nothing then.
     """
@@ -181,7 +184,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """The passing of time."""
 
 
 Fact = (
@@ -190,7 +193,7 @@ Fact = (
     | Acked
     | Failed
     | Drained
-    | Asked
+    | HeartbeatReceived
     | CameBack
     | ConnectionLost
     | Left
@@ -206,14 +209,15 @@ Fact = (
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """There is an event for this member: respond to its waiting heartbeat, if there is one, after `Asked`."""
+    """A wake-up for a member with an event: respond to its waiting heartbeat, if there is one, after
+    `HeartbeatReceived`."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Send this event in the answer that is due to the member."""
+class SendEvent:
+    """An event to send in the response that is due to the member."""
 
     member: str
     event: Event
@@ -221,10 +225,10 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """This member is not in the group any more, for the reason given; its heartbeats get 411."""
+    """A member that is not in the group any more, for the reason given; its heartbeats get 411."""
 
     member: str
     reason: str
 
 
-Action = Wake | Tell | Dropped
+Action = Wake | SendEvent | Dropped

@@ -1,13 +1,14 @@
-"""One group moves on: (view, fact) -> (view, actions).
+"""The transition of one group: (view, fact) -> (view, actions).
 
 The invariants, whatever the facts: a partition is assigned to a member only while no other has it; a member has at most
 one event that it has not acknowledged; what is revoked stays its own until it acknowledges or is gone.
 So a partition is never assigned to two members at once. (In a group that is not planned nothing is assigned: there
 only time and what members say change anything.)
 
-Events are made when a member can receive them (`Asked`), never queued, and an event is repeated only while it is valid:
-no member ever receives an outdated event. A connect that is no longer valid is superseded; the partitions that it may
-have assigned stay the member's until it acknowledges the next event, since a member carries out its events in order.
+Events are made when a member can receive them (`HeartbeatReceived`), never queued, and an event is repeated only while
+it is valid: no member ever receives an outdated event. A connect that is no longer valid is superseded; the partitions
+that it may have assigned stay the member's until it acknowledges the next event, since a member carries out its events
+in order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import (
     Acked,
     Action,
-    Asked,
     CameBack,
     ConnectionLost,
     Drained,
@@ -28,13 +28,14 @@ from pytubemq.core.balance.facts import (
     Event,
     Fact,
     Failed,
+    HeartbeatReceived,
     Joined,
     Leased,
     Left,
     OpType,
     PartitionsChanged,
     Reported,
-    Tell,
+    SendEvent,
     Tick,
     Unread,
     Wake,
@@ -58,7 +59,7 @@ def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tupl
 # --- facts, one function each -----------------------------------------------------------------------------------
 
 
-def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     # The group had its partitions before this Master started: to begin at the claims again would move them.
     if fact.holds or fact.allocated:
         view = replace(view, reserving=False, claims={})
@@ -75,30 +76,30 @@ def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tup
     elif known.event is not None:
         # Whatever carried the event may have died with the old connection.
         known = replace(known, event=replace(known.event, sent_s=None))
-    view = _put(view, _renewed(known, view, now_s))
+    view = _put(view, _renew(known, view, now_s))
     return _settle(_report(view, fact.member, fact.holds), now_s)
 
 
-def _reported(view: GroupView, fact: Reported, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_reported(view: GroupView, fact: Reported, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
-    after = _report(_put(view, _renewed(member, view, now_s)), fact.member, fact.holds)
+    after = _report(_put(view, _renew(member, view, now_s)), fact.member, fact.holds)
     now_held = after.members[fact.member].holds
     given_up = member.holds - now_held
     # Java repeats its report with every sixth heartbeat: one without news must not cost a plan.
     if not given_up and now_held == member.holds and after.members[fact.member].stray == member.stray:
         return after, ()
-    # It could not take them, or gave them up by itself: not again at once, or the two of us would spin.
+    # It could not take them, or gave them up on its own: not again at once, or the two of us would spin.
     resting = {**after.resting, **dict.fromkeys(given_up, now_s + view.timing.retry_s)}
     return _settle(replace(after, resting=resting), now_s)
 
 
-def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
-    member = _renewed(member, view, now_s)
+    member = _renew(member, view, now_s)
     # The original pops the head of its queue for any id above 0, so there a late acknowledgement passes for that of the
     # next event.
     if member.event is None or member.event.rebalance_id != fact.rebalance_id:
@@ -120,11 +121,11 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
     return _settle(_put(view, done), now_s, replan=bool(surprise))
 
 
-def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
-    member, event = _renewed(member, view, now_s), member.event
+    member, event = _renew(member, view, now_s), member.event
     # As with an acknowledgement: it may be about an event that has been superseded since.
     if event is None or event.rebalance_id != fact.rebalance_id:
         return _put(view, member), ()
@@ -146,20 +147,20 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
     return _settle(_report(_put(view, failed), fact.member, held), now_s)
 
 
-def _drained(view: GroupView, fact: Drained, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_drained(view: GroupView, fact: Drained, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     # A second request for a member that is out already changes nothing, as in the original.
     for name in fact.members:
         member = view.members.get(name)
         if member is not None and not _is_out(member):
             view = _put(view, replace(member, shed=member.holds, out_until_s=fact.until_s))
-    return _settle(_claimed(view), now_s)
+    return _settle(_claim(view), now_s)
 
 
-def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_heartbeat(view: GroupView, fact: HeartbeatReceived, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
-    member = _renewed(member, view, now_s)
+    member = _renew(member, view, now_s)
     event = _next_event(view, member, now_s)
     if event is None:
         return _put(view, member), ()
@@ -168,7 +169,7 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     is_new = before is None or before.rebalance_id != event.rebalance_id
     notified = replace(member, event=event)
     if is_new and before is not None:
-        notified = _superseded(notified, before)
+        notified = _supersede(notified, before)
     notified = replace(notified, again=notified.again.difference(event.partitions))
     # Held from when it is sent, not from the acknowledgement: the member may be reading by then. What it shed no
     # longer matters, as the plan behind this event has taken account of it.
@@ -178,15 +179,15 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     if is_new:
         owners = {**view.owners, **dict.fromkeys(event.partitions, member.name)} if event.connects else view.owners
         view = replace(view, owners=owners, next_rebalance_id=view.next_rebalance_id + 1)
-    return view, (Tell(member.name, event),)
+    return view, (SendEvent(member.name, event),)
 
 
-def _came_back(view: GroupView, fact: CameBack, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_came_back(view: GroupView, fact: CameBack, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
-    return (view if member is None else _put(view, _renewed(member, view, now_s))), ()
+    return (view if member is None else _put(view, _renew(member, view, now_s))), ()
 
 
-def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     member = view.members.get(fact.member)
     if member is None:
         return view, ()
@@ -198,13 +199,15 @@ def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tup
     return _put(view, replace(member, event=event, deadline_s=deadline_s)), ()
 
 
-def _left(view: GroupView, fact: Left, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_left(view: GroupView, fact: Left, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     if fact.member not in view.members:
         return view, ()
     return _settle(_drop(view, fact.member), now_s)
 
 
-def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_partitions_changed(
+    view: GroupView, fact: PartitionsChanged, now_s: float
+) -> tuple[GroupView, tuple[Action, ...]]:
     available, absent = fact.available, fact.absent - fact.available
     # The Master states the whole sets again and again, mostly after something that does not concern this group.
     if (available, absent) == (view.available, view.absent):
@@ -215,13 +218,13 @@ def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) 
     return _settle(replace(view, available=available, absent=absent, resting=resting), now_s)
 
 
-def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     # Who is back says for itself what it has.
     leases = {partition: reader for partition, reader in fact.leases.items() if reader not in view.members}
     return _settle(replace(view, leases={**view.leases, **leases}, leases_until_s=fact.until_s), now_s)
 
 
-def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     lost = {
         # Only what is still its own: the plan may have moved on since the Broker registered.
         name: replace(member, again=member.again | (fact.partitions[name] & member.holds))
@@ -232,7 +235,7 @@ def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tup
     return _settle(replace(view, members={**view.members, **lost}), now_s, replan=False)
 
 
-def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _apply_tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     dropped: list[Action] = []
     # Over the mapping as it was: views are values, so dropping a member does not disturb the loop.
     for name, member in view.members.items():
@@ -261,19 +264,19 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
 
 
 _STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[Action, ...]]]] = {
-    Joined: _joined,
-    Reported: _reported,
-    Acked: _acked,
-    Failed: _failed,
-    Drained: _drained,
-    Asked: _asked,
-    CameBack: _came_back,
-    ConnectionLost: _connection_lost,
-    Left: _left,
-    PartitionsChanged: _partitions_changed,
-    Leased: _leased,
-    Unread: _unread,
-    Tick: _tick,
+    Joined: _apply_joined,
+    Reported: _apply_reported,
+    Acked: _apply_acked,
+    Failed: _apply_failed,
+    Drained: _apply_drained,
+    HeartbeatReceived: _apply_heartbeat,
+    CameBack: _apply_came_back,
+    ConnectionLost: _apply_connection_lost,
+    Left: _apply_left,
+    PartitionsChanged: _apply_partitions_changed,
+    Leased: _apply_leased,
+    Unread: _apply_unread,
+    Tick: _apply_tick,
 }
 
 
@@ -296,10 +299,10 @@ def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition,
 
 def _drop(view: GroupView, name: str) -> GroupView:
     # The claims of who is gone do not count, so those behind them may win now.
-    return _claimed(replace(view, members={key: member for key, member in view.members.items() if key != name}))
+    return _claim(replace(view, members={key: member for key, member in view.members.items() if key != name}))
 
 
-def _claimed(view: GroupView) -> GroupView:
+def _claim(view: GroupView) -> GroupView:
     """Set the best claims of those that share."""
     if not view.reserving:
         return view
@@ -311,7 +314,7 @@ def _claimed(view: GroupView) -> GroupView:
     return replace(view, claims=claims)
 
 
-def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
+def _renew(member: Member, view: GroupView, now_s: float) -> Member:
     # Whatever a member says shows that it lives.
     return replace(member, deadline_s=now_s + view.timing.client_timeout_s)
 
@@ -322,7 +325,7 @@ def _forgo(member: Member) -> Member:
     return replace(member, event=None, superseded=_NOTHING, forgone=member.forgone + 1, after_disconnect=False)
 
 
-def _superseded(member: Member, connect: Event) -> Member:
+def _supersede(member: Member, connect: Event) -> Member:
     """Return the member after another event took the place of `connect`, which it may or may not have carried out."""
     unsure = member.holds.intersection(connect.partitions)
     # What it is to keep it is sent once more: it may never have seen the connect, or be unknown to the Broker.
@@ -401,7 +404,7 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
         # would have done nothing.
         alone = all(other is member or _is_out(other) for other in view.members.values())
         if alone or view.available.intersection(member.shed) <= view.owners.keys():
-            view = _claimed(_put(view, replace(member, out_until_s=None)))
+            view = _claim(_put(view, replace(member, out_until_s=None)))
     return view
 
 
@@ -427,13 +430,13 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     if not view.planned:
         return None
     if member.event is not None:
-        return _repeated(view, member, member.event, now_s)
+        return _repeat_event(view, member, member.event, now_s)
     if now_s < member.quiet_until_s:
         return None
     return _new_event(view, member, now_s)
 
 
-def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
+def _repeat_event(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
     """Return the event again when a repeat is due, or the event that replaces it when it is no longer valid.
 
     A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.
@@ -444,7 +447,7 @@ def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Ev
     target = view.target.get(member.name, _NOTHING)
     if not event.connects or all(p in target and _can_be_taken_again(view, p, member, now_s) for p in event.partitions):
         return replace(event, sent_s=now_s)
-    return _new_event(view, _superseded(member, event), now_s)
+    return _new_event(view, _supersede(member, event), now_s)
 
 
 def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:

@@ -101,7 +101,7 @@ class AvroFormat:
             stream.seek(_HEAD_BYTES)
         datum = fastavro.schemaless_reader(stream, schema, None)
         if stream.tell() != len(body):
-            raise ValueError(f"{len(body) - stream.tell()} bytes after it")
+            raise ValueError(f"{len(body) - stream.tell()} bytes after the end of the record")
         assert isinstance(datum, dict)
         return datum
 

@@ -118,10 +118,10 @@ class InLongWrapper:
             groups = parse(body, self._bounds)
         repeated = sum(len(group.records) * _size_of(group.attributes) for group in groups)
         if self._attributes_column and repeated > MAX_REPEATED_ATTRIBUTE_BYTES:
-            raise InLongError(f"attributes of {repeated} bytes, counted at each record")
+            raise InLongError(f"attributes of {repeated} bytes, when counted once for each record")
         if len(groups) > MAX_LEADING_CHANGES and self._leading_changes(groups) > MAX_LEADING_CHANGES:
             raise InLongError(
-                f"groups of other numbers of __addcol fields in turn, more than {MAX_LEADING_CHANGES} times"
+                f"the number of __addcol fields changes from group to group more than {MAX_LEADING_CHANGES} times"
             )
         if self._must_tell:
             for group in groups:

@@ -205,10 +205,10 @@ class Consumers:
     def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
         session_key = (request.session_key or "").strip()
         if not session_key:
-            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
+            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound but gives no sessionKey")
         total_count = -1 if request.total_count is None else request.total_count
         if total_count <= 0:
-            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound and counts {total_count} consumers")
+            raise Refused(Code.BAD_REQUEST, f"{client_id} is bound and declares {total_count} consumers")
         select_big = request.select_big is not False
         return Terms(
             terms.topics,

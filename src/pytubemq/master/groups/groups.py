@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms, check_node, check_terms
 from pytubemq.core.balance.facts import (
     Acked,
-    Asked,
     CameBack,
     ConnectionLost,
     Drained,
@@ -21,10 +20,11 @@ from pytubemq.core.balance.facts import (
     Event,
     Fact,
     Failed,
+    HeartbeatReceived,
     Joined,
     Left,
     Reported,
-    Tell,
+    SendEvent,
     Tick,
     Unread,
     Wake,
@@ -177,7 +177,7 @@ class Groups:
         needs = members_for_rate(self.brokers.topics.consumable(topics)[0], self._catalogue.groups.get(name))
         if count < needs:
             raise Refused(
-                Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"
+                Code.BAD_REQUEST, f"group {name} declares {count} consumers but needs at least {needs} for its Brokers"
             )
 
     def leave(self, name: str, member: str) -> None:
@@ -199,8 +199,8 @@ class Groups:
 
     def next_event(self, group: Group, member: str) -> Event | None:
         """Return the event that the consumer must be sent now, and count it as sent; None if there is none."""
-        for action in self.apply(group, Asked(member)):
-            if isinstance(action, Tell):
+        for action in self.apply(group, HeartbeatReceived(member)):
+            if isinstance(action, SendEvent):
                 return action.event
         return None
 
@@ -209,7 +209,7 @@ class Groups:
         self._admission.record_heartbeat(consumer_key(group.name, member))
         self.held.hold((group.name, member), wait_s, attempt)
 
-    def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
+    def apply(self, group: Group, fact: Fact) -> tuple[SendEvent, ...]:
         """Apply a fact to a group and carry out what follows; return the events that must be sent."""
         now_s = self._clock.now_s()
         group.view, actions = apply(group.view, fact, now_s=now_s)
@@ -222,7 +222,7 @@ class Groups:
         for action in actions:
             if isinstance(action, Wake):
                 self.held.wake((group.name, action.member))
-            elif isinstance(action, Tell):
+            elif isinstance(action, SendEvent):
                 self.rebalances += 1
                 record_event(group.name, action)
                 tell.append(action)

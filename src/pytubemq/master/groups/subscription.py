@@ -58,7 +58,7 @@ def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], co
     if count > there + MAX_STRAY_PARTITIONS:
         raise Refused(
             Code.BAD_REQUEST,
-            f"{client_id} names {count} partitions, its topics have {there}: name each that it has once",
+            f"{client_id} lists {count} partitions but its topics have {there}; list each assigned partition once",
         )
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pytubemq.observe.trace_events import GROUP, PARTITION
 
 if TYPE_CHECKING:
-    from pytubemq.core.balance.facts import Tell
+    from pytubemq.core.balance.facts import SendEvent
 
 logger = logging.getLogger(__name__)
 
 
-def record_event(group: str, action: Tell) -> None:
+def record_event(group: str, action: SendEvent) -> None:
     """Record an event that assigns partitions to a consumer, or revokes them."""
     event, member = action.event, action.member
     logger.info(

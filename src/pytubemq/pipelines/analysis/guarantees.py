@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.sink_kind import Intake, Promise
 from pytubemq.pipelines.file.sink_table import sink_kind
-from pytubemq.spark.source.java.guarantee import java_guarantee
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, Sink
 
 _EXACT: Final = Guarantee.EXACTLY_ONCE
 _LEAST: Final = Guarantee.AT_LEAST_ONCE
+_FLUSHED: Final = (
+    "only what the Java Broker has flushed to disk is read, so a batch read again has the same messages even "
+    "after the Broker was killed"
+)
+_FROM_MEMORY: Final = (
+    "messages are read from a Java Broker's memory, too: when it is killed it loses some that were read, and gives "
+    "their offsets to others; as long as it is not killed, each message is read once (javaReads=flushed: always)"
+)
 
 
 class SourceKind(StrEnum):
@@ -32,8 +39,8 @@ class SourceKind(StrEnum):
 
 SOURCES: Final[dict[SourceKind, Promise]] = {
     SourceKind.OURS: Promise(_EXACT, "a batch is a range of exact offsets, which is read again as the same range"),
-    SourceKind.JAVA: Promise(_LEAST, java_guarantee(False)[1], "exactly once with source.options.javaReads: flushed"),
-    SourceKind.JAVA_FLUSHED: Promise(_EXACT, java_guarantee(True)[1]),
+    SourceKind.JAVA: Promise(_LEAST, _FROM_MEMORY, "exactly once with source.options.javaReads: flushed"),
+    SourceKind.JAVA_FLUSHED: Promise(_EXACT, _FLUSHED),
     SourceKind.SPARK: Promise(
         _EXACT, "Spark's checkpoint holds the range of each batch", "a source that replays its ranges"
     ),

@@ -10,7 +10,7 @@ from pytubemq.model.missing_topic import topic_missing
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
 
 
 class MissingError(TubeError):

@@ -53,7 +53,7 @@ class _Scan:
         self.own = {word.lower for index, word in enumerate(self.words) if _is_common_table(self.words, index)}
         self.found: dict[str, Read] = {}
         self.expected = False
-        """Whether the next word should be a table."""
+        """True if the next word should be a table."""
         self.depth = 0
         self.lists: set[int] = set()
         """Depths of parentheses at which a list of tables is being read."""

@@ -16,15 +16,15 @@ import pyarrow as pa
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.check.compare import Mismatch, compare
 from pytubemq.pipelines.check.compiling import compiled
-from pytubemq.pipelines.check.given import messages
+from pytubemq.pipelines.check.given_messages import messages
 from pytubemq.pipelines.check.session import local_session
 from pytubemq.pipelines.file.model import DEAD_LETTER, OnError
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve_all
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.steps import input_of, make_tables
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
-from pytubemq.pipelines.spark_faults import said
+from pytubemq.pipelines.spark_faults import format_error
 from pytubemq.pipelines.values import python_rows
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pytubemq.pipelines.file.model import Case, Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
 
 TOPIC: Final = "test"
 """The topic of a test's messages where the source reads a pattern."""
@@ -65,36 +65,43 @@ def run_tests(
 
     Args:
         pipeline: with the tests.
-        places: where the file has each key, for lines and errors.
+        places: where the file has each key, for lines and errors. A pipeline without them is also checked as a file
+            would be.
         only: run the tests with this text in their name.
         spark: the session; one on this machine, if None.
     """
     chosen = [(index, case) for index, case in enumerate(pipeline.tests) if only in case.name]
     tables = any(table.name not in case.tables for _, case in chosen for table in pipeline.tables)
+    already = Need.NOTHING if places is None else Need.FILE
     places = places or unplaced(pipeline)
     opened = contextlib.nullcontext(spark) if spark is not None else local_session(pipeline, with_packages=tables)
     with opened as session:
         for index, case in chosen:
-            yield _run_test(session, pipeline, case, places, line=places.of(f"tests[{index}]").key.line)
+            line = places.of(f"tests[{index}]").key.line
+            yield _run_test(session, pipeline, case, places, already=already, line=line)
 
 
-def _run_test(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, *, line: int) -> CaseResult:
+def _run_test(
+    spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, *, already: Need, line: int
+) -> CaseResult:
     begun = time.perf_counter()
     mismatches: dict[str, Sequence[Mismatch]] = {}
     error = None
     try:
-        mismatches = _compared(spark, pipeline, case, places)
+        mismatches = _mismatches(spark, pipeline, case, places, already)
     except TubeError as wrong:
         error = wrong
     return CaseResult(case.name, line, time.perf_counter() - begun, mismatches, error)
 
 
-def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Places) -> dict[str, Sequence[Mismatch]]:
+def _mismatches(
+    spark: SparkSession, pipeline: Pipeline, case: Case, places: Places, already: Need
+) -> dict[str, Sequence[Mismatch]]:
     rows, rejected = decoded(spark, pipeline, case.given)
     _tables(spark, pipeline, case)
     made = compiled(rows, pipeline, places)
     compiled_steps = Compiled(spark, {step: rows.schema for step, rows in made.items()})
-    refuse(Context(pipeline, places, _SEEN, compiled=compiled_steps), already=Need.FILE)
+    refuse(Context(pipeline, places, _SEEN, compiled=compiled_steps), already=already)
     found: dict[str, Sequence[Mismatch]] = {}
     for sink in pipeline.sinks:
         if sink.name in case.expect:
@@ -151,7 +158,7 @@ def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         table = rows.toArrow()
     except PySparkException as error:
         raise ConfigError(
-            f"the steps fail at these rows: {said(error)}", hint="check the step that the text names"
+            f"the steps fail at these rows: {format_error(error)}", hint="check the step that the text names"
         ) from error
     return python_rows(table), list(table.schema.names)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from pytubemq.pipelines.check.cases import decoded
 from pytubemq.pipelines.check.compiling import compiled
 from pytubemq.pipelines.check.session import local_session
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.steps import make_tables
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
 
 
 def step_columns(pipeline: Pipeline, places: Places | None = None) -> dict[str, str]:

@@ -13,8 +13,8 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.suggest import suggest
-from pytubemq.pipelines.check.given import body
+from pytubemq.pipelines.check.given_messages import body
+from pytubemq.pipelines.sinks.columns import no_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ class Mismatch:
     expected: Row | None
     actual: Row | None
     columns: tuple[str, ...] = ()
-    """Where the two differ."""
-    unknown: Mapping[str, str | None] | None = None
-    """Columns that no row has, each with the nearest that there is."""
+    """The columns in which the two differ."""
+    unknown: tuple[str, ...] = ()
+    """A sentence for each expected column that no row has, with the remedy."""
 
 
 def compare(expected: Sequence[Row], actual: Sequence[Row], columns: Sequence[str]) -> list[Mismatch]:
     """Return what does not fit; empty if all does. `columns` are those that every actual row has."""
-    unknown = {name: suggest(name, columns) for row in expected for name in row if name not in columns}
+    unknown = dict.fromkeys(name for row in expected for name in row if name not in columns)
     if unknown:
-        return [Mismatch(None, None, unknown=unknown)]
+        return [Mismatch(None, None, unknown=tuple(", ".join(no_column(name, columns)) for name in unknown))]
     fits = [[_differing(want, got) == () for got in actual] for want in expected]
     partner = _partners(fits, len(actual))
     free = [index for index in range(len(actual)) if index not in partner]

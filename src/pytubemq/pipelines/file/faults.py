@@ -180,8 +180,8 @@ FAULT_MEANINGS: Final[dict[FaultCode, Meaning]] = {
     ),
     FaultCode.LIMIT_OF_MAIN: Meaning(
         "limit-of-main",
-        "a limit of dead_letter ends the run, but sinks after steps that keep state, and those with layout log, read "
-        "the source on their own: they may have the batch's other rows by then, or get them at the next start",
+        "a limit of dead_letter ends the run, but sinks after steps that keep state, and sinks with layout log, read "
+        "the source on their own: they may already have the batch's other rows, or get them at the next start",
         "use on_error: fail, which applies to every sink, or move those sinks to a file of their own",
     ),
 }  # fmt: skip

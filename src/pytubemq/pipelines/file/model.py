@@ -71,9 +71,9 @@ class Limit:
     size_bytes: int | None = None
     min_rows: int | None = None
     max_delay_s: float | None = None
-    """How long `min_rows` may hold a batch back."""
+    """The longest time that `min_rows` may hold a batch back."""
     fetch_s: float | None = None
-    """How long one task may fetch."""
+    """The longest time that one task may fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Sink:
     more: Mapping[str, Any] = field(default_factory=dict)
     """Keys that no other kind of sink has."""
     guarantee: Guarantee | None = None
-    """What the user asks for; refused if the sink cannot promise it."""
+    """The guarantee that the user asks for; refused if the sink cannot promise it."""
     on_schema_change: OnSchemaChange = OnSchemaChange.FAIL
     options: Mapping[str, str] = field(default_factory=dict)
     """Handed on to the writer; values may be references to secrets."""

@@ -1,7 +1,7 @@
 """References in a pipeline's texts: `${env:NAME}`, `${file:/path}`, `${var:name}`.
 
 The invariant: a secret's value is made by `resolve` where it is used, and lies in no value of the model; what is shown
-goes through `redacted`, and what another system says through `without_secrets`. A reference's default stands in the
+goes through `redact`, and what another system says through `without_secrets`. A reference's default stands in the
 file, so it is looked at as the plain text that it is.
 """
 
@@ -130,7 +130,7 @@ def holds_plain_secret(name: str, text: str) -> bool:
     return bool(_secret_spans(name, _plain(text)))
 
 
-def redacted(name: str, text: str) -> str:
+def redact(name: str, text: str) -> str:
     """Return a value as it may be shown: references stay, as they reveal nothing; secrets themselves go."""
     plain = _plain(text)
     spans = _secret_spans(name, plain)

@@ -41,7 +41,7 @@ class Opened:
     visible: tuple[str, ...]
     """Columns of `input`: the decoded ones, and the source's own that were asked for."""
     decoded: bool
-    """Whether there is a column `_error`."""
+    """True if there is a column `_error`."""
 
     def accepted(self, rows: DataFrame | None = None) -> DataFrame:
         """Return `input` of the first step: what could be decoded, with the visible columns."""

@@ -21,10 +21,10 @@ from pytubemq.model.units import duration_s
 from pytubemq.pipelines.analysis.edges import lies_before, read_edge
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter, OnError, Trigger, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.sink_table import sink_kind
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.operate.backfills import backfill_title
-from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside
+from pytubemq.pipelines.operate.dead_letter_store import dead_letter_beside
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.state.files import BACKFILLS, RANGE, RUN, LocalFiles, read_object
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.pipelines.file.model import Pipeline, Sink
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 APART: Final = "a backfill"
-"""What the run is, in words."""
+"""The run in words."""
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
@@ -53,7 +53,7 @@ class Backfill:
     """`asked`: the two places as they were given; `places`: as they were when it was begun."""
 
     apart: ClassVar[str] = APART
-    """What its run is, in words, for `run_pipeline`."""
+    """Its run in words, for `run_pipeline`."""
 
     @property
     def title(self) -> str:
@@ -180,7 +180,7 @@ def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
     return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
 
 
-def _files(state: str) -> Files:
+def _files(state: str) -> StateFiles:
     if "://" not in state:
         return LocalFiles(Path(state).absolute())
     from pytubemq.pipelines.state.directory import StateDirectory

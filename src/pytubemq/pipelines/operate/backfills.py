@@ -9,7 +9,7 @@ from pytubemq.pipelines.operate.status import read_status
 from pytubemq.pipelines.state.files import BACKFILLS, RUN, LocalFiles
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 
 def backfill_title(pipeline: str, id: str) -> str:
@@ -17,7 +17,7 @@ def backfill_title(pipeline: str, id: str) -> str:
     return f"{pipeline}, backfill {id}"
 
 
-def read_backfills(files: Files) -> list[dict[str, Any]]:
+def read_backfills(files: StateFiles) -> list[dict[str, Any]]:
     """List the status of each, the oldest first; none where the state is on another machine, whose directories are not
     listed.
     """

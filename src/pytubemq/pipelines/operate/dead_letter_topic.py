@@ -115,7 +115,7 @@ class DeadLetterTopic:
                             yield partition, message.offset or 0, _letter_or_foreign(message)
 
 
-class LettersOfTopic:
+class TopicDeadLetters:
     """Those in a topic, behind those in files that are too long for it."""
 
     def __init__(self, topic: DeadLetterTopic, files: DeadLetterFiles) -> None:

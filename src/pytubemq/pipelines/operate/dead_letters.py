@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.model.suggest import suggest
-from pytubemq.pipelines.report.plain import plain, plain_rows
+from pytubemq.pipelines.report.json_rows import plain, plain_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -62,7 +62,7 @@ class Taken:
     keys: dict[str, frozenset[Key]]
     """By file: what a dead letter holds, as a hash, and how many that are alike stay in the file."""
     more: bool = False
-    """Whether more are meant than are taken at once."""
+    """True if more are meant than are taken at once."""
 
 
 class Room:
@@ -73,7 +73,7 @@ class Room:
         self._rows = 0
         self._bytes = 0
         self.full = False
-        """Whether something was refused."""
+        """True if something was refused."""
 
     def take(self, raw: bytes | None) -> bool:
         """Take one more and return True if there is room; after a first refusal there is none."""
@@ -252,10 +252,11 @@ def check_reason(letters: DeadLetters, taken: Taken, reason: str | None) -> None
     if taken.rows.num_rows or reason is None:
         return
     there = [str(row["reason"]) for row in letters.by_reason()]
-    near = suggest(reason, there)
+    suggestion = suggest(reason, there)
     known = f"there are: {', '.join(there)}" if there else "there are no dead letters"
     raise NotFoundError(
-        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near}? {known}" if near else known
+        f"there is no dead letter of the reason {reason}",
+        hint=f"did you mean {suggestion}? {known}" if suggestion else known,
     )
 
 

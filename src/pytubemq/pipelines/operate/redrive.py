@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.pipelines.events import RunStatus
 from pytubemq.pipelines.file.model import DEAD_LETTER, Source, Trigger, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
-from pytubemq.pipelines.operate.dead_letter_place import dead_letter_beside, dead_letters_of
+from pytubemq.pipelines.file.source_positions import unplaced
+from pytubemq.pipelines.operate.dead_letter_store import dead_letter_beside, dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import FOREIGN
 from pytubemq.pipelines.rules.registry import refuse
 from pytubemq.pipelines.rules.rule import Context
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "redrive"
 APART: Final = "a redrive"
-"""What the run is, in words."""
+"""The run in words."""
 SCHEMA: Final = (
     "topic STRING, brokerId INT, partition INT, offset BIGINT, timestamp TIMESTAMP, msgTime TIMESTAMP, msgType STRING, "
     "attributes MAP<STRING, STRING>, body BINARY"
@@ -76,7 +76,7 @@ class Redrive:
     place: Path
     rows: int
     apart: ClassVar[str] = APART
-    """What its run is, in words, for `run_pipeline`."""
+    """Its run in words, for `run_pipeline`."""
 
     def stages(self) -> list[str]:
         """Return the stages to run in turn: whole messages and single records are decoded differently."""

@@ -19,7 +19,7 @@ from pytubemq.pipelines.state.fed_queries import NAME as QUERIES
 from pytubemq.pipelines.state.files import LEDGER, PROGRESS, SPEC, ledger_entries, progress_lines
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 ASIDE: Final = "forgotten"
 _NAMES: Final = (LEDGER, PROGRESS, SPEC, "source.json", QUERIES)
@@ -35,7 +35,7 @@ class Progress:
     batches: int
     rows_in: int
     offsets: dict[str, Any]
-    """Where the next batch would have begun, as the source writes it."""
+    """The offsets at which the next batch would have begun, as the source writes them."""
     names: tuple[str, ...]
     """Files and directories of the state that hold it."""
 
@@ -45,7 +45,7 @@ class Progress:
         return [name.removeprefix(_LOG) for name in self.names if name.startswith(_LOG)]
 
 
-def read_progress(files: Files) -> Progress:
+def read_progress(files: StateFiles) -> Progress:
     """Look at what there is to forget: of all runs since the last reset."""
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
     batches = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
@@ -56,7 +56,7 @@ def read_progress(files: Files) -> Progress:
     return Progress(int(sums.get("batches", len(batches))), int(sums.get("rows_in", 0)), offsets, tuple(names))
 
 
-def forget_progress(files: Files) -> Path:
+def forget_progress(files: StateFiles) -> Path:
     """Put the progress aside; returns where it is.
 
     Raises:
@@ -81,11 +81,11 @@ def forget_progress(files: Files) -> Path:
     return aside
 
 
-def _there(files: Files) -> list[str]:
+def _there(files: StateFiles) -> list[str]:
     return [name for name in _NAMES if (_root(files) / name).exists()]
 
 
-def _root(files: Files) -> Path:
+def _root(files: StateFiles) -> Path:
     if "://" in files.location:
         raise ConfigError(
             f"the state {files.location} is not on this machine, so it cannot be reset from here",

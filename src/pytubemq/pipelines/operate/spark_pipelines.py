@@ -47,7 +47,7 @@ def {name}_messages() -> DataFrame:
 
 @dp.materialized_view
 def {name}_by_type() -> DataFrame:
-    """How many messages there are of each type."""
+    """Count the messages of each type."""
     return spark.read.table("{name}_messages").groupBy("msgType").count()
 '''
 

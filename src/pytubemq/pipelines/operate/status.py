@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.pipelines.report.record import RunRecord
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 STALE_HERE_S: Final = 300.0
 """A process of this machine without a heartbeat for so long is another one that got its number."""
 
 
-class Standing(StrEnum):
+class RunState(StrEnum):
     """The state of a pipeline's last run."""
 
     RUNNING = "running"
@@ -46,7 +46,7 @@ class Standing(StrEnum):
 class Status:
     """One look at a pipeline."""
 
-    standing: Standing
+    run_state: RunState
     record: RunRecord
     pid: int | None
     host: str
@@ -69,16 +69,16 @@ class Status:
     @property
     def runs(self) -> bool:
         """True if a process is at work."""
-        return self.standing in (Standing.RUNNING, Standing.STOPPING)
+        return self.run_state in (RunState.RUNNING, RunState.STOPPING)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for JSON; what is not known is None."""
         record = self.record
         last = record.batches[-1] if record.batches else None
-        ended = not self.runs and self.standing is not Standing.DEAD
+        ended = not self.runs and self.run_state is not RunState.DEAD
         return {
             "pipeline": record.pipeline,
-            "status": self.standing.value,
+            "status": self.run_state.value,
             "doing": self.doing,
             "state": record.state,
             "run_id": record.run_id,
@@ -100,7 +100,7 @@ class Status:
         }
 
 
-def read_status(files: Files, *, now_s: float | None = None) -> Status:
+def read_status(files: StateFiles, *, now_s: float | None = None) -> Status:
     """Look at a pipeline's state."""
     now_s = time.time() if now_s is None else now_s
     run = read_object(files, RUN)
@@ -109,23 +109,23 @@ def read_status(files: Files, *, now_s: float | None = None) -> Status:
     heartbeat = run.get("heartbeat")
     age_s = max(0.0, now_s - heartbeat) if isinstance(heartbeat, int | float) else None
     host = str(run.get("host", ""))
-    standing = Standing(record.status.value)
+    run_state = RunState(record.status.value)
     if record.status is RunStatus.RUNNING:
         if not _alive(pid if isinstance(pid, int) else None, host, age_s):
-            standing = Standing.DEAD
+            run_state = RunState.DEAD
         elif files.read_bytes(STOP) is not None:
-            standing = Standing.STOPPING
+            run_state = RunState.STOPPING
     under_way = tuple(sorted(_under_way(files, record.queries or (MAIN,))))
-    return Status(standing, record, pid if isinstance(pid, int) else None, host, age_s, under_way)
+    return Status(run_state, record, pid if isinstance(pid, int) else None, host, age_s, under_way)
 
 
-def _under_way(files: Files, queries: Iterable[str]) -> set[int]:
+def _under_way(files: StateFiles, queries: Iterable[str]) -> set[int]:
     """Return the batches that Spark has begun and not committed."""
     begun = {query: _newest(files, f"{checkpoint_of(query)}/offsets") for query in queries}
     return {at for query, at in begun.items() if at > _newest(files, f"{checkpoint_of(query)}/commits")}
 
 
-def _newest(files: Files, under: str) -> int:
+def _newest(files: StateFiles, under: str) -> int:
     return max((int(name) for name in files.names(under) if name.isdigit()), default=-1)
 
 

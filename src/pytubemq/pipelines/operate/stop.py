@@ -9,19 +9,19 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import RefusedError, TubeError
-from pytubemq.pipelines.operate.status import Standing, read_status
+from pytubemq.pipelines.operate.status import RunState, read_status
 from pytubemq.pipelines.state.files import STOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytubemq.pipelines.operate.status import Status
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 POLL_S: Final = 0.2
 
 
-def ask_to_stop(files: Files) -> Status:
+def ask_to_stop(files: StateFiles) -> Status:
     """Write `stop`, if a run is at work.
 
     Raises:
@@ -30,14 +30,14 @@ def ask_to_stop(files: Files) -> Status:
     there = read_status(files)
     if not there.runs:
         raise RefusedError(
-            f"pipeline {there.record.pipeline} does not run: it is {there.standing.value}",
+            f"pipeline {there.record.pipeline} does not run: it is {there.run_state.value}",
             hint="see:  pytubemq pipeline status FILE",
         )
     files.write(STOP, {"asked": time.time()})
     return read_status(files)
 
 
-def wait_for_end(files: Files, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> Status:
+def wait_for_end(files: StateFiles, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> Status:
     """Wait until the run has ended.
 
     Raises:
@@ -51,7 +51,7 @@ def wait_for_end(files: Files, *, wait_s: float, sleep: Callable[[float], None] 
                 hint="wait longer with --wait SECONDS; the request to stop remains",
             )
         sleep(POLL_S)
-    if there.standing is Standing.DEAD:
+    if there.run_state is RunState.DEAD:
         raise TubeError(
             f"pipeline {there.record.pipeline} was killed: its process is gone, and it did not end",
             hint="when started again, it continues where it stopped",

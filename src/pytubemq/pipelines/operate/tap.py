@@ -17,7 +17,7 @@ from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.model import INPUT
 from pytubemq.pipelines.frames.source import ERROR, source_options, visible_of
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
-from pytubemq.pipelines.report.plain import plain_rows
+from pytubemq.pipelines.report.json_rows import plain_rows
 from pytubemq.pipelines.run.session import session_of
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def check_stage(pipeline: Pipeline, stage: str) -> str:
     known = stages(pipeline)
     if stage in known:
         return stage
-    near = suggest(stage, known)
-    hint = f"did you mean {near}?" if near else f"the stages are {', '.join(known)}"
+    suggestion = suggest(stage, known)
+    hint = f"did you mean {suggestion}?" if suggestion else f"the stages are {', '.join(known)}"
     raise ConfigError(f"pipeline {pipeline.name} has no stage {stage!r}", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""A run planned in advance: the rules asked, the source and the state looked at.
+"""A run planned in advance: the rules asked, the source and the state looked at. What a run refuses, it refuses.
 
 The invariant: nothing is written, and Spark is not started.
 """
@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import NotFoundError
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.operate.status import read_status
-from pytubemq.pipelines.plan.look import look
-from pytubemq.pipelines.plan.planned import plan
-from pytubemq.pipelines.rules.registry import refuse
+from pytubemq.pipelines.plan.cluster_state import look
+from pytubemq.pipelines.plan.planned import build_plan
+from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
-from pytubemq.pipelines.state.fed_queries import fed_before
-from pytubemq.pipelines.state.files import SPEC, read_object, state_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.files import SPEC, has_run, open_files, read_object
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
     from pytubemq.pipelines.plan.planned import Plan
-    from pytubemq.pipelines.state.files import Files
 
 
 def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool = False) -> Plan:
@@ -36,25 +33,18 @@ def plan_run(pipeline: Pipeline, places: Places | None = None, *, offline: bool 
 
     Raises:
         PipelineFileError: a rule found errors.
+        ConfigError: the state directory cannot be reached.
         TubeError: the cluster cannot be reached, or a topic does not exist.
     """
-    files = _state_of(pipeline)
-    sees = Need.FILE | Need.VALUES | (Need.NOTHING if offline else Need.CLUSTER)
+    state = open_files(state_location(pipeline))
+    sees = BEFORE_SPARK & ~Need.CLUSTER if offline else BEFORE_SPARK
     already = Need.NOTHING if places is None else Need.FILE
-    refuse(Context(pipeline, places or unplaced(pipeline), sees), already=already)
-    return plan(
+    refuse(Context(pipeline, places or unplaced(pipeline), sees, state), already=already)
+    files = state if has_run(state) else None
+    return build_plan(
         pipeline,
         looked=None if offline or pipeline.source.format != "tubemq" else look(pipeline, files),
         last=read_object(files, SPEC) or None if files is not None else None,
-        fed=fed_before(files) if files is not None else None,
         repeating=() if offline else repeating(pipeline),
         running=files is not None and read_status(files).runs,
     )
-
-
-def _state_of(pipeline: Pipeline) -> Files | None:
-    """Return the state of earlier runs; None if there was none."""
-    try:
-        return state_files(state_location(pipeline))
-    except NotFoundError:
-        return None

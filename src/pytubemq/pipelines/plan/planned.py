@@ -9,23 +9,21 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.default_place import with_place
 from pytubemq.pipelines.analysis.guarantees import promise_of, source_kind
-from pytubemq.pipelines.analysis.sql_names import names_read, words_of
-from pytubemq.pipelines.analysis.step_state import keeps_state, surely_keep_state
-from pytubemq.pipelines.events import MAIN
+from pytubemq.pipelines.analysis.sql_names import names_read
+from pytubemq.pipelines.analysis.step_state import keeps_state
 from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT, DeadLetter, Guarantee, OnError, TriggerKind
-from pytubemq.pipelines.file.secrets import redacted
-from pytubemq.pipelines.file.writing.normal import as_dict, differences
-from pytubemq.pipelines.file.writing.written import as_written
+from pytubemq.pipelines.file.secrets import redact
+from pytubemq.pipelines.file.writing.file_form import as_written
+from pytubemq.pipelines.file.writing.normal_form import as_dict, differences
 from pytubemq.pipelines.frames.steps import input_of
-from pytubemq.pipelines.state.fed_queries import REMEDY, moves, query_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
-    from pytubemq.pipelines.file.model import Pipeline, Sink, Step
-    from pytubemq.pipelines.plan.look import Looked, PartitionLook
+    from pytubemq.pipelines.file.model import Pipeline, Sink
+    from pytubemq.pipelines.plan.cluster_state import Looked, PartitionLook
 
 EXACTLY: Final = "exactly once"
 _CONSEQUENCES: Final = (
@@ -108,11 +106,11 @@ class Plan:
     rejects: str | None
     """What becomes of the run where records cannot be decoded; None where all can."""
     spark: str
-    """Where Spark runs, if the runner starts it."""
+    """The Spark master, if the runner starts Spark."""
     state: str
     ran_before: bool
     running: bool
-    """Whether a run is at work."""
+    """True if a run is at work."""
     changes: tuple[Change, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -125,12 +123,11 @@ class Plan:
         return replace(self, columns=columns.get(INPUT), steps=steps)
 
 
-def plan(
+def build_plan(
     pipeline: Pipeline,
     *,
     looked: Looked | None = None,
     last: Mapping[str, Any] | None = None,
-    fed: Mapping[str, str] | None = None,
     repeating: Collection[str] = (),
     running: bool = False,
 ) -> Plan:
@@ -140,7 +137,6 @@ def plan(
         pipeline: its state named.
         looked: the source as it is; None if nobody asked.
         last: the normal form of the last run; None if there was none.
-        fed: by sink, the query that fed it so far, where that has made progress.
         repeating: the sinks by number whose Brokers store repeats.
         running: True if a run is at work.
     """
@@ -174,7 +170,7 @@ def plan(
         state=pipeline.state_or_default,
         ran_before=last is not None,
         running=running,
-        changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
+        changes=_changes(pipeline, last),
     )
 
 
@@ -218,7 +214,7 @@ def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> 
     place = sink.path or table or sink.topic or own or "the terminal"
     key = "url" if sink.url else "path"
     words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
-    return PlannedSink(sink.name, sink.format, name, redacted(key, place), words, why, needs)
+    return PlannedSink(sink.name, sink.format, name, redact(key, place), words, why, needs)
 
 
 def _letters(letters: DeadLetter, state: str) -> Sink:
@@ -286,25 +282,6 @@ def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change
         return ()
     found = differences(as_written(last), as_written(as_dict(pipeline)))
     return tuple(Change(path, before, after, _consequence(path)) for path, before, after in found)
-
-
-def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
-    """Yield sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
-    feeds = {sink.name: query for sink in pipeline.sinks if (query := _query_of(pipeline, sink)) is not None}
-    for sink, before, now in moves(fed, feeds):
-        yield Change(f"sinks.{sink}", f"query {before}", f"query {now}", f"a run refuses this: {REMEDY}")
-
-
-def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
-    """Return the query that feeds a sink; None where only Spark knows."""
-    step = input_of(pipeline, sink.input)
-    query = query_of(sink, step, stateful=step in surely_keep_state(pipeline))
-    plain = all(step.sql is not None and not keeps_state(step) and not _joins(step) for step in pipeline.steps)
-    return query if query != MAIN or plain else None
-
-
-def _joins(step: Step) -> bool:
-    return bool({"join", "distinct", "intersect", "except", "over"} & set(words_of(step.sql or "")))
 
 
 def _consequence(path: str) -> str:

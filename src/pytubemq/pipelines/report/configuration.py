@@ -11,8 +11,8 @@ from html import escape
 from typing import Any, Final
 
 from pytubemq.pipelines.file import model
-from pytubemq.pipelines.file.writing.written import as_written
-from pytubemq.pipelines.report.redact import redacted
+from pytubemq.pipelines.file.writing.file_form import as_written
+from pytubemq.pipelines.report.redact import redact
 
 _READ_BACK: Final = ("parquet", "tubemq")
 """Formats of dead letters that `pytubemq pipeline dlq` reads."""
@@ -30,7 +30,7 @@ def as_yaml(spec: Mapping[str, Any]) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    plain = json.loads(json.dumps(redacted(dict(spec)), default=str))
+    plain = json.loads(json.dumps(redact(dict(spec)), default=str))
     written = as_written(plain)
     return str(yaml.dump(written, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2))
 
@@ -67,7 +67,7 @@ def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
     letters = _section(spec, "dead_letter")
     kind = str(letters.get("format", "parquet"))
     place = next((letters[name] for name in ("topic", "table", "path", "url") if letters.get(name)), None)
-    shown = f"{state}/{model.DEAD_LETTER}" if place is None else str(redacted(place))
+    shown = f"{state}/{model.DEAD_LETTER}" if place is None else str(redact(place))
     return f"{kind}: {shown}"
 
 

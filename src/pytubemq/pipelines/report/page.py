@@ -24,7 +24,7 @@ from pytubemq.pipelines.report.configuration import (
 from pytubemq.pipelines.report.page_style import style
 from pytubemq.pipelines.report.plots import Scale, Series, bars, line, nothing, together
 from pytubemq.pipelines.report.record import add, merged
-from pytubemq.pipelines.report.redact import redacted
+from pytubemq.pipelines.report.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def _trouble(record: RunRecord) -> str:
     if not record.message:
         return ""
     hint = f"\n{record.hint}" if record.hint else ""
-    return f'<p class="trouble">{escape(str(redacted(record.message)) + str(redacted(hint)))}</p>'
+    return f'<p class="trouble">{escape(str(redact(record.message)) + str(redact(hint)))}</p>'
 
 
 def _figures(record: RunRecord) -> str:
@@ -160,13 +160,17 @@ def _plots(batches: Sequence[BatchDone]) -> str:
     note = f" (each point is up to {-(-len(batches) // len(drawn))} batches)" if len(drawn) < len(batches) else ""
     return "".join(
         [
-            f'<h2>Batches</h2><p class="soft">{len(batches):,} batches with rows{note}</p>',
+            f'<h2>Batches</h2><p class="soft">{_batches_with_rows(len(batches))}{note}</p>',
             bars("Rows per second", places, [rate], Scale(_rate)),
             bars("Time of a batch by phase", places, _parts(drawn), Scale(_seconds)),
             _lag(drawn, places),
             bars("Rejected records", places, [rejected], Scale(_whole, whole=True, zero="none")),
         ]
     )
+
+
+def _batches_with_rows(number: int) -> str:
+    return "1 batch with rows" if number == 1 else f"{number:,} batches with rows"
 
 
 def _lag(drawn: Sequence[BatchDone], places: Sequence[str]) -> str:
@@ -237,7 +241,7 @@ def _reasons(record: RunRecord) -> str:
         return ""
     ordered = sorted(record.reasons.items(), key=lambda pair: -pair[1])[:MOST_TABLE_ROWS]
     rows = [[reason, f"{count:,}"] for reason, count in ordered]
-    examples = [str(redacted(record.examples.get(reason, ""))) for reason, _ in ordered]
+    examples = [str(redact(record.examples.get(reason, ""))) for reason, _ in ordered]
     below = [f"example: {example}" if example else "" for example in examples]
     return (
         "<h2>Rejected records by reason</h2>"

@@ -43,7 +43,7 @@ class Scale:
 
     show: Callable[[float], str] = lambda value: f"{value:,.4g}"
     whole: bool = False
-    """Whether whole things are counted: no line stands between two of them."""
+    """True if whole things are counted: no line stands between two of them."""
     zero: str = NOTHING
     """Said in place of a plot of which each value is zero."""
 

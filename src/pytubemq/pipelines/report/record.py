@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.pipelines.analysis.guarantees import SourceKind, promise_of, source_kind
 from pytubemq.pipelines.events import MAIN, BatchDone, Failed, Finished, RunStatus, Started, Totals
-from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.model import DeadLetter, Guarantee
+from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.frames.audit import OTHERS
 from pytubemq.pipelines.state.files import RUN, SPEC, ledger_entries, progress_lines, read_object
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.events import Event
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.state.files import Files
+    from pytubemq.pipelines.state.files import StateFiles
 
 MOST_BATCHES: Final = 2_000
 MOST_AUDIT_ROWS: Final = 1_000
@@ -162,12 +164,12 @@ def new_record(pipeline: Pipeline, *, called: str = "") -> RunRecord:
     return RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state or "", spec=as_dict(pipeline))
 
 
-def complete_record(record: RunRecord, files: Files) -> None:
+def complete_record(record: RunRecord, files: StateFiles) -> None:
     """Put into the record of a run that has ended what its events do not have: audit counts, and the normal form."""
     record.audit, record.spec = audit_of(files, record.queries), read_object(files, SPEC)
 
 
-def read_record(files: Files) -> RunRecord:
+def read_record(files: StateFiles) -> RunRecord:
     """Read the last run of a state directory, as far as its files still have it."""
     run = read_object(files, RUN)
     record = RunRecord(
@@ -226,7 +228,7 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
     return found
 
 
-def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:
+def audit_of(files: StateFiles, queries: Iterable[str]) -> list[dict[str, Any]]:
     """Audit counts over what the ledger still has of a run's queries."""
     others = [query for query in queries if query != MAIN]
     return audit_rows(entry for query in (MAIN, *others) for entry in ledger_entries(files, query))
@@ -271,3 +273,18 @@ def _sum_streams(found: Mapping[tuple[str, str], dict[str, Any]]) -> None:
             there["read"] += found[stream, minute]["read"]
             there["rejected"] += found[stream, minute]["rejected"]
             add(there["written"], found[stream, minute]["written"])
+
+
+def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
+    """Put what each sink guarantees into the record, by the Brokers that the run found at both ends."""
+    kind = source_kind(pipeline, java=bool(record.java))
+    unknown = record.java is None and kind is SourceKind.OURS
+    letters = () if pipeline.decode is None else ((pipeline.dead_letter or DeadLetter()).as_sink(),)
+    for sink in (*letters, *pipeline.sinks):
+        drops_repeats = record.promised.get(sink.name) != Guarantee.AT_LEAST_ONCE.value
+        promise = promise_of(sink, source=kind, drops_repeats=drops_repeats)
+        needs = "needs: " if promise.guarantee is Guarantee.EXACTLY_ONCE else ""
+        why = f"{promise.why}; {needs}{promise.needs}" if promise.needs else promise.why
+        if unknown:
+            why += "; the run did not record its Brokers: this is the guarantee with pytubemq Brokers"
+        record.guarantees.append((sink.name, promise.guarantee.value.replace("_", " "), why))

@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pytubemq.pipelines.file.secrets import REDACTED
-from pytubemq.pipelines.file.secrets import redacted as redacted_text
+from pytubemq.pipelines.file.secrets import redact as redact_text
 
 MOST_DEPTH: Final = 32
 
 
-def redacted(value: Any, *, key: str = "", depth: int = 0) -> Any:
+def redact(value: Any, *, key: str = "", depth: int = 0) -> Any:
     """Copy plain values (mappings, lists, text, numbers) without any secret."""
     if depth > MOST_DEPTH:
         return REDACTED
     if isinstance(value, Mapping):
-        return {str(name): redacted(item, key=str(name), depth=depth + 1) for name, item in value.items()}
+        return {str(name): redact(item, key=str(name), depth=depth + 1) for name, item in value.items()}
     if isinstance(value, str):
-        return redacted_text(key, value)
+        return redact_text(key, value)
     if isinstance(value, Sequence):
-        return [redacted(item, key=key, depth=depth + 1) for item in value]
+        return [redact(item, key=key, depth=depth + 1) for item in value]
     if value is None or isinstance(value, bool):
         return value
-    return value if redacted_text(key, str(value)) == str(value) else REDACTED
+    return value if redact_text(key, str(value)) == str(value) else REDACTED

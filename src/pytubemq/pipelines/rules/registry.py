@@ -15,6 +15,7 @@ from pytubemq.pipelines.rules.rule import Need
 from pytubemq.pipelines.rules.sinks import (
     known_columns,
     known_inputs,
+    named_masters,
     no_log_apart,
     no_topic_loop,
     own_log,
@@ -87,19 +88,20 @@ RULES: Final[tuple[Rule, ...]] = (
     no_state_apart.check,
     # the state directory and the cluster
     own_progress.check,
+    same_query.check,
+    named_masters.check,
     reachable_masters.check,
     known_topics.check,
     possible_guarantee.check,
     # what Spark made of the steps
     audit_time.check,
-    same_query.check,
     known_columns.check,
     topic_or_column.check,
     own_log.check,
 )
 """In the order in which they are asked: what needs less comes first."""
 BEFORE_SPARK: Final = Need.FILE | Need.VALUES | Need.PROGRESS | Need.CLUSTER
-"""What a run can see before it starts Spark."""
+"""The needs that a run can see before it starts Spark."""
 EVERYTHING: Final = BEFORE_SPARK | Need.SESSION
 
 

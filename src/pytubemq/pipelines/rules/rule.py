@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pytubemq.errors import TubeError
     from pytubemq.pipelines.file.document import Mark
     from pytubemq.pipelines.file.model import Pipeline
-    from pytubemq.pipelines.file.places import Places
-    from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.file.source_positions import Places
+    from pytubemq.pipelines.state.files import StateFiles
 
 Faults: TypeAlias = Iterator[Fault]
-"""Those of one rule."""
+"""The faults of one rule."""
 
 
 class Need(Flag):
@@ -36,13 +36,13 @@ class Need(Flag):
     FILE = auto()
     """The pipeline as its file says it."""
     VALUES = auto()
-    """What references stand for on this machine."""
+    """The values of references on this machine."""
     PROGRESS = auto()
-    """The state directory: `Context.state`."""
+    """The state directory, which is read and never written: `Context.state`."""
     CLUSTER = auto()
     """The Masters that the file names may be asked."""
     SESSION = auto()
-    """What Spark made of the steps: `Context.compiled`."""
+    """The steps as Spark compiled them: `Context.compiled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Context:
     pipeline: Pipeline
     places: Places
     sees: Need = Need.FILE
-    state: StateDirectory | None = None
+    state: StateFiles | None = None
     compiled: Compiled | None = None
     apart: str | None = None
     """The run as `a backfill`, if it is one over a part of the pipeline's rows."""

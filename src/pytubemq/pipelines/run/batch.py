@@ -20,8 +20,8 @@ from pytubemq.pipelines.file.model import DEAD_LETTER, INPUT
 from pytubemq.pipelines.frames import audit
 from pytubemq.pipelines.frames.source import decoded_names, fails_on_reject
 from pytubemq.pipelines.frames.steps import apply_steps
-from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.rows import RowCount
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.spark_faults import PipelineError, TooManyRejectedError, failed
 from pytubemq.pipelines.state.ledger import Entry, Ledger, add_totals
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.frames.audit import Counts
     from pytubemq.pipelines.frames.source import Opened
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
 
 MOST_EXAMPLES: Final = 20
 """The most reasons of rejects of which a run reports an example each."""
@@ -89,7 +89,7 @@ class Shared:
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the run is to end after the batch."""
     asked: bool = False
-    """Whether that is because somebody asked."""
+    """True if that is because somebody asked."""
     begun: threading.Event = field(default_factory=threading.Event)
     """Set when all queries are started, or when one was refused and `stop` is set: no batch begins before."""
     results: dict[tuple[str, int], BatchResult] = field(default_factory=dict)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.pipelines import events
 from pytubemq.pipelines.events import RunResult, RunStatus, Totals
 from pytubemq.pipelines.file.model import TriggerKind
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.file.texts import hide_secrets
-from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.frames.brokers import reads_java
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Context
@@ -28,10 +28,10 @@ from pytubemq.pipelines.run.lock import RunLock
 from pytubemq.pipelines.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.pipelines.run.queries import Query, plan_queries, start_order
 from pytubemq.pipelines.run.session import check_session, open_session, present_session, unheeded
-from pytubemq.pipelines.spark_faults import PipelineError, failed, said
+from pytubemq.pipelines.spark_faults import PipelineError, failed, format_error
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import PROGRESS, SPEC, STOP
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 LOOK_S: Final = 0.25
-"""How often that file is looked for."""
+"""The pause between two looks for that file."""
 LAST_WORDS_S: Final = 5.0
-"""How long the progress of the last batch may take to arrive."""
+"""The time that the progress of the last batch may take to arrive."""
 
 
 def run_pipeline(
@@ -331,7 +331,7 @@ def _end_session(session: SparkSession) -> None:
     try:
         session.stop()
     except Exception as error:  # Spark is gone already; the result of the run is reported by then
-        _LOG.warning("Spark's session did not stop cleanly: %s", said(error))
+        _LOG.warning("Spark's session did not stop cleanly: %s", format_error(error))
 
 
 def _on_sigterm(ask_to_stop: Callable[[], None]) -> Callable[[], None]:

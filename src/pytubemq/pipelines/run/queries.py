@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import DEAD_LETTER, LOG, DeadLetter, OnError, TriggerKind
-from pytubemq.pipelines.file.places import unplaced
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.frames.source import open_source, reads_otherwise_beside
 from pytubemq.pipelines.frames.state_need import keeps_state
 from pytubemq.pipelines.frames.steps import apply_steps, input_of, make_tables
@@ -24,9 +24,9 @@ from pytubemq.pipelines.rules.rule import Compiled, Context
 from pytubemq.pipelines.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.pipelines.run.progress import LOG_ROWS, PREFIX
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
 from pytubemq.pipelines.sinks.rows import is_deterministic
-from pytubemq.pipelines.spark_faults import PipelineError, of_spark, said
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
+from pytubemq.pipelines.spark_faults import PipelineError, format_error, of_spark
 from pytubemq.pipelines.state.fed_queries import checkpoint_of, log_query, query_of, remember, step_query
 from pytubemq.pipelines.state.ledger import Ledger
 from pytubemq.pipelines.state.log_owner import LogOwner
@@ -70,7 +70,7 @@ class Query:
         """Begin.
 
         Raises:
-            ConfigError: Spark does not run this plan as a stream, or its files are another query's.
+            ConfigError: Spark does not run this plan as a stream.
         """
         from pyspark.errors import PySparkException
 
@@ -115,7 +115,7 @@ class Query:
         wrong = self._running.exception() if self._running is not None else None
         if wrong is None:
             return None
-        return PipelineError(f"pipeline {self.pipeline}: {said(wrong)}")
+        return PipelineError(f"pipeline {self.pipeline}: {format_error(wrong)}")
 
     def recent_progress(self) -> list[Any]:
         """Return Spark's progress of the last batches."""

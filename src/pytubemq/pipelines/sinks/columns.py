@@ -85,19 +85,11 @@ def lacking(names: Iterable[str], columns: Iterable[str]) -> list[str]:
 
 def no_column(name: str, columns: Sequence[str], *, holder: str = "no row has") -> tuple[str, str]:
     """Return the words for a column that is not there, and the remedy."""
-    near = suggest(name, columns)
-    return f"{holder} the column {name}", f"did you mean {near}?" if near else f"there are {', '.join(columns)}"
-
-
-def refuse_lacking(key: str, names: Iterable[str], columns: Sequence[str], *, holder: str = "no row has") -> None:
-    """Check that columns are there which a key of a sink names.
-
-    Raises:
-        ConfigError: the first one is not.
-    """
-    for name in lacking(names, columns):
-        message, hint = no_column(name, columns, holder=holder)
-        raise ConfigError(f"{key}: {message}", hint=hint)
+    suggestion = suggest(name, columns)
+    return (
+        f"{holder} the column {name}",
+        f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(columns)}",
+    )
 
 
 def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:

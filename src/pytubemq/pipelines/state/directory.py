@@ -29,8 +29,12 @@ _NEW: Final = ".new"
 class StateDirectory:
     """Files of a pipeline's state, by names relative to it."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, *, create: bool = True) -> None:
         """Open the directory at `location`, a local path or a URI as in hdfs:// or s3://.
+
+        Args:
+            location: where it is.
+            create: True if it is created where there is none.
 
         Raises:
             ConfigError: the place cannot be reached or made.
@@ -49,10 +53,11 @@ class StateDirectory:
             kind = self._fs.type_name
             self._whole_when_closed = kind in _OBJECT_STORES
             self._moves_over = kind == "local"
-            self._fs.create_dir(self._root, recursive=True)
+            if create:
+                self._fs.create_dir(self._root, recursive=True)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"the state directory {location} cannot be created: {error}",
+                f"the state directory {location} cannot be {'created' if create else 'opened'}: {error}",
                 hint="set `state` to a directory that can be written, or to a URI that both pyarrow and Spark support",
             ) from error
 

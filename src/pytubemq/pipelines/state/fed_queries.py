@@ -8,25 +8,19 @@ from one query as long as the progress lasts.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.pipelines.events import MAIN
 from pytubemq.pipelines.file.model import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.state.files import StateFiles
 
 NAME: Final = "queries.json"
-REMEDY: Final = "give the sink a new name, and a new place: as a new sink it begins at source.start"
-
-
-class _Files(Protocol):
-    def read_bytes(self, name: str) -> bytes | None: ...
-
-    def names(self, under: str) -> Iterable[str]: ...
 
 
 def checkpoint_of(query: str) -> str:
@@ -72,7 +66,7 @@ def moves(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Move]:
             yield Move(sink, before[sink], query)
 
 
-def fed_before(files: _Files) -> dict[str, str]:
+def fed_before(files: StateFiles) -> dict[str, str]:
     """Return by sink the query that fed it, where that has made progress."""
     began: dict[str, bool] = {}
     found = {}
@@ -91,7 +85,7 @@ def remember(state: StateDirectory, feeds: Mapping[str, str]) -> None:
         state.write(NAME, {"sinks": known | dict(feeds)})
 
 
-def _written(files: _Files) -> dict[str, str]:
+def _written(files: StateFiles) -> dict[str, str]:
     text = files.read_bytes(NAME)
     try:
         value: Any = json.loads(text) if text else {}

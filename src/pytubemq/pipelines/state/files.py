@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUN: Final = "run.json"
-"""Who runs, and that he is alive, or how the last run ended."""
+"""The process that runs, with its heartbeat, or the end of the last run."""
 STALE_S: Final = 30.0
 """A run of another machine whose heartbeat in `run.json` is older counts as dead."""
 PROGRESS: Final = "progress.jsonl"
 SPEC: Final = "spec.json"
-"""What the last run was asked for, without secrets."""
+"""The pipeline that the last run was asked for, without secrets."""
 STOP: Final = "stop"
 """A file of this name asks the run to end after the batch."""
 LEDGER: Final = "ledger"
@@ -31,7 +31,7 @@ RANGE: Final = "range.json"
 """In a backfill's state: the range as it was asked for, and as it was then."""
 
 
-class Files(Protocol):
+class StateFiles(Protocol):
     """Files by their names relative to the state directory."""
 
     location: str
@@ -42,6 +42,14 @@ class Files(Protocol):
 
     def names(self, under: str) -> Iterator[str]:
         """List the files directly in a directory, by their own names."""
+        ...
+
+    def directories(self, beginning: str) -> list[str]:
+        """List the directories whose names begin so, by their own names."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """True if there is a file or directory of that name."""
         ...
 
     def write(self, name: str, value: dict[str, Any]) -> None:
@@ -69,28 +77,46 @@ class LocalFiles:
         if place.is_dir():
             yield from (entry.name for entry in place.iterdir() if entry.is_file())
 
+    def directories(self, beginning: str) -> list[str]:
+        """List the directories whose names begin so, by their own names."""
+        if not self._root.is_dir():
+            return []
+        return sorted(one.name for one in self._root.iterdir() if one.is_dir() and one.name.startswith(beginning))
+
+    def exists(self, name: str) -> bool:
+        """True if there is a file or directory of that name."""
+        return (self._root / name).exists()
+
     def write(self, name: str, value: dict[str, Any]) -> None:
         """Put a JSON object in a file, whole or not at all."""
-        beside = self._root / f".{name}.tmp"
+        target = self._root / name
+        beside = target.with_name(f".{target.name}.tmp")
         beside.write_text(json.dumps(value), "utf-8")
-        beside.replace(self._root / name)
+        beside.replace(target)
 
 
-def state_files(location: str) -> Files:
-    """Open the state directory at a path or a URI.
+def open_files(location: str) -> StateFiles:
+    """Open the state directory at a path or a URI to look into it; it is empty where no pipeline has run.
+
+    Raises:
+        ConfigError: the place cannot be reached.
+    """
+    if "://" in location:
+        from pytubemq.pipelines.state.directory import StateDirectory
+
+        return StateDirectory(location, create=False)
+    return LocalFiles(Path(location).absolute())
+
+
+def state_files(location: str) -> StateFiles:
+    """Open the state directory of a pipeline that has run, at a path or a URI.
 
     Raises:
         NotFoundError: no pipeline has run with this state.
         ConfigError: the place cannot be reached.
     """
-    files: Files
-    if "://" in location:
-        from pytubemq.pipelines.state.directory import StateDirectory
-
-        files = StateDirectory(location)
-    else:
-        files = LocalFiles(Path(location).absolute())
-    if files.read_bytes(RUN) is None:
+    files = open_files(location)
+    if not has_run(files):
         raise NotFoundError(
             f"there is no state of a pipeline in {files.location}: it has not run yet, or ran elsewhere",
             hint="start it with  pytubemq pipeline run FILE",
@@ -98,7 +124,12 @@ def state_files(location: str) -> Files:
     return files
 
 
-def read_object(files: Files, name: str) -> dict[str, Any]:
+def has_run(files: StateFiles) -> bool:
+    """True if a pipeline has run with this state."""
+    return files.read_bytes(RUN) is not None
+
+
+def read_object(files: StateFiles, name: str) -> dict[str, Any]:
     """Read the JSON object in a file; empty if there is none."""
     try:
         value = json.loads(files.read_bytes(name) or b"{}")
@@ -107,7 +138,7 @@ def read_object(files: Files, name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def progress_lines(files: Files) -> list[dict[str, Any]]:
+def progress_lines(files: StateFiles) -> list[dict[str, Any]]:
     """Read the events of the last runs, oldest first; a line that was cut off is left out."""
     found = []
     for line in (files.read_bytes(PROGRESS) or b"").splitlines():
@@ -120,7 +151,7 @@ def progress_lines(files: Files) -> list[dict[str, Any]]:
     return found
 
 
-def ledger_entries(files: Files, query: str = MAIN) -> list[dict[str, Any]]:
+def ledger_entries(files: StateFiles, query: str = MAIN) -> list[dict[str, Any]]:
     """Read the ledger's entries of a query, oldest first."""
     under = LEDGER if query == MAIN else f"{LEDGER}/{query}"
     numbers = sorted(

@@ -3,7 +3,7 @@
 Spark's file sink skips every batch whose number is in `_spark_metadata` already, without a word. A query that
 begins at batch 0 again over such a log would write nothing and count all as done.
 
-The invariant: a query never writes below a log that another progress has written.
+The invariant: a query that asks first never writes below a log that another progress has written.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.secrets import resolve
+from pytubemq.pipelines.state.files import read_object
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.state.files import StateFiles
 
-    class Files(Protocol):
-        """The part of a file system that is needed."""
+    class TargetFiles(Protocol):
+        """Files at the sink's target, as far as an owner needs them."""
 
         def exists(self, name: str) -> bool: ...
         def make_directory(self, name: str) -> None: ...
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 SPARKS_LOG: Final = "_spark_metadata"
 OWNER: Final = "_tubemq_owner"
 """Beside Spark's log; names that begin with _ are no data to readers."""
-NOT_OURS: Final = (
-    "has the log of another query, or of this one before its progress was reset; Spark would silently skip all batches "
-    "whose numbers are in it"
-)
-REMEDY: Final = "give the sink a new path, or move away the files there; layout batches does not have this limit"
 _IN_CHECKPOINT: Final = "tubemq-owner.json"
 """In the query's checkpoint, so that whatever takes the progress away takes this away, too."""
 
@@ -44,28 +39,21 @@ _IN_CHECKPOINT: Final = "tubemq-owner.json"
 class LogOwner:
     """The tie between a query's checkpoint and the directory that it writes."""
 
-    def __init__(self, files: Files, state: StateDirectory, checkpoint: str, sink: Sink) -> None:
+    def __init__(self, files: TargetFiles, state: StateFiles, checkpoint: str, sink: Sink) -> None:
         self._files = files
         self._state = state
         self._name = f"{checkpoint}/{_IN_CHECKPOINT}"
-        self._sink = sink.name
         self.path = resolve(sink.path or "").rstrip("/")
 
     def is_foreign(self) -> bool:
-        """Return True if what lies there is of another progress."""
+        """True if the directory has the log of another progress."""
         theirs = self._files.read(f"{self.path}/{OWNER}")
         if theirs is None:
             return self._files.exists(f"{self.path}/{SPARKS_LOG}")
         return theirs != self._mine()
 
     def claim(self) -> None:
-        """Write down, on both sides, that the directory is this query's.
-
-        Raises:
-            ConfigError: it is another's.
-        """
-        if self.is_foreign():
-            raise ConfigError(f"sink {self._sink}: {self.path} {NOT_OURS}", hint=REMEDY)
+        """Write down, on both sides, that the directory is this query's, once it is known not to be foreign."""
         mine = self._mine()
         if mine is None:
             mine = uuid.uuid4().hex
@@ -75,5 +63,5 @@ class LogOwner:
             self._files.write(f"{self.path}/{OWNER}", mine)
 
     def _mine(self) -> str | None:
-        said = (self._state.read(self._name) or {}).get("owner")
+        said = read_object(self._state, self._name).get("owner")
         return said if isinstance(said, str) else None

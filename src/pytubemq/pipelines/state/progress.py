@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.state.files import LEDGER
+from pytubemq.pipelines.state.files import LEDGER, read_object
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, Source
     from pytubemq.pipelines.state.directory import StateDirectory
+    from pytubemq.pipelines.state.files import StateFiles
 
 NAME: Final = "source.json"
 _NAMES_ROWS: Final = ("kafka.bootstrap.servers", "subscribe", "assign", "subscribepattern")
@@ -29,14 +30,14 @@ class OtherProgress(NamedTuple):
     hint: str
 
 
-def others_progress(state: StateDirectory, pipeline: Pipeline) -> OtherProgress | None:
+def others_progress(state: StateFiles, pipeline: Pipeline) -> OtherProgress | None:
     """Compare the source with the one that the progress is of; return what is wrong if another one has made progress.
 
     Raises:
         ConfigError: a reference of the source stands for nothing.
     """
-    before, now = state.read(NAME), _facts(pipeline)
-    if before is None or _goes_on(before, now) or not has_progress(state):
+    before, now = read_object(state, NAME), _facts(pipeline)
+    if not before or _goes_on(before, now) or not has_progress(state):
         return None
     strange = _are_strange(before.get("masters"), now["masters"])
     return OtherProgress(
@@ -51,7 +52,7 @@ def remember_source(state: StateDirectory, pipeline: Pipeline) -> None:
     state.write(NAME, _facts(pipeline))
 
 
-def has_progress(state: StateDirectory) -> bool:
+def has_progress(state: StateFiles) -> bool:
     """True if a batch of any query was begun, or a source has written down on its own where it begins."""
     if state.exists(LEDGER):
         return True

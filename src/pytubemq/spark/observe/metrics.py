@@ -60,7 +60,7 @@ _OF_QUERY: Final[Sequence[tuple[Metric, Callable[[QueryTotals], float | None]]]]
         lambda it: it.input_rows,
     ),
     (
-        Metric("spark_batches_total", Kind.COUNTER, "Batches with rows since the listener first saw the query", _QUERY),
+        Metric("spark_batches_total", Kind.COUNTER, "Non-empty batches since the listener first saw the query", _QUERY),
         lambda it: it.batches,
     ),
     (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
 from pytubemq.client.producer.receipts import Receipts
 from pytubemq.errors import MessageError, PartialSendError, TubeError
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 from pytubemq.model.message import Receipt
 from pytubemq.spark.sink.duplicate_check import SingleRepeats, check_repeats
 from pytubemq.spark.sink.partition_choice import Stripes, for_key
@@ -338,7 +338,7 @@ class Sending:
         )
         return TubeError(
             f"{rows} of {self._where} not delivered to topic {sent_rows.topic!r}: {cause.message}; "
-            "of this task's other rows some may have been",
+            "some of this task's other rows may have been delivered",
             hint=cause.hint,
             code=cause.code,
         )
@@ -365,10 +365,10 @@ class Sending:
 
 def _pack_end(made: Sequence[bytes], start: int) -> int:
     """Return the end of the pack that begins at `start`."""
-    stop = min(start + MAX_PACK_MESSAGES, len(made))
+    stop = min(start + MAX_RECORD_BATCH_MESSAGES, len(made))
     size_bytes = 0
     for at in range(start, stop):
         size_bytes += len(made[at])
-        if size_bytes > MAX_PACK_BYTES and at > start:
+        if size_bytes > MAX_RECORD_BATCH_BYTES and at > start:
             return at
     return stop

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.missing_topic import LIST
-from pytubemq.spark.entrance import entrance
+from pytubemq.spark.error_boundary import entrance
 from pytubemq.spark.source.planning.loss import lose
 from pytubemq.spark.source.planning.plan import plan, truncations
 from pytubemq.spark.source.planning.resolve import check_named, check_order, resolve, resolve_start

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.spark.entrance import entrance
+from pytubemq.spark.error_boundary import entrance
 from pytubemq.spark.source.option_table import Scope
 from pytubemq.spark.source.options import SourceOptions, parse_options
 from pytubemq.spark.source.read_schema import source_schema

@@ -85,7 +85,7 @@ OPTIONS: Final = (
         "`error`",
         Scope.BOTH,
         "error, latest or earliest",
-        "The effect on a partition without a message so new: an error, or a start after its last or at its first one.",
+        "If a partition has no message that new: an error, or begin after its last message or at its first one.",
     ),
     SourceOption(
         "endingOffsets",
@@ -138,19 +138,19 @@ OPTIONS: Final = (
         "none",
         Scope.STREAM,
         "a duration, as in 30s or 15m",
-        "The approximate time that a task may fetch. The size of batches follows from how long earlier ones took from "
-        "plan to end, as a task took no longer than its batch; the first ones have 50,000 rows for each partition. Not "
-        "below the trigger's interval.",
+        "The approximate time that a task may fetch. The size of a batch is estimated from the time that earlier ones "
+        "took from plan to end; the first batches have 50,000 rows for each partition. Choose at least the "
+        "trigger's interval.",
     ),
     SourceOption(
         "slowPartitionAdjustment",
         "`false`",
         Scope.STREAM,
         "true or false",
-        "A partition that takes over three times as long for a row as the one in the middle, and held a task for half "
+        "A partition that takes over three times as long for a row as the median, and kept a task busy for half "
         "a second or more, gets no more rows in a batch than it delivers while the others are read, or in a second. "
-        "Tasks report their durations to the driver by a datagram to a UDP port of the address with which the driver "
-        "reaches the Masters; where that does not get through, nothing is adjusted.",
+        "Tasks report their durations to the driver by datagrams to a UDP port of the address with which the driver "
+        "reaches the Masters; if these do not arrive, nothing is adjusted.",
     ),
     SourceOption(
         "maxRecordsPerTask",
@@ -181,8 +181,8 @@ OPTIONS: Final = (
         "none",
         Scope.STREAM,
         "the name of a group that nobody else uses",
-        "Publishes the query's progress as this group's position at the Brokers, so that `pytubemq group show` shows "
-        "the lag. Recovery goes by the checkpoint alone.",
+        "Stores the query's progress as this group's committed offsets at the Brokers, so that `pytubemq group show` "
+        "shows the lag. Recovery uses only the checkpoint.",
     ),
     SourceOption(
         "failOnDataLoss",

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
-from pytubemq.spark.entrance import entrance
+from pytubemq.spark.error_boundary import entrance
 from pytubemq.spark.source.planning.batch_limits import TaskRowLimit, TriggerDelay
 from pytubemq.spark.source.planning.loss import lose
 from pytubemq.spark.source.planning.partition_speeds import Speeds

@@ -1,7 +1,7 @@
 """The disk as storage sees it: one small port, and the real one behind it.
 
 The invariant: every byte that storage writes or reads goes through a `Disk`, so that a test can put one in its place
-that tears, loses and fails. Nothing here flushes by itself: `fdatasync`, `fsync_dir` and `sync_all` say when.
+that tears, loses and fails. :Nothing here flushes on its own:: `fdatasync`, `fsync_dir` and `sync_all` say when.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class DiskFile(Protocol):
     """An open file; `pread` and `pwritev` name their position, so no two users share a cursor."""
 
     def size(self) -> int:
-        """Bytes in the file now."""
+        """Return the bytes in the file now."""
         ...
 
     def pread(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes at `position`; fewer only at the end of the file."""
+        """Return up to `size` bytes at `position`; fewer only at the end of the file."""
         ...
 
     def pwritev(self, buffers: Sequence[bytes], position: int) -> int:
@@ -86,14 +86,14 @@ class DirectoryLock(Protocol):
 
 
 class Disk(Protocol):
-    """The operations storage needs; errors are OSError as the system raises them."""
+    """The operations that storage needs; errors are OSError as the system raises them."""
 
     def makedirs(self, path: Path) -> None:
         """Make the directory and its parents; one that exists is fine."""
         ...
 
     def listdir(self, path: Path) -> list[str]:
-        """Names in a directory, in no order; FileNotFoundError if there is none."""
+        """Return the names in a directory, in no order; FileNotFoundError if there is none."""
         ...
 
     def exists(self, path: Path) -> bool:
@@ -128,7 +128,7 @@ class Disk(Protocol):
         ...
 
     def free_bytes(self, path: Path) -> int:
-        """Bytes that this process may still write to the file system holding `path`."""
+        """Return the bytes that this process may still write to the file system holding `path`."""
         ...
 
     def lock(self, path: Path) -> DirectoryLock:
@@ -141,7 +141,7 @@ class NotOpenedError(OSError):
 
 
 def open_file(disk: Disk, path: Path | str, *, create: bool = False) -> DiskFile:
-    """`disk.open`, which distinguishes a system short of handles from a disk that fails.
+    """Call `disk.open`, and distinguish a system short of handles from a disk that fails.
 
     Raises:
         NotOpenedError: nothing was done. OSError: anything else.
@@ -155,7 +155,8 @@ def open_file(disk: Disk, path: Path | str, *, create: bool = False) -> DiskFile
 
 
 def flush_directory(disk: Disk, path: Path) -> None:
-    """`disk.fsync_dir` likewise; want of memory may mean the flush itself, so only want of handles is distinguished."""
+    """Call `disk.fsync_dir` likewise; want of memory may mean the flush itself, so only want of handles is
+    distinguished."""
     try:
         disk.fsync_dir(path)
     except OSError as error:
@@ -165,7 +166,7 @@ def flush_directory(disk: Disk, path: Path) -> None:
 
 
 def list_directory(disk: Disk, path: Path) -> list[str]:
-    """`disk.listdir` likewise."""
+    """Call `disk.listdir` likewise."""
     try:
         return disk.listdir(path)
     except OSError as error:
@@ -206,7 +207,8 @@ def _after(buffers: list[bytes], written: int) -> list[bytes]:
 
 
 def read_exactly(file: DiskFile, size: int, position: int) -> bytes:
-    """`size` bytes at `position`, fewer only at the end of the file (a single read stops at 2 GiB or at a signal)."""
+    """Return `size` bytes at `position`, fewer only at the end of the file (a single read stops at 2 GiB or at a
+    signal)."""
     data = file.pread(size, position)
     while len(data) < size:
         more = file.pread(size - len(data), position + len(data))
@@ -217,7 +219,7 @@ def read_exactly(file: DiskFile, size: int, position: int) -> bytes:
 
 
 class OsFile:
-    """A file descriptor."""
+    """A file of the operating system, by its descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -369,12 +371,12 @@ class OsDisk:
         except BlockingIOError:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(fd)
-            raise locked(path, holder) from None  # that says it all
+            raise locked_error(path, holder) from None  # that says it all
         except BaseException:
             os.close(fd)
             raise
         try:
-            # Else digits of a longer id, left by a process that is gone, would stand behind this one's.
+            # Else digits of a longer id, left by a process that is gone, would be left behind this one's.
             os.ftruncate(fd, 0)
             os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
             root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -387,8 +389,8 @@ class OsDisk:
         return held
 
 
-def locked(path: Path, holder: str) -> DirectoryLockedError:
-    """The error for a directory whose lock file `path` another process holds."""
+def locked_error(path: Path, holder: str) -> DirectoryLockedError:
+    """Return the error for a directory whose lock file `path` another process holds."""
     return DirectoryLockedError(
         f"{path.parent} is in use by process {holder}",
         hint="stop that process, or give this one a data directory of its own",

@@ -75,7 +75,7 @@ class FileCache:
         return len(self._entries)
 
     def borrow(self, path: Path | str, *, create: bool = False) -> _Borrowed:
-        """The file at `path`, open while a `with` runs; with `create` an absent one is made.
+        """Lend the file at `path`, open while a `with` runs; with `create` an absent one is made.
 
         Raises:
             NotOpenedError: no handle or memory for it now. LostFileError: the file cannot be opened, or not be made.
@@ -84,7 +84,7 @@ class FileCache:
         return _Borrowed(self, self._take(str(path), create))
 
     def give_back(self, entry: _Entry) -> None:
-        """Called once for each `borrow`."""
+        """Take back a borrowed file; called once for each `borrow`."""
         with self._lock:
             entry.users -= 1
             if len(self._entries) <= self._limit and not entry.doomed:
@@ -132,7 +132,7 @@ class FileCache:
         return [self._entries.pop(path).file for path in idle]
 
     def forget(self, path: Path | str) -> None:
-        """Let go of a file that was removed; the next `borrow` opens what then lies at its path."""
+        """Close a file that was removed; the next `borrow` opens what is then at its path."""
         with self._lock:
             entry = self._entries.pop(str(path), None)
             if entry is None:

@@ -37,7 +37,7 @@ class BlockHeader(NamedTuple):
 def encode_block_header(
     meta: bytes, entries_bytes: int, *, records: int, sequence: int, last_message_id: int, synced: int, salt: int
 ) -> bytes:
-    """The head of a block whose records are `meta`, followed by that many bytes of messages."""
+    """Return the head of a block whose records are `meta`, followed by that many bytes of messages."""
     total = BLOCK_HEADER_BYTES + len(meta) + entries_bytes
     head = _BLOCK.pack(BLOCK_MAGIC, 0, total, len(meta), records, sequence, last_message_id, synced)
     # The messages are left out: each has a check in its index entry, which is among the records, so a damaged message
@@ -47,7 +47,7 @@ def encode_block_header(
 
 
 def decode_block_header(data: bytes, at: int, room: int) -> BlockHeader | None:
-    """The head at `at`, not yet checked; None if it cannot be one that fits into `room` bytes."""
+    """Return the head at `at`, not yet checked; None if it cannot be one that fits into `room` bytes."""
     if room < BLOCK_HEADER_BYTES or len(data) - at < BLOCK_HEADER_BYTES:
         return None
     magic, *fields = _BLOCK.unpack_from(data, at)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from pytubemq.storage.disk.disk import flush_directory, open_file, read_exactly, write_all
-from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
+from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind, corrupt_error, decode_header
 from pytubemq.storage.format.record import (
-    Fence,
     GroupKey,
     LogEnd,
+    LostRange,
     PartitionKey,
     WindowKey,
     decode_records,
     encode_end,
-    encode_fence,
+    encode_lost_range,
     encode_offset,
     encode_window,
 )
@@ -47,29 +47,29 @@ class Checkpoint:
     next_sequence: int = 1
     last_message_id: int = 0
     known_sequence: int = 1
-    """Positions and windows are as of the block before this one, which may lie behind the place: of blocks before it a
+    """Positions and windows are as of the block before this one, which may be behind the place: of blocks before it a
     replay takes the messages alone. All of them were on the device."""
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
     """The part of each partition's log that is on the device."""
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     windows: dict[WindowKey, Window] = field(default_factory=dict)
     """The known sequences of producers, the longest unused first."""
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """Holes known so far."""
 
     def forget(self) -> None:
-        """Let go of all but the place in the journal."""
-        self.ends, self.confirmed, self.windows, self.fences = {}, {}, {}, []
+        """Drop all but the place in the journal."""
+        self.ends, self.confirmed, self.windows, self.lost_ranges = {}, {}, {}, []
 
 
 def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
-    """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then stands."""
+    """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then counts."""
     # The header's two numbers are the place to replay from.
     header = FileHeader(FileKind.CHECKPOINT, checkpoint.journal, checkpoint.journal_position).encode()
     parts = [encode_end(*partition, end) for partition, end in checkpoint.ends.items()]
     parts += (encode_offset(key, offset) for key, offset in checkpoint.confirmed.items())
     parts += (encode_window(key, window) for key, window in checkpoint.windows.items())
-    parts += map(encode_fence, checkpoint.fences)
+    parts += map(encode_lost_range, checkpoint.lost_ranges)
     records = b"".join(parts)
     body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, checkpoint.known_sequence, len(records))
     body += records
@@ -89,7 +89,7 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
-    """The checkpoint of a store, None if it never made one.
+    """Return the checkpoint of a store, None if it never made one.
 
     Raises:
         CorruptError: it fails its check. NewerVersionError: a newer version wrote it.
@@ -105,16 +105,16 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         file.close()
     header = decode_header(data, FileKind.CHECKPOINT, path)
     if header is None:
-        raise corrupt(path, 0, "the header fails its check")
+        raise corrupt_error(path, 0, "the header fails its check")
     body, check = data[HEADER_BYTES:-4], data[-4:]
     # Used as a whole or not at all; what a damaged one still has is for a repair to judge.
     if len(body) < _BODY.size or crc32(body).to_bytes(4, "little") != check:
-        raise corrupt(path, HEADER_BYTES, "the content fails its check")
+        raise corrupt_error(path, HEADER_BYTES, "the content fails its check")
     next_sequence, last_message_id, known_sequence, _ = _BODY.unpack_from(body)
     try:
         records = decode_records(body[_BODY.size :])
     except (ValueError, struct.error) as error:
-        raise corrupt(path, HEADER_BYTES, f"the records contradict each other ({error})") from error
+        raise corrupt_error(path, HEADER_BYTES, f"the records contradict each other ({error})") from error
     return Checkpoint(
         header.number,
         header.base,
@@ -124,5 +124,5 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         ends=records.ends,
         confirmed=records.confirmed,
         windows=records.windows,
-        fences=records.fences,
+        lost_ranges=records.lost_ranges,
     )

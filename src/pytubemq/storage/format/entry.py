@@ -1,4 +1,4 @@
-"""Encodes single messages as a log holds them, many in a row, without protobuf.
+"""Encoder of single messages as a log holds them, many in a row, without protobuf.
 
 The invariant: the bytes are those of `wire.batch.stored.stored_entry` for the same message; a property test holds it to
 that. What stays the same from message to message (time, producer, the upper bits of ids and offsets) is encoded once.
@@ -27,7 +27,7 @@ _SEQUENCE: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 
 
 def varint(value: int) -> bytes:
-    """As `encode_varint`, by tables."""
+    """Encode as `encode_varint` does, by tables."""
     if 0 <= value <= MASK:
         return LAST[value]
     # Rare, and the plain way is right for every value.
@@ -40,12 +40,12 @@ def varint(value: int) -> bytes:
 
 
 class EntryEncoder:
-    """Encodes messages that came at the same time from the same producer, if any."""
+    """Encoder of messages that came at the same time from the same producer, if any."""
 
     __slots__ = ("_id_high", "_id_rest", "_numbered", "_offset_high", "_offset_rest", "tail")
 
     def __init__(self, append_time_ms: int, producer_id: int | None = None, producer_epoch: int | None = None) -> None:
-        """With a producer every message has a sequence, without one none has."""
+        """Prepare what all messages share. With a producer every message has a sequence, without one none has."""
         self.tail = _APPEND_TIME + varint(append_time_ms)
         """The bytes after every offset, up to the sequence."""
         self._numbered = producer_id is not None
@@ -57,7 +57,7 @@ class EntryEncoder:
     def encode(
         self, message_id: int, payload: bytes, flag: int, offset: int, check_sum: int, sequence: int = 0
     ) -> bytes:
-        """The stored entry of a message; ids and offsets are positive."""
+        """Return the stored entry of a message; ids and offsets are positive."""
         head, tail = self.around(message_id, len(payload), b"\x20" + varint(flag), offset, check_sum, sequence)
         return b"%b%b%b" % (head, payload, tail)
 
@@ -87,5 +87,5 @@ class EntryEncoder:
             self.tail,
             varint(sequence) if self._numbered else b"",
         )
-        # The tag of field 4, length-delimited: `messages` of both fetch answers.
+        # The tag of field 4, length-delimited: `messages` of both fetch responses.
         return b"\x22%b%b" % (varint(len(head) + payload_bytes + len(tail)), head), tail

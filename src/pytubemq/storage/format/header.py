@@ -1,4 +1,4 @@
-"""The first 64 bytes of every file: what it is, of which version, and where it stands in its sequence.
+"""The first 64 bytes of every file: what it is, of which version, and its number in its sequence.
 
 The invariant: no field of a file is used before its header has proved itself (magic, version, feature bits, CRC-32),
 and a file of another version is refused before anything is changed. All numbers are little-endian.
@@ -57,13 +57,13 @@ class FileHeader(NamedTuple):
     salt: int = 0
 
     def encode(self) -> bytes:
-        """The 64 bytes."""
+        """Return the 64 bytes."""
         head = _HEADER.pack(self.kind.value, VERSION, 0, 0, self.number, self.base, self.salt, 0)[:_CHECKED]
         return head + crc32(head).to_bytes(4, "little")
 
 
 def decode_header(data: bytes, kind: FileKind, path: Path) -> FileHeader | None:
-    """The header at the start of `data`; None if the bytes are not a whole, sound header of this kind.
+    """Return the header at the start of `data`; None if the bytes are not a whole, sound header of this kind.
 
     Raises:
         NewerVersionError, OlderVersionError: the header is sound and from another version, or has feature bits unknown
@@ -91,8 +91,8 @@ def decode_header(data: bytes, kind: FileKind, path: Path) -> FileHeader | None:
     return FileHeader(kind, number, base, salt)
 
 
-def corrupt(path: Path, position: int, what: str) -> CorruptError:
-    """The error for bytes that fail their check where nothing may be cut."""
+def corrupt_error(path: Path, position: int, what: str) -> CorruptError:
+    """Return the error for bytes that fail their check where nothing may be cut."""
     return CorruptError(
         f"{path} is damaged at byte {position}: {what}",
         hint=REPAIR_HINT,

@@ -1,8 +1,8 @@
-"""Index entries: where each record of a partition's log lies, and which messages it holds.
+"""Index entries: where each record of a partition's log is, and which messages it holds.
 
 The invariant: an entry proves itself before it is trusted, and the first ordinals and positions of consecutive entries
-rise, so a message is found by bisection. A *record* is a stored entry, a stored pack, or a hole. All numbers are
-little-endian.
+rise, so a message is found by bisection. A *record* is a stored entry, a stored record batch, or a hole. All numbers
+are little-endian.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class RecordKind(IntEnum):
     SINGLE = 0
     """One message, as a stored entry."""
     PACK = 1
-    """A stored pack whose messages share one filter code."""
+    """A stored batch whose messages share one filter code."""
     MIXED_PACK = 2
-    """A stored pack whose messages have different filter codes."""
+    """A stored batch whose messages have different filter codes."""
     HOLE = 3
     """Nothing: its messages were lost to damage, its bytes mean nothing. Readers skip them and count."""
 
@@ -51,7 +51,7 @@ _KINDS: Final = frozenset(map(int, RecordKind))
 class IndexEntry(NamedTuple):
     """The location of a record; `position` counts the partition's bytes from its very first record.
 
-    It holds `messages` from `first_ordinal` on; `crc` is that of the whole record, of a pack only up to and with its
+    It holds `messages` from `first_ordinal` on; `crc` is that of the whole record, of a batch only up to and with its
     columns' own check, which covers the rest.
     """
 
@@ -85,7 +85,7 @@ def encode_index_entry(
     crc: int,
     kind: int,
 ) -> bytes:
-    """The 48 bytes; the self check is seeded with the ordinal."""
+    """Return the 48 bytes; the self check is seeded with the ordinal."""
     entry = _ENTRY.pack(position, first_ordinal, append_time_ms, size_bytes, messages, key_code, crc, kind, 0)
     return entry + _CHECK.pack(crc32(entry, first_ordinal & _LOW_32))
 
@@ -107,7 +107,7 @@ def encode_single_entries(
 
 
 def decode_index_entry(data: Buffer, at: int) -> IndexEntry | None:
-    """Entry number `at` of an index blob, None if it fails its self check or is not all there."""
+    """Return entry number `at` of an index blob, None if it fails its self check or is not complete."""
     start = at * INDEX_BYTES
     if start < 0 or start + INDEX_BYTES > len(data):
         return None
@@ -121,25 +121,25 @@ def decode_index_entry(data: Buffer, at: int) -> IndexEntry | None:
 
 
 def index_position(data: Buffer, at: int) -> int:
-    """The position in entry number `at`, unchecked."""
+    """Return the position in entry number `at`, unchecked."""
     position: int = _POSITION.unpack_from(data, at * INDEX_BYTES)[0]
     return position
 
 
 def index_ordinal(data: Buffer, at: int) -> int:
-    """The first ordinal in entry number `at`, unchecked."""
+    """Return the first ordinal in entry number `at`, unchecked."""
     ordinal: int = _FIRST_ORDINAL.unpack_from(data, at * INDEX_BYTES)[0]
     return ordinal
 
 
 def index_time(data: Buffer, at: int) -> int:
-    """The append time in entry number `at`, unchecked."""
+    """Return the append time in entry number `at`, unchecked."""
     time_ms: int = _TIME.unpack_from(data, at * INDEX_BYTES)[0]
     return time_ms
 
 
 def index_end(data: Buffer) -> tuple[int, int]:
-    """The ordinal and the position behind the last entry of a blob, unchecked."""
+    """Return the ordinal and the position behind the last entry of a blob, unchecked."""
     at = len(data) - INDEX_BYTES
     position, ordinal = _POSITION.unpack_from(data, at)[0], _FIRST_ORDINAL.unpack_from(data, at)[0]
     size, count = _SIZE_COUNT.unpack_from(data, at)
@@ -147,7 +147,7 @@ def index_end(data: Buffer) -> tuple[int, int]:
 
 
 def last_record_at(data: Buffer, ordinal: int) -> int:
-    """Number of the last entry that begins at or before `ordinal`, -1 if all begin behind it; unchecked."""
+    """Return the number of the last entry that begins at or before `ordinal`, -1 if all begin behind it; unchecked."""
     # Unchecked, for a bisection reads few entries and a check of each would not prove the others. The caller proves
     # the entry that comes out.
     return bisect_right(range(len(data) // INDEX_BYTES), ordinal, key=lambda at: index_ordinal(data, at)) - 1

@@ -1,7 +1,7 @@
-"""Records of a journal block and of the checkpoint: what is said beside the messages' own bytes.
+"""Records of a journal block and of the checkpoint: everything beside the messages' own bytes.
 
-The invariant: what `decode_records` gives is what was encoded, whatever mix of kinds stands in a block; bytes that are
-no records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables.
+The invariant: what `decode_records` gives is what was encoded, whatever mix of kinds is in a block; bytes that are no
+records raise and give nothing. All numbers are little-endian. `docs/design/storage.md` shows the layout as tables.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.core.sequences import Place, Window
+from pytubemq.core.sequences import StoredLocation, Window
 from pytubemq.model.names import is_file_name, shown
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.format.index import INDEX_BYTES
-from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.record_range import RecordRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,18 +33,18 @@ _RECORD = Struct("<BBH")  # kind, bytes of the topic's name, bytes of the group'
 _MESSAGES = Struct("<IQQIII")  # partition id, base ordinal, base position, count, records, bytes of entries
 _OFFSET = Struct("<Iq")  # partition id, confirmed offset or FORGOTTEN
 _END = Struct("<IQQQQqI")  # partition id, LogEnd
-_SEQUENCES = Struct("<IQIQIQQ")  # partition id, producer id, epoch, Place
+_SEQUENCES = Struct("<IQIQIQQ")  # partition id, producer id, epoch, StoredLocation
 _WINDOW = Struct("<IQIQHH")  # partition id, producer id, epoch, floor, runs, places
 _WINDOW_RUN = Struct("<QQ")
 _PLACE = Struct("<QIQQ")
-_FENCE = Struct("<IQQB")  # partition id, from ordinal, to ordinal, reason
+_LOST_RANGE = Struct("<IQQB")  # partition id, from ordinal, to ordinal, reason
 # On disk for good: a new kind gets a new number, and a program that does not know it stops instead of guessing.
 _KIND_MESSAGES: Final = 1
 _KIND_OFFSET: Final = 2
 _KIND_END: Final = 3
 _KIND_SEQUENCES: Final = 4
 _KIND_WINDOW: Final = 5
-_KIND_FENCE: Final = 6
+_KIND_LOST_RANGE: Final = 6
 
 
 class LogEnd(NamedTuple):
@@ -62,8 +62,8 @@ class LogEnd(NamedTuple):
     last_records: int = 0
 
 
-class FenceReason(IntEnum):
-    """Why messages cannot be read any more."""
+class LossReason(IntEnum):
+    """The reasons why messages cannot be read any more."""
 
     JOURNAL = 1
     """A block of the journal failed its check when the store was opened."""
@@ -73,14 +73,14 @@ class FenceReason(IntEnum):
     """Their index entry fails its check."""
 
 
-class Fence(NamedTuple):
-    """Messages of a partition that were lost to damage; readers skip them."""
+class LostRange(NamedTuple):
+    """A range of messages of a partition that were lost to damage; readers skip them."""
 
     topic: str
     partition_id: int
     from_ordinal: int
     to_ordinal: int
-    reason: FenceReason
+    reason: LossReason
 
     @property
     def from_offset(self) -> int:
@@ -105,13 +105,13 @@ class Sequences(NamedTuple):
     partition_id: int
     producer_id: int
     epoch: int
-    place: Place
+    place: StoredLocation
 
 
 def encode_meta(
-    runs: Iterable[Run], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
+    runs: Iterable[RecordRange], confirmed: Mapping[GroupKey, int], sequences: Iterable[Sequences] = ()
 ) -> list[bytes]:
-    """The records of a block, without the messages' own bytes."""
+    """Encode the records of a block, without the messages' own bytes."""
     # In parts, which the caller joins once; index entries are taken as they are.
     parts: list[bytes] = []
     for run in runs:
@@ -130,37 +130,39 @@ def encode_meta(
 
 
 def encode_offset(key: GroupKey, offset: int) -> bytes:
-    """A confirmed offset as a record."""
+    """Encode a confirmed offset as a record."""
     group, topic = key[0].encode(), key[1].encode()
     return _RECORD.pack(_KIND_OFFSET, len(topic), len(group)) + topic + group + _OFFSET.pack(key[2], offset)
 
 
 def encode_end(topic: str, partition_id: int, end: LogEnd) -> bytes:
     """Encode the end of a partition's log on the device, as a record of the checkpoint."""
-    return _named(_KIND_END, topic) + _END.pack(partition_id, *end)
+    return _encode_named(_KIND_END, topic) + _END.pack(partition_id, *end)
 
 
 def encode_sequences(item: Sequences) -> bytes:
     """Encode a producer's sequences, as a record of a block."""
-    return _named(_KIND_SEQUENCES, item.topic) + _SEQUENCES.pack(
+    return _encode_named(_KIND_SEQUENCES, item.topic) + _SEQUENCES.pack(
         item.partition_id, item.producer_id, item.epoch, *item.place
     )
 
 
 def encode_window(key: WindowKey, window: Window) -> bytes:
-    """A producer's window as a record of the checkpoint."""
+    """Encode a producer's window as a record of the checkpoint."""
     topic, partition_id, producer_id = key
     head = _WINDOW.pack(partition_id, producer_id, window.epoch, window.floor, len(window.runs), len(window.places))
     runs = (_WINDOW_RUN.pack(*run) for run in window.runs)
-    return b"".join((_named(_KIND_WINDOW, topic), head, *runs, *(_PLACE.pack(*place) for place in window.places)))
+    return b"".join(
+        (_encode_named(_KIND_WINDOW, topic), head, *runs, *(_PLACE.pack(*place) for place in window.places))
+    )
 
 
-def encode_fence(fence: Fence) -> bytes:
-    """A known hole as a record of the checkpoint."""
-    return _named(_KIND_FENCE, fence.topic) + _FENCE.pack(*fence[1:])
+def encode_lost_range(lost_range: LostRange) -> bytes:
+    """Encode a known lost range as a record of the checkpoint."""
+    return _encode_named(_KIND_LOST_RANGE, lost_range.topic) + _LOST_RANGE.pack(*lost_range[1:])
 
 
-def _named(kind: int, topic: str) -> bytes:
+def _encode_named(kind: int, topic: str) -> bytes:
     name = topic.encode()
     return _RECORD.pack(kind, len(name), 0) + name
 
@@ -169,16 +171,16 @@ def _named(kind: int, topic: str) -> bytes:
 class Records:
     """The content of a series of records."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RecordRange] = field(default_factory=list)
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
     sequences: list[Sequences] = field(default_factory=list)
     windows: dict[WindowKey, Window] = field(default_factory=dict)
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
 
 
 def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
-    """The inverse of the encoders above; `entries` are the messages' bytes that the runs refer to, in order.
+    """Decode what the encoders above encoded; `entries` are the messages' bytes that the runs refer to, in order.
 
     Raises:
         ValueError, struct.error: the bytes are no records (only if something passed its checksum and is yet wrong).
@@ -193,7 +195,8 @@ def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
 
 
 def decode_one(meta: bytes, at: int) -> tuple[Records, int]:
-    """The one record at byte `at`, which refers to no messages, and where it ends; for bytes that failed their check.
+    """Return the one record at byte `at`, which refers to no messages, and where it ends; for bytes that failed their
+    check.
 
     Raises:
         ValueError, struct.error: there is none.
@@ -217,7 +220,7 @@ class _Reader:
             _KIND_END: self._end,
             _KIND_SEQUENCES: self._sequences,
             _KIND_WINDOW: self._window,
-            _KIND_FENCE: self._fence,
+            _KIND_LOST_RANGE: self._lost_range,
         }
 
     def read_one(self) -> None:
@@ -253,7 +256,7 @@ class _Reader:
         # A slice beyond the end is short and raises nothing.
         if len(entries) != size or len(index) != records * INDEX_BYTES:
             raise ValueError("a run is shorter than it says")
-        self.found.runs.append(Run(topic, partition_id, ordinal, position, count, index, entries))
+        self.found.runs.append(RecordRange(topic, partition_id, ordinal, position, count, index, entries))
 
     def _offset(self, topic: str, group: str) -> None:
         partition_id, offset = self._next(_OFFSET)
@@ -265,7 +268,7 @@ class _Reader:
 
     def _sequences(self, topic: str, _: str) -> None:
         partition_id, producer_id, epoch, *place = self._next(_SEQUENCES)
-        self.found.sequences.append(Sequences(topic, partition_id, producer_id, epoch, Place._make(place)))
+        self.found.sequences.append(Sequences(topic, partition_id, producer_id, epoch, StoredLocation._make(place)))
 
     def _window(self, topic: str, _: str) -> None:
         partition_id, producer_id, epoch, floor, runs, places = self._next(_WINDOW)
@@ -273,9 +276,9 @@ class _Reader:
         for _number in range(runs):
             start, end = self._next(_WINDOW_RUN)
             window.runs.append((start, end))
-        window.places = [Place._make(self._next(_PLACE)) for _number in range(places)]
+        window.places = [StoredLocation._make(self._next(_PLACE)) for _number in range(places)]
         self.found.windows[topic, partition_id, producer_id] = window
 
-    def _fence(self, topic: str, _: str) -> None:
-        partition_id, start, end, reason = self._next(_FENCE)
-        self.found.fences.append(Fence(topic, partition_id, start, end, FenceReason(reason)))
+    def _lost_range(self, topic: str, _: str) -> None:
+        partition_id, start, end, reason = self._next(_LOST_RANGE)
+        self.found.lost_ranges.append(LostRange(topic, partition_id, start, end, LossReason(reason)))

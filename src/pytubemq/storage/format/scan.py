@@ -1,7 +1,7 @@
-"""Reads a log file without its index: record after record, and behind damage on at the next one.
+"""The scan of a log file without its index: record after record, and behind damage on at the next one.
 
 Every record has its own offset, so an index that was lost can be built anew from what is found here. The invariant:
-what is given as a record proves itself (a pack by its two checks, a single message by its payload's check and by being
+what is given as a record proves itself (a batch by its two checks, a single message by its payload's check and by being
 encoded as this program does), and ordinals rise from record to record. A single message's id, flag and time are covered
 by the check in its index entry alone, so without that damage there goes unnoticed.
 
@@ -17,11 +17,16 @@ from zlib import crc32
 
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
-from pytubemq.model.limits import ATTRIBUTE_ALLOWANCE_BYTES, MAX_MESSAGE_BYTES, MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import (
+    ATTRIBUTE_ALLOWANCE_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_RECORD_BATCH_BYTES,
+    MAX_RECORD_BATCH_MESSAGES,
+)
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.wire.batch.payload import decode_payload
-from pytubemq.wire.batch.record_batch import HEAD_BYTES, PACK_TAG, read_pack
+from pytubemq.wire.batch.record_batch import HEAD_BYTES, RECORD_BATCH_TAG, read_record_batch
 from pytubemq.wire.batch.stored import decode_stored, stored_entry
 from pytubemq.wire.protobuf.varint import decode_varint
 from pytubemq.wire.text.attributes import parse_attributes
@@ -36,15 +41,17 @@ SINGLE_TAG: Final = b"\x22"
 _WINDOW_BYTES: Final = 4 * 1024 * 1024
 _LENGTH_BYTES: Final = 5
 """Most bytes of a record's length: no record is larger than 2^35."""
-MAX_RECORD_BYTES: Final = MAX_MESSAGE_BYTES + MAX_PACK_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES + 4096
-"""No record is larger: the largest message alone in a pack, with every column and head around it."""
-_BEGIN: Final = re.compile(b"\x22[\x80-\xff]{0,4}[\x00-\x7f]\x08|" + re.escape(PACK_TAG), re.DOTALL)
+MAX_RECORD_BYTES: Final = (
+    MAX_MESSAGE_BYTES + MAX_RECORD_BATCH_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_RECORD_BATCH_MESSAGES + 4096
+)
+"""No record is larger: the largest message alone in a batch, with every column and head around it."""
+_BEGIN: Final = re.compile(b"\x22[\x80-\xff]{0,4}[\x00-\x7f]\x08|" + re.escape(RECORD_BATCH_TAG), re.DOTALL)
 """The start of a record: tag, and for a single message length and its first field's tag."""
 _CRC_BYTES: Final = 4
 
 
 class LogRecord(NamedTuple):
-    """A sound record: where it lies and all that an index entry says of it but its position in the partition."""
+    """A sound record: its location, and all that its index entry has but the position in the partition."""
 
     at: int
     """Byte in the file."""
@@ -53,11 +60,11 @@ class LogRecord(NamedTuple):
     messages: int
     append_time_ms: int
     key_code: int
-    is_pack: bool
+    is_batch: bool
     is_mixed: bool
-    """A pack whose messages have different filter codes; `key_code` then says nothing."""
+    """A batch whose messages have different filter codes; `key_code` then says nothing."""
     crc: int
-    """The check that an index entry has: of a single record, or of a pack up to and with its columns' own check."""
+    """The check that an index entry has: of a single record, or of a batch up to and with its columns' own check."""
     message_id: int
     """The number of the first message."""
 
@@ -72,7 +79,7 @@ class DamagedBytes(NamedTuple):
 def scan_log(
     file: DiskFile, start: int, end: int, *, first_ordinal: int = 0, end_ordinal: int | None = None
 ) -> Iterator[LogRecord | DamagedBytes]:
-    """All sound records in bytes [start, end) of a log file, with the damaged stretches between them, in order.
+    """Yield all sound records in bytes [start, end) of a log file, with the damaged bytes between them, in order.
 
     Args:
         first_ordinal: no record with a lower one is one.
@@ -97,7 +104,7 @@ def scan_log(
                 return
         yield found
         at += found.size_bytes
-        # Ordinals only rise, so a record that stands inside a payload seldom passes for one of the log.
+        # Ordinals only rise, so a record inside a payload seldom passes for one of the log.
         ordinal = found.first_ordinal + found.messages
 
 
@@ -116,13 +123,13 @@ def _next_record(window: _Window, at: int, first_ordinal: int, end_ordinal: int 
 
 
 def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | None) -> LogRecord | None:
-    """The sound record that begins at `at`, if there is one with fitting ordinals."""
-    start = window.exactly(at, min(len(PACK_TAG) + _LENGTH_BYTES, window.end - at))
-    is_pack = start.startswith(PACK_TAG)
-    if not is_pack and not start.startswith(SINGLE_TAG):
+    """Return the sound record that begins at `at`, if there is one with fitting ordinals."""
+    start = window.exactly(at, min(len(RECORD_BATCH_TAG) + _LENGTH_BYTES, window.end - at))
+    is_batch = start.startswith(RECORD_BATCH_TAG)
+    if not is_batch and not start.startswith(SINGLE_TAG):
         return None
     try:
-        body_bytes, body_at = decode_varint(start, len(PACK_TAG) if is_pack else len(SINGLE_TAG))
+        body_bytes, body_at = decode_varint(start, len(RECORD_BATCH_TAG) if is_batch else len(SINGLE_TAG))
     except (IndexError, ValueError):
         return None
     size = body_at + body_bytes
@@ -132,7 +139,7 @@ def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | 
     record = window.exactly(at, size)
     if len(record) < size:
         return None
-    found = _pack(record, at, body_at) if is_pack else _single(record, at)
+    found = _pack(record, at, body_at) if is_batch else _single(record, at)
     if found is None or found.first_ordinal < first_ordinal:
         return None
     if end_ordinal is not None and found.first_ordinal + found.messages > end_ordinal:
@@ -142,9 +149,9 @@ def _record_at(window: _Window, at: int, first_ordinal: int, end_ordinal: int | 
 
 def read_record(record: bytes, *, at: int = 0) -> LogRecord | None:
     """Read the facts about a whole record from its bytes; None if they are no sound record."""
-    if record.startswith(PACK_TAG):
+    if record.startswith(RECORD_BATCH_TAG):
         try:
-            size, body_at = decode_varint(record, len(PACK_TAG))
+            size, body_at = decode_varint(record, len(RECORD_BATCH_TAG))
         except (IndexError, ValueError):
             return None
         return _pack(record, at, body_at) if body_at + size == len(record) else None
@@ -153,7 +160,7 @@ def read_record(record: bytes, *, at: int = 0) -> LogRecord | None:
 
 def _pack(record: bytes, at: int, body_at: int) -> LogRecord | None:
     try:
-        head, columns = read_pack(memoryview(record)[body_at:])
+        head, columns = read_record_batch(memoryview(record)[body_at:])
     except FormatError:
         return None
     # Offsets are whole messages, so any other number is not ours.
@@ -214,7 +221,7 @@ def _single(record: bytes, at: int) -> LogRecord | None:
 
 
 def _key_code(payload: bytes, flag: int) -> int:
-    """The filter code that a message's own attributes say."""
+    """Return the filter code that follows from a message's own attributes."""
     try:
         _, attributes = decode_payload(payload, flag)
     except FormatError:
@@ -224,7 +231,7 @@ def _key_code(payload: bytes, flag: int) -> int:
 
 
 class _Window:
-    """A stretch of the file in memory that moves along."""
+    """A part of the file in memory that moves along."""
 
     def __init__(self, file: DiskFile, end: int) -> None:
         self.end = end
@@ -233,9 +240,9 @@ class _Window:
         self._data = b""
 
     def exactly(self, at: int, size: int) -> bytes:
-        """`size` bytes at `at`, fewer only at the file's end."""
+        """Return `size` bytes at `at`, fewer only at the file's end."""
         start = at - self._at
-        # A scan goes forward, so what lies before `at` is not read again.
+        # A scan goes forward, so what is before `at` is not read again.
         if start < 0 or start + size > len(self._data):
             self._at, start = at, 0
             self._data = read_exactly(self._file, max(size, min(_WINDOW_BYTES, self.end - at)), at)

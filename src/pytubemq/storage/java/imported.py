@@ -53,7 +53,7 @@ class ImportedPosition(NamedTuple):
 
 @dataclass(slots=True)
 class Imported:
-    """See the module."""
+    """The result of one import."""
 
     partitions: list[ImportedPartition] = field(default_factory=list)
     positions: list[ImportedPosition] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Imported:
         return sum(partition.messages for partition in self.partitions)
 
     def topics(self) -> dict[str, tuple[int, int]]:
-        """The settings that each topic needs: partitions in a store, and stores, as far as its messages show."""
+        """Return the settings that each topic needs: partitions in a store, and stores, as far as its messages show."""
         found: dict[str, tuple[int, int]] = {}
         for partition in self.partitions:
             # A Java partition's id is 10,000 times its store's number, plus its number in there.

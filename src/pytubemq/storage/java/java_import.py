@@ -1,4 +1,4 @@
-"""Takes a stopped Java Broker's messages and group positions into a store.
+"""Import of a stopped Java Broker's messages and group positions into a store.
 
 The invariants: a crash at any point leaves the store without any of it or with all of it, because one checkpoint makes
 it count, and a mark lets the next start remove logs that it does not name; a topic that the store has is never touched;
@@ -24,7 +24,7 @@ from pytubemq.storage.format.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.format.entry import EntryEncoder
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, encode_index_entry
-from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.record_range import RecordRange
 from pytubemq.storage.java.imported import MAX_LISTED, BadRecord, Imported, ImportedPartition, ImportedPosition
 from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
@@ -36,7 +36,7 @@ from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.store.store import BrokerStore
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.files import find_journals
-from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
+from pytubemq.storage.tools.repair_steps.rewrite import put_checkpoint
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _Import:
             self._wanted.setdefault((topic, partition_id), []).append(offset)
 
     def take(self, store: JavaStore) -> None:
-        """All messages of one Java store."""
+        """Take all messages of one Java store."""
         mine: dict[int, _Partition] = {}
         self._in_store = 0
         for item in read_records(store):
@@ -268,7 +268,7 @@ class _Import:
 
 
 def _place(store: JavaStore, done: int) -> tuple[Path, int]:
-    """The file and the byte in it, so many bytes from the beginning of a store."""
+    """Return the file and the byte in it, so many bytes from the beginning of a store."""
     for _, path in store.files:
         size = path.stat().st_size
         if done < size:
@@ -278,7 +278,7 @@ def _place(store: JavaStore, done: int) -> tuple[Path, int]:
 
 
 class _Partition:
-    """One partition that is being written."""
+    """A partition that is being written."""
 
     def __init__(self, root: Path, topic: str, partition_id: int, wanted: Iterable[int]) -> None:
         self.log = PartitionLog(topic, partition_id, partition_directory(root, topic, partition_id), Lock())
@@ -291,7 +291,7 @@ class _Partition:
         self._time_ms = 0
 
     def add(self, record: JavaRecord) -> int:
-        """The next message; returns how many bytes more wait in memory."""
+        """Add the next message; returns how many bytes more wait in memory."""
         summary = self.summary
         # The Java Broker stores its clock as it is; here times rise within a partition, as lookups by time need it.
         time_ms = max(record.receive_time_ms, self._time_ms)
@@ -322,7 +322,7 @@ class _Partition:
         if not self._entries:
             return
         log = self.log
-        run = Run(
+        run = RecordRange(
             log.topic,
             log.partition_id,
             log.end_ordinal,

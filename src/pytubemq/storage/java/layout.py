@@ -35,7 +35,7 @@ class JavaStore:
 
 
 def find_stores(root: Path) -> list[JavaStore]:
-    """All stores below a Broker's `primaryPath`, by topic and number.
+    """Return all stores below a Broker's `primaryPath`, by topic and number.
 
     Raises:
         OSError: the directory cannot be read.
@@ -55,7 +55,7 @@ def find_stores(root: Path) -> list[JavaStore]:
 
 
 def find_offsets(root: Path) -> Path | None:
-    """The file of group offsets in its usual place below `primaryPath`; None if there is none.
+    """Return the file of group offsets in its usual place below `primaryPath`; None if there is none.
 
     The original's own order when it starts: a `.mid` left by an interrupted write wins, then `.meta`, then `.old`.
     """

@@ -57,7 +57,7 @@ class Damage:
 
 
 def read_records(store: JavaStore) -> Iterator[JavaRecord | Damage]:
-    """Everything in a store, in the order it was written.
+    """Yield everything in a store, in the order it was written.
 
     Raises:
         OSError: a file cannot be read.
@@ -87,7 +87,7 @@ def _read_file(path: Path, store_id: int) -> Iterator[JavaRecord | Damage]:
 
 
 def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRecord, int] | None:
-    """The record at `at` and where it ends; None if there is no sound one."""
+    """Return the record at `at` and where it ends; None if there is no sound one."""
     if size - at < HEAD_BYTES:
         return None
     length, token, crc, partition_id, index_offset, time_ms, _, key_code, message_id, flag = _HEAD.unpack_from(data, at)
@@ -104,7 +104,7 @@ def _record(data: mmap.mmap, at: int, size: int, store_id: int) -> tuple[JavaRec
 def _next_sound(data: mmap.mmap, at: int, size: int, store_id: int) -> int:
     """Find the next sound record at or after `at`; `size` if there is none."""
     while True:
-        # A token stands four bytes behind its record's beginning.
+        # A token is four bytes behind its record's beginning.
         token_at = data.find(_TOKEN_BYTES, at + 4)
         if token_at < 0:
             return size

@@ -35,7 +35,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 def read_offsets(path: Path) -> dict[tuple[str, str, int], int]:
-    """The confirmed Java offset of each group, topic and partition id.
+    """Return the confirmed Java offset of each group, topic and partition id.
 
     Raises:
         FormatError: the file is not what a Java Broker writes. OSError: it cannot be read.
@@ -52,7 +52,7 @@ def read_offsets(path: Path) -> dict[tuple[str, str, int], int]:
 
 
 class OwnOffsets:
-    """Finds the places of groups in one partition while its messages go by, so that none has to be remembered.
+    """The places of groups in one partition, found while its messages go by, so that none has to be remembered.
 
     Args:
         wanted: the groups' offsets as the Java Broker has them.
@@ -65,7 +65,7 @@ class OwnOffsets:
         self._messages = 0
 
     def passes(self, index_offset: int) -> None:
-        """The next message of the partition, at this place of the shared index."""
+        """Count the next message of the partition, at this place of the shared index."""
         # An offset may be that of a sibling partition's message: the group then goes on with the next one of this.
         while len(self._found) < len(self._wanted) and self._wanted[len(self._found)] <= index_offset:
             self._found.append(self._messages)

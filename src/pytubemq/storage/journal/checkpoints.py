@@ -1,4 +1,4 @@
-"""Makes the checkpoints of a running store: flushes what was written, writes down how far it reaches, lets journal go.
+"""Checkpoints of a running store: what was written is flushed, how far it reaches is recorded, older journal files go.
 
 The invariant: a checkpoint speaks only of what is on the device, and a journal file goes only after a checkpoint that
 no longer needs it is there. Whatever fails half-way is done again by the next call.
@@ -39,8 +39,8 @@ _REST: Final = 10
 """Checkpoints that shorten the next start take at most one part in this many of the time."""
 
 
-class Place(NamedTuple):
-    """Behind a block of the journal; all before it is in the logs once this is reached."""
+class JournalPosition(NamedTuple):
+    """A position in the journal behind a block; all before it is in the logs once this is reached."""
 
     journal: int
     journal_position: int
@@ -49,7 +49,8 @@ class Place(NamedTuple):
 
 
 class Checkpoints:
-    """One after the other; for the thread that applies, but `published`, which is called with the store's lock held."""
+    """The checkpoints of a store, one after the other; for the thread that applies, but `published`, which is called
+    with the store's lock held."""
 
     def __init__(
         self, state: StoreState, settings: StoreSettings, *, last: Checkpoint, damaged: Mapping[PartitionKey, LogEnd]
@@ -104,7 +105,7 @@ class Checkpoints:
         """Make the next checkpoint due as soon as it lets a journal file go."""
         self._is_urgent = True
 
-    def is_due(self, reached: Place | None) -> bool:
+    def is_due(self, reached: JournalPosition | None) -> bool:
         """True if one is due now that all before `reached` is in the logs; None: nothing more than before."""
         # Losses make one due although nothing was applied; the rest keeps damage that is met
         # record by record from costing a checkpoint each time.
@@ -121,7 +122,7 @@ class Checkpoints:
     @property
     def has_losses(self) -> bool:
         """True if messages were found lost that the last checkpoint does not name: a restart would forget them."""
-        return not self._state.fences.is_saved
+        return not self._state.lost_ranges.is_saved
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
         """Return the end of a log without its first segments."""
@@ -130,12 +131,12 @@ class Checkpoints:
         return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
 
     def is_whole(self, key: PartitionKey) -> None:
-        """The files of a partition are there again."""
+        """Record that the files of a partition are there again."""
         self._damaged.pop(key, None)
 
     def make(
         self,
-        reached: Place | None,
+        reached: JournalPosition | None,
         mark_unusable: Callable[[PartitionLog, str], None],
         *,
         without: str | None = None,
@@ -150,7 +151,7 @@ class Checkpoints:
             dropped: how many of its oldest segments a partition lets go of.
 
         Raises:
-            OSError: the checkpoint before still stands; call again.
+            OSError: the checkpoint before still counts; call again.
         """
         last = self._last
         begun_s = monotonic()
@@ -169,12 +170,14 @@ class Checkpoints:
             # when they were closed).
             self._flush_journal(newest_journal)
         ends = self._ends(without, dropped or {})
-        known = self._state.fences
+        known = self._state.lost_ranges
         known.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
-        fences = [fence for fence in known.all() if fence.topic != without]
+        lost_ranges = [lost_range for lost_range in known.all() if lost_range.topic != without]
         # Without a new place a start replays from the same block as before, and leaves out what the logs have.
-        place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
-        made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
+        place = reached or JournalPosition(
+            last.journal, last.journal_position, last.next_sequence, last.last_message_id
+        )
+        made = Checkpoint(*place, known_sequence, ends, confirmed, windows, lost_ranges)
         try:
             write_checkpoint(self._state.disk, self._state.root, made)
         except BaseException:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import CorruptError
 from pytubemq.storage.format.header import REPAIR_HINT
-from pytubemq.storage.format.record import Fence, FenceReason
-from pytubemq.storage.format.run import hole
+from pytubemq.storage.format.record import LossReason, LostRange
+from pytubemq.storage.format.record_range import hole
 from pytubemq.storage.journal.log_tails import sequences_in
 from pytubemq.storage.journal.staging import Prepared
 from pytubemq.storage.log.index_repair import Border
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.format.record import PartitionKey, Sequences
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.log_tails import LogTails
     from pytubemq.storage.journal.replay import Loss, Resume
     from pytubemq.storage.log.partition_log import PartitionLog
@@ -34,15 +34,15 @@ def fit(
     losses: Sequence[Loss],
     root: Path,
     tails: LogTails | None = None,
-) -> list[Fence]:
+) -> list[LostRange]:
     """Bring a block's runs to where their logs end: what these hold already is left out, and what the block goes on
     behind, because blocks before it were lost, is taken from `tails` or becomes a hole. Returns the messages lost so.
 
     Raises:
         CorruptError: it goes on behind the end of a log, and nothing was lost.
     """
-    runs: list[Run] = []
-    fences: list[Fence] = []
+    runs: list[RecordRange] = []
+    lost_ranges: list[LostRange] = []
     # A block may hold two runs of one partition, and the log's own end moves only when all of it is published.
     ends: dict[PartitionKey, tuple[int, int]] = {}
     for run in block.runs:
@@ -60,26 +60,26 @@ def fit(
             block.sequences = [*sequences_in(taken), *block.sequences]
             bridged, lost = bridge(key, begin, end, taken, log.last_time_ms)
             runs += bridged
-            fences += lost
+            lost_ranges += lost
         # The rest is in the log already, which may reach beyond the place that a start replays from.
         if run.end_ordinal > ordinal:
             runs.append(run.from_ordinal(ordinal))
             ends[key] = run.end_ordinal, run.end_position
     block.runs, block.size_bytes = runs, sum(run.size_bytes for run in runs)
-    return fences
+    return lost_ranges
 
 
 def bridge(
-    key: PartitionKey, begin: Border, end: Border, taken: Sequence[Run], time_ms: int
-) -> tuple[list[Run], list[Fence]]:
+    key: PartitionKey, begin: Border, end: Border, taken: Sequence[RecordRange], time_ms: int
+) -> tuple[list[RecordRange], list[LostRange]]:
     """Fill the gaps between runs, from one border to the other, with holes, whose messages are lost."""
-    runs: list[Run] = []
-    fences: list[Fence] = []
+    runs: list[RecordRange] = []
+    lost_ranges: list[LostRange] = []
 
     def lose(there: Border) -> None:
         count, size_bytes = there.ordinal - here.ordinal, there.position - here.position
         runs.append(hole(*key, *here, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
-        fences.append(Fence(*key, here.ordinal, there.ordinal, FenceReason.JOURNAL))
+        lost_ranges.append(LostRange(*key, here.ordinal, there.ordinal, LossReason.JOURNAL))
 
     # `lose` takes it as it is when called.
     here = begin
@@ -90,15 +90,15 @@ def bridge(
         here, time_ms = Border(run.end_ordinal, run.end_position), run.last_time_ms
     if end.ordinal > here.ordinal:
         lose(end)
-    return runs, fences
+    return runs, lost_ranges
 
 
 @dataclass(slots=True)
 class Remainder:
     """The content of the logs behind the journal's end."""
 
-    runs: list[Run] = field(default_factory=list)
-    fences: list[Fence] = field(default_factory=list)
+    runs: list[RecordRange] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     sequences: list[Sequences] = field(default_factory=list)
 
     def block(self, resume: Resume) -> Prepared:
@@ -119,14 +119,14 @@ def read_remainder(tails: LogTails, partitions: Mapping[PartitionKey, PartitionL
         # One that neither checkpoint nor journal names began behind the checkpoint, so with message 0.
         begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
         end, taken = tails.behind(key, begin)
-        runs, fences = bridge(key, begin, end, taken, 0 if log is None else log.last_time_ms)
+        runs, lost_ranges = bridge(key, begin, end, taken, 0 if log is None else log.last_time_ms)
         found.runs += runs
-        found.fences += fences
+        found.lost_ranges += lost_ranges
         found.sequences += sequences_in(taken)
     return found
 
 
-def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
+def _gap(root: Path, run: RecordRange, end_ordinal: int) -> CorruptError:
     return CorruptError(
         f"{root}: the journal goes on at message {run.base_ordinal} of {run.topic}:{run.partition_id}, "
         f"its log ends at {end_ordinal}",

@@ -1,6 +1,6 @@
 """The journal: one append-only sequence of blocks per Broker, many messages a block.
 
-The invariant: `end` is the end of the last block that was written whole; whatever lies behind it, from a write that
+The invariant: `end` is the end of the last block that was written whole; whatever is behind it, from a write that
 failed, is cut or overwritten before the next block counts. A block with anything that was promised to be on the device
 counts only after fdatasync. Behind `end` there may be padding: fewer zeros than MAX_PADDING_BYTES, so that the flush of
 a small block finds the file as long as it was and has nothing but data to write.
@@ -36,7 +36,7 @@ UNFINISHED: Final = ".tmp"
 
 
 def journal_path(directory: Path, number: int) -> Path:
-    """The file of journal `number`."""
+    """Return the file of journal `number`."""
     return directory / f"{number:020d}.journal"
 
 
@@ -54,7 +54,7 @@ def is_padding(file: DiskFile, start: int, end: int) -> bool:
 
 
 def block_records(prepared: Prepared) -> bytes:
-    """The records of the block that a batch becomes."""
+    """Return the records of the block that a batch becomes."""
     return b"".join(encode_meta(prepared.runs, prepared.confirmed, prepared.sequences))
 
 
@@ -64,7 +64,7 @@ class Journal:
     def __init__(
         self, disk: Disk, directory: Path, *, segment_bytes: int, padding_bytes: int, number: int, sequence: int
     ) -> None:
-        """`number` is the file to be made first and `sequence` its first block's."""
+        """Begin with file `number`, which is yet to be made, and block `sequence`."""
         self._disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -117,7 +117,7 @@ class Journal:
             # At `end`, wherever the file ends: padding, or what a failed write left, is overwritten.
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
-            raise self._write_failed(file, error) from error
+            raise self._handle_failed_write(file, error) from error
         # The block went beyond the file's length, so the flush must write the new length, too; padding spares the next
         # ones that.
         if end > self._length:
@@ -160,7 +160,7 @@ class Journal:
             try:
                 self._cut_if_needed(file)
             except OSError as error:
-                raise self._write_failed(file, error) from error
+                raise self._handle_failed_write(file, error) from error
             self._sync(file)
             self._synced = self.sequence - 1
             file.close()
@@ -170,7 +170,7 @@ class Journal:
         return self._file
 
     def _create(self, number: int) -> DiskFile:
-        """A file under its name has a header that is on the device; till then it has another name."""
+        """Create the file under another name, which it keeps until its header is on the device."""
         path = journal_path(self._directory, number)
         # A crash between creating the file and flushing its header must leave no journal file without a header.
         fresh = path.with_name(path.name + UNFINISHED)
@@ -201,7 +201,7 @@ class Journal:
             file.truncate(self.end)
             self._must_cut, self._length = False, self.end
 
-    def _write_failed(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
+    def _handle_failed_write(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
         # Part of the block may be in the file. It must go before anything else is written there, or a restart could
         # take it for a block that counts.
         self._must_cut = True
@@ -209,8 +209,8 @@ class Journal:
             self._cut_if_needed(file)
         except OSError as second:
             if second.errno not in FULL_ERRORS:
-                return failed(self.path, second)
-        return full(self.path) if error.errno in FULL_ERRORS else failed(self.path, error)
+                return failed_error(self.path, second)
+        return full_error(self.path) if error.errno in FULL_ERRORS else failed_error(self.path, error)
 
     def _sync(self, file: DiskFile) -> None:
         try:
@@ -220,26 +220,26 @@ class Journal:
             # The cut keeps a refused block from turning up after a restart, as far as the disk still obeys.
             with suppress(OSError):
                 file.truncate(self.end)
-            raise failed(self.path, error) from error
+            raise failed_error(self.path, error) from error
 
 
 def storage_error(path: Path, error: OSError) -> OutOfResourcesError | DiskFullError | DiskFailedError:
     """Return our error for an error of the system about `path`."""
     if isinstance(error, NotOpenedError):
-        return not_opened(error)
-    return full(path) if error.errno in FULL_ERRORS else failed(path, error)
+        return handles_error(error)
+    return full_error(path) if error.errno in FULL_ERRORS else failed_error(path, error)
 
 
-def not_opened(error: NotOpenedError) -> OutOfResourcesError:
-    """The error for a system without handles or memory for one more file."""
+def handles_error(error: NotOpenedError) -> OutOfResourcesError:
+    """Return the error for a system without handles or memory for one more file."""
     return OutOfResourcesError(
         f"{error.filename} cannot be opened now: {error.strerror}",
         hint="it is retried automatically; allow this process more open files (ulimit -n), or close connections",
     )
 
 
-def full(path: Path) -> DiskFullError:
-    """The error for a disk without space."""
+def full_error(path: Path) -> DiskFullError:
+    """Return the error for a disk without space."""
     return DiskFullError(
         f"no space left for {path.parent}",
         hint="free some space; messages are accepted again automatically as soon as there is enough",
@@ -265,7 +265,7 @@ def full_at_start(disk: Disk, root: Path) -> DiskFullError:
     )
 
 
-def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
+def reserved_error(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
     """Return the error for a disk whose remaining space is reserved for messages that were accepted before."""
     return DiskFullError(
         f"no space left for {root}: {free_bytes // MIB} MiB are free, and `broker.reserve_bytes` keeps "
@@ -275,8 +275,8 @@ def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
     )
 
 
-def failed(path: Path, error: OSError) -> DiskFailedError:
-    """The error for a disk that fails."""
+def failed_error(path: Path, error: OSError) -> DiskFailedError:
+    """Return the error for a disk that fails."""
     return DiskFailedError(
         f"the disk failed under {path}: {error.strerror or error}",
         hint="nothing more is accepted, reading continues; check the disk, then restart the Broker",

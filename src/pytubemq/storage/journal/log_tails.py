@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.sequences import Place
+from pytubemq.core.sequences import StoredLocation
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.limits import MIB
 from pytubemq.storage.disk.disk import open_file, read_exactly
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, encode_index_entry
 from pytubemq.storage.format.record import Sequences
-from pytubemq.storage.format.run import Run, record_is_sound
+from pytubemq.storage.format.record_range import RecordRange, record_is_sound
 from pytubemq.storage.format.scan import read_record
 from pytubemq.storage.journal.quarantine import reach_of_tail
 from pytubemq.storage.log.index_repair import Border, repair_index, scanner
-from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, read_stored_batch
 from pytubemq.wire.batch.stored import decode_stored
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class LogTails:
         """The partitions that have a tail."""
         return sorted(self._segments)
 
-    def between(self, key: PartitionKey, begin: Border, end: Border) -> list[Run]:
+    def between(self, key: PartitionKey, begin: Border, end: Border) -> list[RecordRange]:
         """Return the runs between two borders, in order; there may be gaps between them."""
-        runs: list[Run] = []
+        runs: list[RecordRange] = []
         # Ids rise along a partition, so a record with a lower one is left from before an earlier recovery.
         last_id = self._after_id
         segments = self._segments.get(key, ())
@@ -73,7 +73,7 @@ class LogTails:
         self.last_message_id = max(self.last_message_id, last_id)
         return runs
 
-    def behind(self, key: PartitionKey, begin: Border) -> tuple[Border, list[Run]]:
+    def behind(self, key: PartitionKey, begin: Border) -> tuple[Border, list[RecordRange]]:
         """Return where the last record behind a border ends, and the runs up to it."""
         end = begin
         for segment in self._segments.get(key, ()):
@@ -81,7 +81,7 @@ class LogTails:
         runs = self.between(key, begin, end)
         return (Border(runs[-1].end_ordinal, runs[-1].end_position) if runs else begin), runs
 
-    def whole(self, run: Run, damaged: Sequence[int]) -> Run:
+    def whole(self, run: RecordRange, damaged: Sequence[int]) -> RecordRange:
         """Return a run with the bytes of damaged records restored, where the logs have exactly the same records."""
         entries = bytearray(run.entries)
         for number in damaged:
@@ -96,7 +96,7 @@ class LogTails:
 
     def _read(
         self, key: PartitionKey, segment: Segment, begin: Border, end: Border, last_id: int
-    ) -> tuple[list[Run], int]:
+    ) -> tuple[list[RecordRange], int]:
         # Without the log there are numbers and no messages.
         if not self._disk.exists(segment.log_path):
             return [], last_id
@@ -141,7 +141,7 @@ class _Gathered:
 
     def __init__(self, key: PartitionKey) -> None:
         self._key = key
-        self._runs: list[Run] = []
+        self._runs: list[RecordRange] = []
         self._entries: list[IndexEntry] = []
         self._records: list[bytes] = []
         self._size_bytes = 0
@@ -155,7 +155,7 @@ class _Gathered:
         self._records.append(record)
         self._size_bytes += len(record)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RecordRange]:
         """Return all runs."""
         self._end_run()
         return self._runs
@@ -166,12 +166,12 @@ class _Gathered:
             index = b"".join(encode_index_entry(*entry) for entry in self._entries)
             count = last.end_ordinal - first.first_ordinal
             self._runs.append(
-                Run(*self._key, first.first_ordinal, first.position, count, index, b"".join(self._records))
+                RecordRange(*self._key, first.first_ordinal, first.position, count, index, b"".join(self._records))
             )
         self._entries, self._records, self._size_bytes = [], [], 0
 
 
-def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
+def sequences_in(runs: Iterable[RecordRange]) -> list[Sequences]:
     """Return the producer sequences in runs, as the stored records have them."""
     found: list[Sequences] = []
     for run in runs:
@@ -182,7 +182,7 @@ def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
             marked = _mark(run.entries[at : at + entry.size_bytes]) if entry.kind != RecordKind.HOLE else None
             if marked is not None:
                 producer_id, epoch, sequence, message_id = marked
-                place = Place(sequence, entry.messages, entry.first_ordinal, message_id)
+                place = StoredLocation(sequence, entry.messages, entry.first_ordinal, message_id)
                 found.append(Sequences(run.topic, run.partition_id, producer_id, epoch, place))
     return found
 
@@ -190,9 +190,9 @@ def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
 def _mark(record: bytes) -> tuple[int, int, int, int] | None:
     """Return producer id, epoch, sequence and message id of a record's first message; None without a sequence."""
     try:
-        if record.startswith(PACK_TAG):
+        if record.startswith(RECORD_BATCH_TAG):
             # Its bytes passed their check when they were read from the tail.
-            head, _ = read_stored_pack(record, check=False)
+            head, _ = read_stored_batch(record, check=False)
             return (head.producer_id, head.producer_epoch, head.sequence, head.message_id) if head.producer_id else None
         [message] = decode_stored(record)
     except (FormatError, EnvelopeError, ValueError):

@@ -15,7 +15,7 @@ from pytubemq.storage.disk.disk import list_directory, open_file, read_exactly, 
 from pytubemq.storage.disk.paths import is_partition_name, partition_directory
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.index import INDEX_BYTES, decode_index_entry
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.format.scan import read_record
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.log.segment import Segment
@@ -46,7 +46,7 @@ class Quarantine:
         self._disk = disk
         self._root = root
         # What an interrupted recovery moved is only in its own directory, so that one is used again.
-        self.directory = _unfinished(disk, root) or root / f"{PREFIX}{number}"
+        self.directory = _find_unfinished(disk, root) or root / f"{PREFIX}{number}"
 
     def begin(self) -> None:
         """Create the directory, marked as unfinished. Raises OSError."""
@@ -238,7 +238,7 @@ def quarantine_of(
     """
     has_all = not damaged_journals and not logs_reach_beyond(disk, found, ends)
     # The usual start: nothing is copied, and no directory made.
-    if has_all and _unfinished(disk, root) is None:
+    if has_all and _find_unfinished(disk, root) is None:
         return None
     # Each start goes on in a new journal file, so its number names one recovery only.
     quarantine = Quarantine(disk, root, found.journals[-1].number if found.journals else found.checkpoint.journal)
@@ -296,7 +296,7 @@ def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: 
         log.close()
 
 
-def _unfinished(disk: Disk, root: Path) -> Path | None:
+def _find_unfinished(disk: Disk, root: Path) -> Path | None:
     return next(
         (root / name for name in sorted(disk.listdir(root))
          if name.startswith(PREFIX) and disk.exists(root / name / _UNFINISHED)),

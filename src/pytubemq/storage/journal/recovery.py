@@ -19,7 +19,7 @@ from pytubemq.errors import CorruptError
 from pytubemq.storage.disk.disk import NotOpenedError, open_file
 from pytubemq.storage.format.checkpoint import NAME as CHECKPOINT
 from pytubemq.storage.format.checkpoint import Checkpoint, read_checkpoint
-from pytubemq.storage.format.header import HEADER_BYTES, REPAIR_HINT, FileHeader, FileKind, corrupt
+from pytubemq.storage.format.header import HEADER_BYTES, REPAIR_HINT, FileHeader, FileKind, corrupt_error
 from pytubemq.storage.journal.journal import UNFINISHED, journal_path, missing_journals
 from pytubemq.storage.log.removal import remove_empty
 from pytubemq.storage.log.survey import read_header, survey_logs
@@ -46,7 +46,7 @@ class FoundJournal:
 
 @dataclass(slots=True)
 class Found:
-    """A whole store as it lies on disk; nothing was changed yet."""
+    """A whole store as it is on disk; nothing was changed yet."""
 
     checkpoint: Checkpoint
     is_new: bool
@@ -109,7 +109,7 @@ def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
             header, size = read_header(disk, path, FileKind.JOURNAL)
             # It got its name when its header was on the device.
             if header is None or header.number != number:
-                raise corrupt(path, 0, "the header fails its check")
+                raise corrupt_error(path, 0, "the header fails its check")
             found.append(FoundJournal(number, path, header, size))
     return found
 

@@ -20,9 +20,9 @@ from pytubemq.storage.format.block import (
     block_is_sound,
     decode_block_header,
 )
-from pytubemq.storage.format.header import HEADER_BYTES, corrupt
-from pytubemq.storage.format.record import Fence, FenceReason, decode_records
-from pytubemq.storage.journal.journal import failed, is_padding, journal_path
+from pytubemq.storage.format.header import HEADER_BYTES, corrupt_error
+from pytubemq.storage.format.record import LossReason, LostRange, decode_records
+from pytubemq.storage.journal.journal import failed_error, is_padding, journal_path
 from pytubemq.storage.journal.staging import Prepared
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.record import PartitionKey, Records
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.log_tails import LogTails
     from pytubemq.storage.journal.recovery import Found, FoundJournal
 
@@ -84,7 +84,7 @@ class Resume:
     """Torn bytes that were cut from the journal's end."""
     losses: list[Loss] = field(default_factory=list)
     """Damage that was skipped."""
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """Messages that are lost, as far as a damaged block itself shows them."""
     unread_from: tuple[Path, int] | None = None
     """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
@@ -113,7 +113,7 @@ class Resume:
         return not (self.blocks or self.cut_bytes or self.losses)
 
     def lose(self, path: Path, start: int, end: int, *, is_end: bool = False, has_records: bool = False) -> None:
-        """Take note of damage at a place where the next block should have been. `has_records`: its records are sound,
+        """Record damage at a place where the next block should have been. `has_records`: its records are sound,
         only messages are lost."""
         self.losses.append(Loss(path, start, end - start, self.next_sequence, is_end))
         if not has_records:
@@ -212,7 +212,7 @@ def _walk(
             # Files follow each other without an overlap; one that begins earlier was put there by hand, from another
             # time or another store.
             if base < resume.next_sequence:
-                raise corrupt(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
+                raise corrupt_error(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
             resume.skip_to(before, end, base)
         file = disk.open(journal.path)
         try:
@@ -228,7 +228,7 @@ def _walk(
         # Never in an old file again: had a flush of it failed before,
         # nobody could say what of it would reach the device.
         before, resume.number, resume.end = journal.path, journal.number + 1, end
-    # A journal that ends before the block that the checkpoint names has lost what lies between.
+    # A journal that ends before the block that the checkpoint names has lost what is between.
     resume.skip_to(before, end, checkpoint.known_sequence)
     resume.reach(checkpoint.known_sequence + 1, checkpoint.known_sequence)  # whatever followed is unknown
     return resume
@@ -238,7 +238,7 @@ def _flush(path: Path, file: DiskFile) -> None:
     try:
         file.fdatasync()
     except OSError as error:
-        raise failed(path, error) from error
+        raise failed_error(path, error) from error
 
 
 class _Scan:
@@ -286,7 +286,7 @@ class _Scan:
             # their own check.
             if block is not None:
                 resume.lose(self._path, position, block.journal_end, has_records=True)
-                position = self._take(self._salvaged(block))
+                position = self._take(self._punch_holes(block))
             elif following is not None:
                 resume.lose(self._path, position, following[0])
                 position, resume.next_sequence = following[0], following[1].sequence
@@ -307,7 +307,7 @@ class _Scan:
         return block.journal_end
 
     def _block(self, position: int) -> Prepared | None:
-        """The block at `position` if it is the one expected and its head and records are sound."""
+        """Return the block at `position` if it is the one expected and its head and records are sound."""
         data = read_exactly(self._file, BLOCK_HEADER_BYTES, position)
         head = decode_block_header(data, 0, self._size - position)
         # A sound block with another number has lost those before it, or is not of this journal at all.
@@ -344,7 +344,7 @@ class _Scan:
         try:
             return decode_records(meta, entries)
         except (ValueError, struct.error) as error:
-            raise corrupt(self._path, position, f"the records contradict each other ({error})") from error
+            raise corrupt_error(self._path, position, f"the records contradict each other ({error})") from error
 
     def _damage(self, block: Prepared) -> bool:
         """True if bytes of messages fail their check."""
@@ -353,27 +353,29 @@ class _Scan:
             return False
         return not all(run.is_sound() for run in block.runs)
 
-    def _salvaged(self, block: Prepared) -> Prepared:
-        """The block with holes where messages are damaged."""
-        block.runs = [self._salvage(run) for run in block.runs]
+    def _punch_holes(self, block: Prepared) -> Prepared:
+        """Return the block with holes where messages are damaged."""
+        block.runs = [self._punch_holes_in(run) for run in block.runs]
         return block
 
-    def _salvage(self, run: Run) -> Run:
+    def _punch_holes_in(self, run: RecordRange) -> RecordRange:
         damaged = run.damaged_records()
-        # The check has covered these entries, so they were written as they are: nothing that a salvage can repair.
+        # The check has covered these entries, so they were written as they are: nothing that a repair can change.
         if damaged is None:
-            raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} contradict each other")
+            raise corrupt_error(
+                self._path, 0, f"the index entries of {run.topic}:{run.partition_id} contradict each other"
+            )
         # Applied records are in the logs as well, byte for byte, so the journal's damage need not be a loss.
         tails = self._mode.tails
         if tails is not None and damaged:
             run = tails.whole(run, damaged)
             damaged = run.damaged_records() or []
-        salvaged = run.with_holes(damaged)
-        for entry in salvaged.holes():
-            self._resume.fences.append(
-                Fence(run.topic, run.partition_id, entry.first_ordinal, entry.end_ordinal, FenceReason.JOURNAL)
+        sound = run.with_holes(damaged)
+        for entry in sound.holes():
+            self._resume.lost_ranges.append(
+                LostRange(run.topic, run.partition_id, entry.first_ordinal, entry.end_ordinal, LossReason.JOURNAL)
             )
-        return salvaged
+        return sound
 
     def _following(self, position: int) -> tuple[int, BlockHeader] | None:
         """Find the next sound block after `position`, if there is one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MIB
-from pytubemq.storage.journal.journal import failed, reserved
+from pytubemq.storage.journal.journal import failed_error, reserved_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ COPIES: Final = 2
 
 
 class SpaceGuard:
-    """Keeps `reserve_bytes` free on the file system that holds `root`."""
+    """A guard that keeps `reserve_bytes` free on the file system that holds `root`."""
 
     def __init__(self, disk: Disk, root: Path, *, reserve_bytes: int) -> None:
         self._disk = disk
@@ -54,7 +54,7 @@ class SpaceGuard:
                 # What may go below the reserve is let through claim by claim, with nothing budgeted ahead.
                 if least_bytes is not None and free - least_bytes >= need:
                     return
-                raise reserved(self._root, free, self._reserve_bytes)
+                raise reserved_error(self._root, free, self._reserve_bytes)
             # A part of the spare space only: others write to the same disk.
             self._budget = max(need, min(_LARGEST_BUDGET, spare // 4))
         self._budget -= need
@@ -69,10 +69,10 @@ class SpaceGuard:
         if free - self._reserve_bytes < max(self._budget, 1):
             self._is_stale = True  # others took what the budget counts on
         if free <= self._reserve_bytes:
-            raise reserved(self._root, free, self._reserve_bytes)
+            raise reserved_error(self._root, free, self._reserve_bytes)
 
     def _free_bytes(self) -> int:
         try:
             return self._disk.free_bytes(self._root)
         except OSError as error:
-            raise failed(self._root / "journal", error) from error
+            raise failed_error(self._root / "journal", error) from error

@@ -16,9 +16,9 @@ from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytubemq.core.sequences import ProducerMark, Span, Window
+    from pytubemq.core.sequences import AppendedSpan, ProducerMark, Window
     from pytubemq.storage.format.record import GroupKey, PartitionKey, Sequences, WindowKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.wire.batch.record_batch import Columns
 
@@ -29,8 +29,8 @@ StagedMessage: TypeAlias = "tuple[int, bytes, int, int, int | None, ProducerMark
 """Number in the staging, payload, flag, filter code, checksum, who sent it."""
 
 
-class StagedPack(NamedTuple):
-    """A pack by its number in the staging."""
+class StagedBatch(NamedTuple):
+    """A record batch by its number in the staging."""
 
     number: int
     columns: Columns
@@ -49,9 +49,9 @@ class StagedRun(NamedTuple):
 
 
 class AppendedRun(NamedTuple):
-    """The result of a run or a pack: spans that cover it in order, and the append time of its new messages."""
+    """The result of a run or a record batch: spans that cover it in order, and the append time of its new messages."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[AppendedSpan, ...]
     append_time_ms: int
 
 
@@ -74,7 +74,7 @@ Outcome: TypeAlias = Appended | AppendedRun
 class StagedPartition:
     """The messages staged for one partition, in order."""
 
-    items: list[StagedMessage | StagedPack | StagedRun] = field(default_factory=list)
+    items: list[StagedMessage | StagedBatch | StagedRun] = field(default_factory=list)
     plain: bool = True
     """True if there are only single messages without a sequence."""
 
@@ -88,7 +88,7 @@ class Staging:
         # By key: of several confirms of one group in a block only the last one is written.
         self.confirmed: dict[GroupKey, int] = {}
         self.count = 0
-        """Messages and packs staged."""
+        """Messages and record batches staged."""
         self.size_bytes = 0
         """Payload bytes staged."""
 
@@ -115,6 +115,7 @@ class Staging:
             ServerOverflowError: more is staged than one block may hold.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # One message beyond the bound, so that a message of the largest size fits into a staging that is nearly full.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         number = self.count
@@ -122,28 +123,33 @@ class Staging:
         if producer is not None:
             _check_mark(producer, 1)
             staged.plain = False
+        # A plain tuple: a named one would double the cost of the step that is made for every single message.
         staged.items.append((number, payload, flag, key_code, check_sum, producer))
         self.count = number + 1
         self.size_bytes += len(payload)
         return number
 
-    def append_pack(
+    def append_batch(
         self, topic: str, partition_id: int, columns: Columns, *, producer: ProducerMark | None = None
     ) -> int:
-        """Stage a pack whose check was verified; returns its number in this staging. Its bytes must not change.
+        """Stage a record batch whose check was verified; returns its number in this staging. Its bytes must not change.
 
         Raises:
             NotFoundError, CorruptError, ServerOverflowError: as `append`.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # The append path keeps to the bound itself; this guards the memory against a caller that does not.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         if producer is not None:
+            # Of all its messages: the last sequence has to fit into its field as well.
             _check_mark(producer, columns.count)
         number = self.count
         staged.plain = False
-        staged.items.append(StagedPack(number, columns, producer))
+        # In one list with the others: messages are numbered in the order in which they were staged.
+        staged.items.append(StagedBatch(number, columns, producer))
         self.count = number + 1
+        # Views of the request's bytes: nothing is copied before the block is built.
         self.size_bytes += len(columns.data)
         return number
 
@@ -158,7 +164,7 @@ class Staging:
         producer: ProducerMark | None = None,
     ) -> int:
         """Stage messages of one sender that follow each other, at a lower price for each than `append`: from
-        `PACKED_FROM` of them on they are stored as one pack. At most MAX_PACK_MESSAGES.
+        `BATCHED_FROM` of them on they are stored as one record batch. At most MAX_RECORD_BATCH_MESSAGES.
 
         They have one number in the staging, which is returned, and one result: a `AppendedRun`. `producer` is that
         of the first one; the sequences of the others follow.
@@ -167,6 +173,7 @@ class Staging:
             NotFoundError, CorruptError, ServerOverflowError: as `append`.
         """
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        # As in `append`: the bound is checked before and not after, so a block may exceed it by one run.
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
         if producer is not None:
@@ -207,7 +214,7 @@ class Prepared:
     """A staging with offsets and message ids assigned, ready for the journal. Opaque to callers but for `count`,
     `appended` and `early`."""
 
-    runs: list[Run]
+    runs: list[RecordRange]
     confirmed: Mapping[GroupKey, int]
     appended: list[Outcome]
     last_message_id: int
@@ -241,11 +248,11 @@ class Prepared:
 
     @property
     def count(self) -> int:
-        """Messages and packs in it."""
+        """Messages and record batches in it."""
         return len(self.appended)
 
-    def last_runs(self) -> dict[PartitionKey, Run]:
-        """The last run of each partition in it."""
+    def last_runs(self) -> dict[PartitionKey, RecordRange]:
+        """Return the last run of each partition in it."""
         # Of two runs of one partition the later one wins: the first was carried over from an abandoned block.
         return {(run.topic, run.partition_id): run for run in self.runs}
 
@@ -255,14 +262,14 @@ def _check_mark(mark: ProducerMark, messages: int) -> None:
     producer_id, epoch, sequence = mark
     if not (0 < producer_id <= _INT64 and 0 <= epoch <= _INT32 and 0 <= sequence <= MAX_SEQUENCE - messages + 1):
         raise MessageError(
-            f"producer {producer_id}, epoch {epoch}: sequence {sequence} and {messages - 1} behind it cannot be stored",
+            f"producer {producer_id}, epoch {epoch}: {messages} messages from sequence {sequence} on cannot be stored",
             hint="number messages from 0 on, as a new producer does",
             code=Code.BAD_REQUEST,
         )
 
 
 def no_partition(topic: str, partition_id: int) -> NotFoundError:
-    """The error for a partition that the store does not know."""
+    """Return the error for a partition that the store does not know."""
     return NotFoundError(
         f"no partition {partition_id} of topic {topic!r} on this Broker",
         hint="create the topic at the Master, or ask it which Broker has the partition",
@@ -271,7 +278,7 @@ def no_partition(topic: str, partition_id: int) -> NotFoundError:
 
 
 def damaged_partition(topic: str, partition_id: int, problem: str) -> CorruptError:
-    """The error for a partition whose files cannot be used."""
+    """Return the error for a partition whose files cannot be used."""
     return CorruptError(
         f"partition {partition_id} of topic {topic!r} cannot be used: {problem}",
         hint="stop the Broker and run `pytubemq store repair` on its directory; other partitions continue",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.storage.disk.paths import partition_directory
 from pytubemq.storage.format.record import FORGOTTEN
 from pytubemq.storage.journal.windows import Windows
-from pytubemq.storage.log.fences import Fences
+from pytubemq.storage.log.lost_ranges import LostRanges
 from pytubemq.storage.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class StoreStats:
     repeats: int = 0
     """Messages that producers sent again and that were not stored again."""
     forgotten_windows: int = 0
-    """Producers that a partition let go of for want of room: it would not know a repeat of theirs any more."""
+    """Producers that a partition dropped for want of room: it would not know a duplicate of theirs any more."""
     journal_bytes: int = 0
     full_refusals: int = 0
     """Batches refused for want of space."""
@@ -63,7 +63,7 @@ class StoreState:
     partitions: dict[PartitionKey, PartitionLog] = field(default_factory=dict)
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
-    fences: Fences = field(default_factory=Fences)
+    lost_ranges: LostRanges = field(default_factory=LostRanges)
     retention: dict[str, RetentionPolicy] = field(default_factory=dict)
     """By topic; one that is not there keeps everything."""
     stats: StoreStats = field(default_factory=StoreStats)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.sequences import Stretch, Window, judge, note
+from pytubemq.core.sequences import SequenceVerdict, Window, judge, note
 from pytubemq.model.limits import MAX_WINDOW_PARTS, MAX_WINDOWS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Windows:
 
     def __init__(self) -> None:
         self.forgotten = 0
-        """Windows let go of for want of room: should such a producer send something again, it is stored again."""
+        """Windows dropped for want of room: should such a producer send something again, it is stored again."""
         self._next_logged = 1
         self._known: dict[WindowKey, Window] = {}
         self._ample: dict[WindowKey, None] = {}
@@ -46,11 +46,11 @@ class Windows:
         return len(self._known)
 
     def get(self, key: WindowKey) -> Window | None:
-        """A window; not to be changed."""
+        """Return a window, which the caller must not change."""
         return self._known.get(key)
 
     def snapshot(self, *, without: str | None = None) -> dict[WindowKey, Window]:
-        """All windows but those of a topic that goes, the longest unused first."""
+        """Return all windows but those of a topic that goes, the longest unused first."""
         if without is None:
             # Not a deep copy: a published window is replaced, never changed.
             return self._known.copy()
@@ -136,18 +136,18 @@ class WindowChanges:
     """The changes of one block to the windows; nothing of it counts before it is published."""
 
     def __init__(self, windows: Windows, before: Mapping[WindowKey, Window] = _NOTHING) -> None:
-        """`before` are the windows that a block changes which is not published yet, on which this one builds."""
+        """Build on `before`, the windows that a block changes which is not published yet."""
         self._windows = windows
         self._before = before
         self.changed: dict[WindowKey, Window] = {}
         self.sequences: list[Sequences] = []
 
     def window(self, key: WindowKey) -> Window | None:
-        """A window as it is with what was noted so far."""
+        """Return a window with the changes noted so far."""
         window = self.changed.get(key)
         return window if window is not None else self._known(key)
 
-    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
+    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[SequenceVerdict]:
         """Judge messages that have sequences; see `core.sequences`."""
         return judge(self.window((topic, partition_id, mark.producer_id)), mark, messages)
 

@@ -1,4 +1,4 @@
-"""Looks through a store for segments that its topics' policies keep no longer.
+"""The search of a store for segments that its topics' policies no longer keep.
 
 The invariant: a partition whose files cannot be read loses nothing, and keeps nobody else from being looked at.
 """

@@ -1,7 +1,7 @@
 """A segment's index with its damage put right: entries built anew from the log, or fenced off.
 
 An entry that fails its check is built anew from the record it speaks of, which has its own offset, if that record
-proves itself; else a hole stands in its place, whose messages are lost and which readers skip. Nothing on disk is
+proves itself; else a hole takes its place, whose messages are lost and which readers skip. Nothing on disk is
 changed: the entries live in memory, for the segments that need it.
 
 The invariant: the entries of a repaired index are sound, and cover the segment from its first message to its end
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.log.segment import Segment
 
     Scan = Callable[["Border", "Border"], Iterable[LogRecord | DamagedBytes]]
-    """Reads the log between two borders; what it gives lies `at` a position of the partition."""
+    """Reads the log between two borders; what it gives is `at` a position of the partition."""
 
 
 class Border(NamedTuple):
@@ -60,7 +60,7 @@ class RepairedIndex:
     lost: list[Lost] = field(default_factory=list)
     """Holes that were made here, not those that the index already had."""
 
-    def fence(self, entry: IndexEntry) -> Lost:
+    def mark_lost(self, entry: IndexEntry) -> Lost:
         """Put a hole in the place of a record whose bytes fail their check."""
         at = last_record_at(self.index, entry.first_ordinal)
         hole = _hole(entry.first_ordinal, entry.end_ordinal, entry.position, entry.size_bytes, entry.append_time_ms)
@@ -121,10 +121,10 @@ def _follows(entry: IndexEntry, here: Border, end: Border) -> bool:
 
 
 def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> tuple[int, Border]:
-    """The next entry that can be trusted again, and where it begins; the end if there is none."""
+    """Return the next entry that can be trusted again, and where it begins; the end if there is none."""
     while (at := at + 1) < held:
         entry = decode_index_entry(index, at)
-        # Only an entry that lies ahead in both counts can end the gap.
+        # Only an entry that is ahead in both counts can end the gap.
         if entry is not None and entry.first_ordinal > here.ordinal and entry.position >= here.position:
             there = Border(entry.first_ordinal, entry.position)
             if _follows(entry, there, end):
@@ -133,7 +133,7 @@ def _next_sound(index: bytes, at: int, held: int, here: Border, end: Border) -> 
 
 
 def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int, scan: Scan) -> list[bytes]:
-    """Entries for all records between two places."""
+    """Build entries for all records between two places."""
     made: list[bytes] = []
     known_lost, known_rebuilt = len(repaired.lost), repaired.rebuilt
     ordinal, position = here
@@ -162,9 +162,9 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
 
 
 def encode_found(found: LogRecord, position: int) -> bytes:
-    """The index entry of a record that was found in the log, at `position` of the partition."""
+    """Return the index entry of a record that was found in the log, at `position` of the partition."""
     kind = RecordKind.SINGLE
-    if found.is_pack:
+    if found.is_batch:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
     return encode_index_entry(
         position,

@@ -1,7 +1,7 @@
 """Finding a record in a segment's index: by the message it holds, or by the time it came.
 
 The invariant: an entry is checked before what it says decides anything, so damage is met and not followed. A segment
-remembers where the last readers stood, so that one who goes forward does not search again.
+remembers where the last readers were, so that one who goes forward does not search again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DamagedIndexError(Exception):
     """An entry fails its check or is missing: the index is of use only when repaired. Never leaves the room."""
 
 
-class Stretch(NamedTuple):
+class SegmentExtent(NamedTuple):
     """A segment and how much of it counts at a moment: so many index entries, up to `end`."""
 
     key: PartitionKey
@@ -49,17 +49,17 @@ class IndexView(Protocol):
         ...
 
     def chunk(self, at: int, count: int) -> bytes:
-        """`count` entries from number `at` on. Raises DamagedIndexError if there are fewer."""
+        """Return `count` entries from number `at` on. Raises DamagedIndexError if there are fewer."""
         ...
 
 
 class FileView:
     """The index as its file has it; nothing is checked here."""
 
-    def __init__(self, stretch: Stretch, read: Callable[[int, int], bytes]) -> None:
-        """`read` gives so many bytes of the file at a position, fewer only at its end."""
-        self.records = stretch.records
-        self._segment = stretch.segment
+    def __init__(self, extent: SegmentExtent, read: Callable[[int, int], bytes]) -> None:
+        """Read the file with `read`, which gives so many bytes at a position, fewer only at its end."""
+        self.records = extent.records
+        self._segment = extent.segment
         self._read = read
 
     def chunk(self, at: int, count: int) -> bytes:
@@ -84,7 +84,7 @@ class RepairedView:
 
 
 def entry_at(view: IndexView, at: int) -> IndexEntry:
-    """Entry number `at`.
+    """Return entry number `at`.
 
     Raises:
         DamagedIndexError: it fails its check.
@@ -95,20 +95,20 @@ def entry_at(view: IndexView, at: int) -> IndexEntry:
     return entry
 
 
-def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
-    """Number of the record that holds message `ordinal` of the segment.
+def record_of(view: IndexView, extent: SegmentExtent, ordinal: int) -> int:
+    """Return the number of the record that holds message `ordinal` of the segment.
 
     Raises:
         DamagedIndexError: an entry on the way fails its check.
     """
     # No search at all, and no read: the usual case for messages of the original's producers.
-    if stretch.has_only_singles and view.records == stretch.records:
-        return ordinal - stretch.segment.base_ordinal
+    if extent.has_only_singles and view.records == extent.records:
+        return ordinal - extent.segment.base_ordinal
     # The record at `low` begins at or before the message, the one at `high` behind it.
     low, high = 0, view.records
     # Hints are numbers of records in the file's index; in a repaired one they may be others.
     if isinstance(view, FileView):
-        for known, at in stretch.segment.hints:
+        for known, at in extent.segment.hints:
             if known == ordinal:
                 return at
             if known < ordinal:
@@ -128,14 +128,14 @@ def record_of(view: IndexView, stretch: Stretch, ordinal: int) -> int:
 
 
 def remember(segment: Segment, ordinal: int, at: int) -> None:
-    """A reader stands before record number `at`, which begins with message `ordinal`."""
+    """Remember that a reader is before record number `at`, which begins with message `ordinal`."""
     hints = [hint for hint in segment.hints if hint[0] != ordinal]
     # Replaced and never changed, since readers on other threads go through it without a lock.
     segment.hints = ((ordinal, at), *hints[: _MOST_HINTS - 1])
 
 
 def first_since(view: IndexView, time_ms: int) -> int:
-    """Number of the first record that came at `time_ms` or later, the number of all if none did.
+    """Return the number of the first record that came at `time_ms` or later, the number of all if none did.
 
     Raises:
         DamagedIndexError: an entry on the way fails its check.

@@ -1,4 +1,4 @@
-"""One partition: what is published waits in memory, and is written into the last of its segments.
+"""The log of one partition: what is published waits in memory, and is written into the last of its segments.
 
 The invariant: bytes leave memory only once they are written, and count only from then on; files are written by one
 background thread. See `PartitionReads` for what readers may see meanwhile.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk.file_cache import FileCache
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.log.retention import Roll
 
 _WRITE_BYTES: Final = 8 * MIB
@@ -73,7 +73,7 @@ class PartitionLog(PartitionReads):
         self.end_position = self.applied_position = end.position
         self.last_time_ms = self.applied_time_ms = end.last_time_ms
 
-    def publish(self, run: Run) -> None:
+    def publish(self, run: RecordRange) -> None:
         """Make a run readable; the caller holds the lock."""
         self.tail.append(run)
         self.end_ordinal, self.end_position = run.end_ordinal, run.end_position
@@ -92,7 +92,7 @@ class PartitionLog(PartitionReads):
             self.apply_some(stop, files, dirty, roll)
 
     def apply_some(self, stop: int, files: FileCache, dirty: Dirty, roll: Roll) -> int:
-        """The next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
+        """Make the next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
         segment = self._segment_for(self.tail[0], files, dirty, roll)
         now = self._fitting(segment, stop, roll)
         # Without the lock: only this thread writes files, and no reader looks behind `applied_ordinal`.
@@ -115,13 +115,13 @@ class PartitionLog(PartitionReads):
             )  # fmt: skip
         return size_bytes + index_bytes
 
-    def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
-        """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
-        anything else."""
+    def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[RecordRange]:
+        """Return the runs that go into a segment next. One of which only a part fits is split, so that a burst rolls
+        like anything else."""
         # The segment's bound cuts within a run; the bound of one write only ends it between two runs.
         limit, most = segment.base_position + roll.size_bytes, self.applied_position + _WRITE_BYTES
         begun_ms, last_ms = segment.first_time_ms, 0
-        now: list[Run] = []
+        now: list[RecordRange] = []
         for run in self.tail:
             if run.base_ordinal >= stop:
                 break
@@ -147,7 +147,7 @@ class PartitionLog(PartitionReads):
             last_ms = first_ms if len(run.index) <= INDEX_BYTES else run.last_time_ms
         return now
 
-    def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, roll: Roll) -> Segment:
+    def _segment_for(self, run: RecordRange, files: FileCache, dirty: Dirty, roll: Roll) -> Segment:
         if self.segments:
             last = self.segments[-1]
             # Begun for this run before, by a write that failed: the same files take it now.
@@ -210,7 +210,7 @@ class PartitionLog(PartitionReads):
             self.problem = None
         self._troubles.forget(segments)
 
-    def _is_past(self, segment: Segment, run: Run, files: FileCache, roll: Roll) -> bool:
+    def _is_past(self, segment: Segment, run: RecordRange, files: FileCache, roll: Roll) -> bool:
         """True if a run came too late for a segment, or before what is in it: times rise within a segment."""
         if run.first_time_ms < self.applied_time_ms:
             return True

@@ -1,7 +1,7 @@
 """The reading half of a partition: what it holds as of one moment, from its segments on disk and its runs in memory.
 
 The invariant: `first` <= `applied` <= `end`, the tail holds exactly the runs between the latter two, and what a reader
-may see lies between `first` and `end`. All of these change only under the store's lock, and a reader goes by a copy.
+may see is between `first` and `end`. All of these change only under the store's lock, and a reader goes by a copy.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.format.index import INDEX_BYTES
 from pytubemq.storage.log.index_repair import Border, RepairedIndex
-from pytubemq.storage.log.lookup import RepairedView, Stretch, entry_at, first_since
-from pytubemq.storage.log.retention import Piece
+from pytubemq.storage.log.lookup import RepairedView, SegmentExtent, entry_at, first_since
+from pytubemq.storage.log.retention import SegmentFacts
 from pytubemq.storage.log.selection import Selector, Slice, has_hole
 from pytubemq.storage.log.survey import STOP_AND_REPAIR
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from threading import Lock
 
     from pytubemq.storage.format.index import IndexEntry
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.log.segment import Segment
     from pytubemq.storage.log.segment_reader import SegmentReader
 
@@ -53,7 +53,7 @@ class _Snapshot(NamedTuple):
     segments: tuple[Segment, ...]
     records: int
     """The number of records in the last segment."""
-    tail: list[Run]
+    tail: list[RecordRange]
     """Runs from the requested message on, if it is in memory."""
 
 
@@ -99,7 +99,7 @@ class ReadTroubles:
 
 
 class PartitionReads:
-    """Reads of a `PartitionLog`; all of them are safe from any thread."""
+    """The reads of a `PartitionLog`; all of them are safe from any thread."""
 
     __slots__ = (
         "_lock",
@@ -139,7 +139,7 @@ class PartitionReads:
         self.applied_position = 0
         self.end_ordinal = 0
         self.end_position = 0
-        self.tail: list[Run] = []
+        self.tail: list[RecordRange] = []
         self.closing = False
         """True if the next messages applied begin a segment."""
         self.problem: str | None = None
@@ -159,7 +159,7 @@ class PartitionReads:
         return self.problem or self._troubles.text or self.damage
 
     def mark_damaged(self, ordinal: int) -> None:
-        """Damage was met at a message: its segment's records are to be checked when they are read."""
+        """Mark the segment of a message at which damage was met: its records are to be checked when they are read."""
         at = bisect_right(self.segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
         if at >= 0:
             self.segments[at].damaged = True
@@ -176,7 +176,7 @@ class PartitionReads:
         return to_ordinal(offset) >= self.applied_ordinal
 
     def extent(self) -> Extent:
-        """The start and end of the partition now."""
+        """Return the start and end of the partition now."""
         with self._lock:
             return Extent(
                 to_offset(self.first_ordinal), to_offset(self.end_ordinal), self.first_position, self.end_position
@@ -198,7 +198,7 @@ class PartitionReads:
         if ordinal <= snapshot.first.ordinal:
             return snapshot.first.position
         self._check_whole()
-        return self._entry_of(reader, self._stretch_of(snapshot, ordinal), ordinal).position
+        return self._entry_of(reader, self._extent_of(snapshot, ordinal), ordinal).position
 
     def offset_at(self, reader: SegmentReader, time_ms: int) -> int:
         """See `BrokerStore.offset_at`."""
@@ -218,28 +218,28 @@ class PartitionReads:
             low, high = 0, len(snapshot.segments)
             while high - low > 1:
                 middle = (low + high) // 2
-                stretch = self._stretch(snapshot, middle)
-                if self._entry_of(reader, stretch, stretch.segment.base_ordinal).append_time_ms < time_ms:
+                extent = self._extent_at(snapshot, middle)
+                if self._entry_of(reader, extent, extent.segment.base_ordinal).append_time_ms < time_ms:
                     low = middle
                 else:
                     high = middle
             # Where the clock was put back times begin anew: nothing that came at the time or later is left out.
-            while low and self._last_time_ms(reader, self._stretch(snapshot, low - 1)) >= time_ms:
+            while low and self._last_time_ms(reader, self._extent_at(snapshot, low - 1)) >= time_ms:
                 low -= 1
-            stretch = self._stretch(snapshot, low)
-            with self._using(stretch.segment, None):
-                return to_offset(reader.ordinal_since(stretch, time_ms))
+            extent = self._extent_at(snapshot, low)
+            with self._using(extent.segment, None):
+                return to_offset(reader.ordinal_since(extent, time_ms))
         if late is None:
             return to_offset(snapshot.end.ordinal)
         view = RepairedView(RepairedIndex(Border(late.end_ordinal, late.end_position), bytearray(late.index)))
         return to_offset(entry_at(view, first_since(view, time_ms)).first_ordinal)
 
-    def _last_time_ms(self, reader: SegmentReader, stretch: Stretch) -> int:
-        return self._entry_of(reader, stretch, stretch.end.ordinal - 1).append_time_ms
+    def _last_time_ms(self, reader: SegmentReader, extent: SegmentExtent) -> int:
+        return self._entry_of(reader, extent, extent.end.ordinal - 1).append_time_ms
 
-    def _entry_of(self, reader: SegmentReader, stretch: Stretch, ordinal: int) -> IndexEntry:
-        with self._using(stretch.segment, None):
-            return reader.entry_of(stretch, ordinal)
+    def _entry_of(self, reader: SegmentReader, extent: SegmentExtent, ordinal: int) -> IndexEntry:
+        with self._using(extent.segment, None):
+            return reader.entry_of(extent, ordinal)
 
     @contextmanager
     def _using(self, segment: Segment, ordinal: int | None) -> Iterator[None]:
@@ -277,7 +277,7 @@ class PartitionReads:
         stop = snapshot.end.ordinal if end_offset is None else min(snapshot.end.ordinal, -(-end_offset // OFFSET_UNIT))
         # Checked against the snapshot: retention may move the beginning while this read goes on.
         if ordinal < snapshot.first.ordinal:
-            raise self._moved(offset)
+            raise self._moved_error(offset)
         if ordinal >= stop:
             return Slice([], to_offset(ordinal), to_offset(ordinal), 0, 0, 0)
         selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes)
@@ -289,7 +289,7 @@ class PartitionReads:
                 parts, selector = self._read_segments(reader, snapshot, selector)
             except _GoneError:
                 # Not an error of the disk: the segment was removed between the snapshot and its opening.
-                raise self._moved(offset) from None
+                raise self._moved_error(offset) from None
         return Slice(
             parts,
             to_offset(ordinal),
@@ -297,7 +297,7 @@ class PartitionReads:
             selector.count,
             selector.size_bytes,
             snapshot.end.position - selector.position,
-            selector.packs,
+            selector.has_batches,
             selector.skipped,
         )
 
@@ -310,19 +310,19 @@ class PartitionReads:
         # A read gives out bytes from disk or from memory, never of both; the next one goes on in memory.
         stop = min(selector.stop, snapshot.applied.ordinal)
         while not parts and not selector.done and selector.ordinal < stop:
-            stretch = self._stretch_of(snapshot, selector.ordinal)
+            extent = self._extent_of(snapshot, selector.ordinal)
             # A read stays within one segment, unless nothing in it matches: then the next one is looked at, so that a
             # filter does not cost a response for each segment.
-            selector.stop = min(stop, stretch.end.ordinal)
+            selector.stop = min(stop, extent.end.ordinal)
             begin = selector.ordinal
-            with self._using(stretch.segment, begin):
-                parts, selector = reader.read(stretch, selector)
+            with self._using(extent.segment, begin):
+                parts, selector = reader.read(extent, selector)
             # A read that succeeds where one failed before ends the trouble that health reports.
-            self._troubles.record_read(stretch.segment, begin, selector.ordinal)
+            self._troubles.record_read(extent.segment, begin, selector.ordinal)
         return parts, selector
 
     def _check_whole(self) -> None:
-        """Raises CorruptError: what is on disk is of no use for now."""
+        """Raise CorruptError if what is on disk is of no use for now."""
         if self.problem is not None:
             raise CorruptError(
                 self.problem,
@@ -330,7 +330,7 @@ class PartitionReads:
                 code=Code.INTERNAL_SERVER_ERROR,
             )
 
-    def _moved(self, offset: int) -> OffsetMovedError:
+    def _moved_error(self, offset: int) -> OffsetMovedError:
         return OffsetMovedError(
             f"offset {offset} of {self.topic}:{self.partition_id} is no longer kept",
             hint=f"the first one kept is {to_offset(self.first_ordinal)}",
@@ -351,46 +351,46 @@ class PartitionReads:
                 self._tail_from(ordinal, max_bytes) if self.applied_ordinal <= ordinal < self.end_ordinal else [],
             )
 
-    def _tail_from(self, ordinal: int, max_bytes: int) -> list[Run]:
+    def _tail_from(self, ordinal: int, max_bytes: int) -> list[RecordRange]:
         at = max(0, bisect_right(self.tail, ordinal, key=lambda run: run.base_ordinal) - 1)
-        # The first one may lie before the message with most of its bytes.
+        # The first one may be before the message with most of its bytes.
         limit = self.tail[at].end_position + max_bytes
         end = bisect_right(self.tail, limit, lo=at, key=lambda run: run.base_position)
         return self.tail[at : max(end, at + 1)]
 
-    def _stretch_of(self, snapshot: _Snapshot, ordinal: int) -> Stretch:
-        """The segment with a message that is on disk."""
+    def _extent_of(self, snapshot: _Snapshot, ordinal: int) -> SegmentExtent:
+        """Return the segment with a message that is on disk."""
         segments = snapshot.segments
-        return self._stretch(
+        return self._extent_at(
             snapshot, max(0, bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1)
         )
 
-    def _stretch(self, snapshot: _Snapshot, at: int) -> Stretch:
+    def _extent_at(self, snapshot: _Snapshot, at: int) -> SegmentExtent:
         segment = snapshot.segments[at]
         # The last segment may have grown since; what counts of it is what the snapshot saw.
         if at + 1 == len(snapshot.segments):
-            return Stretch((self.topic, self.partition_id), segment, snapshot.records, snapshot.applied)
+            return SegmentExtent((self.topic, self.partition_id), segment, snapshot.records, snapshot.applied)
         after = snapshot.segments[at + 1]
         end = Border(after.base_ordinal, after.base_position)
-        return Stretch((self.topic, self.partition_id), segment, segment.records, end)
+        return SegmentExtent((self.topic, self.partition_id), segment, segment.records, end)
 
-    def pieces(self, reader: SegmentReader) -> list[Piece]:
+    def pieces(self, reader: SegmentReader) -> list[SegmentFacts]:
         """Return what retention needs of each segment, the oldest first; may read the disk. Raises as `read`."""
         snapshot = self._snapshot(0, 0)
         pieces = []
         for at, segment in enumerate(snapshot.segments):
-            stretch = self._stretch(snapshot, at)
+            extent = self._extent_at(snapshot, at)
             if at + 1 == len(snapshot.segments):
                 # Where this process began it, the disk need not be asked: of thousands each would have to be opened.
                 begun_ms = segment.first_time_ms if segment.times_ms is None else segment.times_ms[0]
-                segment.times_ms = reader.times(stretch)[0] if begun_ms is None else begun_ms, self.applied_time_ms
+                segment.times_ms = reader.times(extent)[0] if begun_ms is None else begun_ms, self.applied_time_ms
             elif segment.times_ms is None:
-                segment.times_ms = reader.times(stretch)
-            pieces.append(Piece(stretch.end.position - segment.base_position, *segment.times_ms))
+                segment.times_ms = reader.times(extent)
+            pieces.append(SegmentFacts(extent.end.position - segment.base_position, *segment.times_ms))
         return pieces
 
 
-def _read_runs(runs: Sequence[Run], selector: Selector) -> list[bytes]:
+def _read_runs(runs: Sequence[RecordRange], selector: Selector) -> list[bytes]:
     """Return the records that `selector` takes from runs in memory."""
     parts: list[bytes] = []
     for run in runs:

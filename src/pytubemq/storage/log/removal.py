@@ -1,4 +1,4 @@
-"""Takes off the disk what is left of a topic, or of segments that are not kept any more.
+"""Removal of the files of a topic, or of segments that are not kept any more.
 
 The invariant: it is called only when no checkpoint and no journal block behind it speaks of the files, so that a crash
 at any point leaves files which mean nothing and which the next start removes.

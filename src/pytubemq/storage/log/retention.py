@@ -25,7 +25,7 @@ _SHORTEST_S: Final = 1.0
 _SMALLEST_BYTES: Final = MIB
 
 
-class Piece(NamedTuple):
+class SegmentFacts(NamedTuple):
     """The facts about a segment: bytes of its messages, and the times of its first and its last one."""
 
     size_bytes: int
@@ -79,7 +79,7 @@ class Retained(NamedTuple):
     """By topic and partition id."""
 
 
-def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
+def surplus(pieces: Sequence[SegmentFacts], tail_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
     """Count the segments of a partition, from the oldest on, that have expired.
 
     Args:
@@ -105,7 +105,7 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
 
 
 def expiring_segments(
-    pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
+    pieces: Sequence[SegmentFacts], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
 ) -> list[ExpiringSegment]:
     """Return the segments that expire soon, the oldest first: within a tenth of what the policy keeps, by size at least
     within two of the largest segments, because whole segments go, but never more than half of it.
@@ -140,7 +140,7 @@ def expiring_segments(
     return found
 
 
-def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s: float) -> float | None:
+def growth_of(pieces: Sequence[SegmentFacts], tail_bytes: int, now_ms: int, *, ahead_s: float) -> float | None:
     """Return a partition's growth in bytes a second, as its segments show it; None if nothing came for `ahead_s`."""
     if not pieces or now_ms - pieces[-1].last_time_ms > ahead_s * 1000:
         return None
@@ -150,7 +150,7 @@ def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s:
     return (sum(piece.size_bytes for piece in recent) + tail_bytes) / took_ms * 1000 if took_ms > 0 else None
 
 
-def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:
+def _newest_ms(pieces: Sequence[SegmentFacts], now_ms: int) -> list[int]:
     """Return the time of each segment's newest message.
 
     A time in the future is wrong and means nothing; that segment is no younger than the one behind it.

@@ -1,7 +1,7 @@
-"""One stretch of a partition on disk: a log file of records and the index file beside it.
+"""One segment of a partition: a log file of records and the index file beside it.
 
 The invariant: bytes are written where their position says, never "at the end", so a write that failed half-way is
-simply written again, and what lies beyond the known end means nothing.
+repeated as it was, and what is beyond the known end means nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk.file_cache import FileCache
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class Segment:
     times_ms: tuple[int, int] | None = None
     """The times of the first and the last message, as of the last pass of retention; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
-    """Messages before which readers stood lately, and the numbers of the records that begin with them."""
+    """Messages before which readers were lately, and the numbers of the records that begin with them."""
     damaged: bool = False
     """True if damage was met in it: then every record is checked when it is read, and nothing is added."""
 
@@ -60,11 +60,11 @@ class Segment:
         return self.directory / f"{self.base_ordinal:020d}.index"
 
     def log_size(self, position: int) -> int:
-        """Bytes of the log file whose messages end at `position`."""
+        """Return the bytes of the log file whose messages end at `position`."""
         return HEADER_BYTES + position - self.base_position
 
     def index_size(self, records: int) -> int:
-        """Bytes of the index file with so many entries."""
+        """Return the bytes of the index file with so many entries."""
         return HEADER_BYTES + records * INDEX_BYTES
 
     def begun_ms(self, files: FileCache) -> int | None:
@@ -78,7 +78,7 @@ class Segment:
                 self.first_time_ms = entry.append_time_ms
         return self.first_time_ms
 
-    def write(self, files: FileCache, runs: Sequence[Run]) -> None:
+    def write(self, files: FileCache, runs: Sequence[RecordRange]) -> None:
         """Write consecutive runs behind the applied records, messages before index. The first of a segment make its
         files, which are durable only after the next checkpoint."""
         first = runs[0]
@@ -98,7 +98,7 @@ class Segment:
         """Make a file with its header and its first bytes in one write."""
         with files.borrow(name, create=True) as file:
             if file.size():
-                # Bytes of an earlier attempt lie there: none may pass for this segment's. A file that is new is not
+                # Bytes of an earlier attempt are there: none may pass for this segment's. A file that is new is not
                 # cut, as ext4 would then write it to the device as soon as it is closed.
                 file.truncate(0)
             write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode(), *buffers], 0)

@@ -21,6 +21,7 @@ from pytubemq.storage.format.record import LogEnd, PartitionKey
 from pytubemq.storage.log.segment import Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pytubemq.storage.disk.disk import Disk
@@ -68,7 +69,7 @@ def damage_text(log: FoundLog) -> str | None:
 
 
 def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
-    """All partitions below `directory` or in `ends`, and the directories of topics without one.
+    """Find all partitions below `directory` or in `ends`, and the directories of topics without one.
 
     Raises:
         NewerVersionError, OlderVersionError: naming the file. NotOpenedError: no handle.
@@ -101,15 +102,19 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
                 # Of one that the checkpoint does not name nothing counts.
                 end = missing.pop((topic, int(name)), LogEnd(0, 0))
                 found.append(survey_log(disk, FoundLog(topic, int(name), path / name, end)))
-    for (topic, partition_id), end in missing.items():
-        log = FoundLog(topic, partition_id, partition_directory(directory.parent, topic, partition_id), end)
-        if topic in unreadable:
-            log.trouble(unreadable[topic])
-        # A log of which all has expired has no files, and lacks none.
-        elif end.first_ordinal < end.ordinal:
-            log.trouble(f"{log.directory} is missing; it should hold {end.ordinal - end.first_ordinal} messages")
-        found.append(log)
+    found += [_missing_log(directory, key, end, unreadable.get(key[0])) for key, end in missing.items()]
     return found, empty
+
+
+def _missing_log(directory: Path, key: PartitionKey, end: LogEnd, unreadable: str | None) -> FoundLog:
+    topic, partition_id = key
+    log = FoundLog(topic, partition_id, partition_directory(directory.parent, topic, partition_id), end)
+    if unreadable is not None:
+        log.trouble(unreadable)
+    # A log of which all has expired has no files, and lacks none.
+    elif end.first_ordinal < end.ordinal:
+        log.trouble(f"{log.directory} is missing; it should hold {end.ordinal - end.first_ordinal} messages")
+    return log
 
 
 def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
@@ -123,34 +128,7 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
         log.trouble(f"{log.directory} cannot be read: {error.strerror or error}")
         return log
     end = log.end
-    bases: dict[int, int] = {}
-    headless: dict[int, Path] = {}
-    """Segments with a file whose header fails its check."""
-    for name in names:
-        if match := _SEGMENT_FILE.fullmatch(name):
-            path, base = log.directory / name, int(match[1])
-            # What begins elsewhere comes from retention or a removal that was not
-            # finished, or was applied after the checkpoint.
-            counts = end.first_ordinal <= base < end.ordinal
-            if not counts:
-                log.leftovers.append(path)
-            try:
-                header, log.sizes[name] = read_header(disk, path, _KINDS[match[2]])
-            except NotOpenedError:
-                raise
-            except OSError as error:
-                if counts:
-                    log.trouble(f"{path} cannot be read: {error.strerror or error}")
-                continue
-            if counts and header is None:
-                headless[base] = path
-            elif (
-                counts
-                and header is not None
-                and (header.number != base or bases.setdefault(base, header.base) != header.base)
-            ):
-                # To use it would be to give out other messages under these offsets.
-                log.trouble(f"{path} is damaged at byte 0: the header is another file's")
+    bases, headless = _read_headers(disk, log, names)
     for base, path in sorted(headless.items()):
         _place_headless(disk, log, base, path, bases)
     log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
@@ -163,6 +141,39 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
         segment.damaged = segment.base_ordinal in headless
         _survey_segment(disk, log, segment, following)
     return log
+
+
+def _read_headers(disk: Disk, log: FoundLog, names: Iterable[str]) -> tuple[dict[int, int], dict[int, Path]]:
+    """Return where each segment that counts begins, and a file of each with a header that fails its check."""
+    bases: dict[int, int] = {}
+    headless: dict[int, Path] = {}
+    for name in names:
+        match = _SEGMENT_FILE.fullmatch(name)
+        if match is None:
+            continue
+        path, base = log.directory / name, int(match[1])
+        # What begins elsewhere comes from retention or a removal that was not
+        # finished, or was applied after the checkpoint.
+        counts = log.end.first_ordinal <= base < log.end.ordinal
+        if not counts:
+            log.leftovers.append(path)
+        try:
+            header, log.sizes[name] = read_header(disk, path, _KINDS[match[2]])
+        except NotOpenedError:
+            raise
+        except OSError as error:
+            if counts:
+                log.trouble(f"{path} cannot be read: {error.strerror or error}")
+            continue
+        # Also of a file that does not count the header is read: one of another version must not be removed.
+        if not counts:
+            continue
+        if header is None:
+            headless[base] = path
+        elif header.number != base or bases.setdefault(base, header.base) != header.base:
+            # To use it would be to give out other messages under these offsets.
+            log.trouble(f"{path} is damaged at byte 0: the header is another file's")
+    return bases, headless
 
 
 def _place_headless(disk: Disk, log: FoundLog, base: int, path: Path, bases: dict[int, int]) -> None:
@@ -236,7 +247,7 @@ def _entry(disk: Disk, segment: Segment, at: int) -> IndexEntry | None:
 
 
 def read_header(disk: Disk, path: Path, kind: FileKind) -> tuple[FileHeader | None, int]:
-    """A file's header, None if it fails its check, and its size. Raises as `survey_logs`."""
+    """Return a file's header, None if it fails its check, and its size. Raises as `survey_logs`."""
     file = open_file(disk, path)
     try:
         return decode_header(read_exactly(file, HEADER_BYTES, 0), kind, path), file.size()

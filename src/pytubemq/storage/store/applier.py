@@ -1,6 +1,6 @@
-"""Moves published messages from memory into their partitions' logs; one background thread.
+"""The move of published messages from memory into their partitions' logs; one background thread.
 
-The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and let go of as
+The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and dropped as
 it is written, however long a round over thousands of partitions takes; a checkpoint comes only when all before its
 place in the journal is in the logs. Whatever fails half-way is done again by the next call.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import StorageError
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.storage.disk.file_cache import LostFileError
-from pytubemq.storage.journal.checkpoints import Checkpoints, Place
+from pytubemq.storage.journal.checkpoints import Checkpoints, JournalPosition
 from pytubemq.storage.journal.recovery import make_missing_indexes
 from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.log.survey import FoundLog, damage_text, survey_log
@@ -71,7 +71,7 @@ class _Owed:
 
 
 class Applier:
-    """The messages that are published and not yet in the logs, and the checkpoint behind them.
+    """The applier of a store: the messages that are published and not yet in the logs, and the checkpoint behind them.
 
     `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
     with the store's lock held.
@@ -96,7 +96,7 @@ class Applier:
         self._checkpoints = Checkpoints(state, settings, last=checkpoint, damaged=damaged)
         self._owed: dict[PartitionKey, _Owed] = {}
         """Messages published since the round under way began."""
-        self._newest: Place | None = None
+        self._newest: JournalPosition | None = None
         """Behind what was published last, if that was since then."""
         self._meanwhile_bytes = 0
         """Bytes published since then, or since it was looked at last."""
@@ -107,11 +107,11 @@ class Applier:
         self._unusable = dict.fromkeys(damaged)
         """Partitions of which the files cannot be used, the one first that is to be looked at next."""
         self._stuck: dict[PartitionKey, _Owed] = {}
-        """Those of them that cannot even begin another segment: their published messages are nowhere but in memory
+        """Damaged ones that cannot even begin another segment: their published messages are nowhere but in memory
         and in the journal."""
-        self._behind_stuck: Place | None = None
+        self._behind_stuck: JournalPosition | None = None
         """The position that is reached as soon as nothing is stuck."""
-        self._reached: Place | None = None
+        self._reached: JournalPosition | None = None
         """Up to where all is in the logs, if that is more than when the last checkpoint was made."""
         self.unapplied_bytes = 0
         self.applied_bytes = 0
@@ -129,8 +129,8 @@ class Applier:
         return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
 
     def add(self, block: Prepared) -> None:
-        """Take note of a published block, of which nothing is kept but that; the caller holds the store's lock."""
-        self._newest = Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
+        """Record a published block, of which nothing is kept but that; the caller holds the store's lock."""
+        self._newest = JournalPosition(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
         self._checkpoints.record_publication(block)
         # Done for every run of every block with the readers' lock held, so it is kept short.
         owes = self._owed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.storage.format.block import BLOCK_HEADER_BYTES
-from pytubemq.storage.journal.building import Carried, build
+from pytubemq.storage.journal.block_builder import Carried, build
 from pytubemq.storage.journal.journal import block_records
 from pytubemq.storage.journal.space import SpaceGuard
 
@@ -32,7 +32,7 @@ one, for which 2^58 are left."""
 
 
 class BlockWriter:
-    """The accepting half of a store."""
+    """The writer of a store's blocks: its accepting half."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class BlockWriter:
         self._condition.check()
         if prepared.before is not None and not prepared.before.written:
             raise StorageError("the block before this one was not written", hint="prepare it again")
-        # Let go of it, or each block would keep all before it, and their messages, in memory.
+        # Drop it, or each block would keep all before it, and their messages, in memory.
         prepared.before = None
         # Encoded here, on the writer's thread, which leaves the loop free.
         records = block_records(prepared)

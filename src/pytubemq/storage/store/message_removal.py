@@ -62,7 +62,7 @@ class MessageRemoval:
                     hint="it is retried automatically once they are written",
                 )
             self._condition.run(lambda: self._applier.drop(topic))
-            state.fences.forget(topic)
+            state.lost_ranges.forget(topic)
             # One of the same name may come, and have files of the same names.
             self._unneeded = [path for path in self._unneeded if path.parent.parent.name != topic]
             try:
@@ -98,7 +98,7 @@ class MessageRemoval:
 
     def _forget(self, log: PartitionLog, gone: Sequence[Segment]) -> None:
         """Forget what is known of segments that a partition no longer has."""
-        self._state.fences.forget_before(log.topic, log.partition_id, log.first_ordinal)
+        self._state.lost_ranges.forget_before(log.topic, log.partition_id, log.first_ordinal)
         PARTITION.record(
             "retained", topic=log.topic, partition=log.partition_id, offset=to_offset(log.first_ordinal),
             segments=len(gone),

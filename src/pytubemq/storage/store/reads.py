@@ -1,4 +1,4 @@
-"""The reading half of a store: what lies where, what can be read of it, and what cannot.
+"""The reading half of a store: where messages are, which of them can be read, and which cannot.
 
 The invariant: a reader gets whole records of one partition in order, or an error that names what is wrong; what is lost
 to damage is skipped, counted, and said in the log once. Safe from any thread.
@@ -14,8 +14,8 @@ from pytubemq.errors import Code, CorruptError
 from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk.disk import NotOpenedError
 from pytubemq.storage.disk.file_cache import LostFileError
-from pytubemq.storage.format.record import Fence, FenceReason
-from pytubemq.storage.journal.journal import not_opened
+from pytubemq.storage.format.record import LossReason, LostRange
+from pytubemq.storage.journal.journal import handles_error
 from pytubemq.storage.journal.staging import no_partition
 from pytubemq.storage.log.segment_reader import SegmentReader
 from pytubemq.storage.log.survey import STOP_AND_REPAIR
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.journal.store_state import StoreState
     from pytubemq.storage.log.index_repair import Lost
-    from pytubemq.storage.log.lookup import Stretch
+    from pytubemq.storage.log.lookup import SegmentExtent
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.storage.log.partition_reads import Extent
     from pytubemq.storage.log.selection import Slice
@@ -40,22 +40,23 @@ MOST_REPORTED: Final = 20
 
 
 class StoreReads:
-    """Reads of a `BrokerStore`."""
+    """The reads of a `BrokerStore`."""
 
     def __init__(self, state: StoreState, settings: StoreSettings) -> None:
         self.stats = state.stats
         # The one dict of the store, so that a topic that comes or goes shows at once.
         self._partitions = state.partitions
-        self._fences = state.fences
+        self._lost_ranges = state.lost_ranges
         self._reader = SegmentReader(
             state.files,
             check=settings.check_on_read,
-            check_packs=settings.check_packs_on_read,
-            on_damage=self._damaged,
+            check_batches=settings.check_packs_on_read,
+            on_damage=self._record_damage,
         )
 
     def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
-        """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
+        """Return the offset of the first message kept, and the one behind the last readable. NotFoundError if
+        unknown."""
         log = self._log(topic, partition_id)
         return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
 
@@ -73,7 +74,7 @@ class StoreReads:
         return self._ask(topic, partition_id, lambda log: log.position_of(self._reader, offset))
 
     def partitions(self) -> list[tuple[str, int]]:
-        """All partitions known, by topic and id."""
+        """Return all partitions known, by topic and id."""
         return sorted(self._partitions)
 
     def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
@@ -94,17 +95,17 @@ class StoreReads:
         max_messages: int,
         codes: frozenset[int] | None = None,
     ) -> Slice:
-        """Messages from `offset` on, as bytes that go into a fetch answer as they are.
+        """Return messages from `offset` on, as bytes that go into a fetch response as they are.
 
         Args:
             offset: rounded down to a whole message; at or beyond the end the slice is empty.
-            end_offset: no record that begins at it or behind it is taken. A pack that begins before comes whole, so
-                `next_offset` may lie behind it, and `count` says how many messages there are before `next_offset`.
+            end_offset: no record that begins at it or behind it is taken. A batch that begins before comes whole, so
+                `next_offset` may be behind it, and `count` says how many messages there are before `next_offset`.
             max_bytes: stops after the entry that reaches it, so one message always comes.
             codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
 
         Raises:
-            NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
+            NotFoundError: no such partition. OffsetMovedError: `offset` is below what is kept.
             OutOfResourcesError: no file handle now, try again later.
             CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
         """
@@ -117,8 +118,8 @@ class StoreReads:
         )
 
     def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
-        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
-        the disk.
+        """Return the offset of the first message kept that came at `time_ms` or later; the partition's end if none did.
+        May read the disk.
 
         Raises:
             NotFoundError: no such partition. CorruptError, StorageError: as `read`.
@@ -132,7 +133,7 @@ class StoreReads:
             return question(log)
         except NotOpenedError as error:
             # This passes, and the partition is not at fault.
-            raise not_opened(error) from error
+            raise handles_error(error) from error
         except LostFileError as error:
             if self._partitions.get((topic, partition_id)) is not log:  # it was dropped meanwhile
                 raise no_partition(topic, partition_id) from None
@@ -142,47 +143,47 @@ class StoreReads:
                 code=Code.INTERNAL_SERVER_ERROR,
             ) from error
 
-    def fences(self) -> list[Fence]:
+    def lost_ranges(self) -> list[LostRange]:
         """Return the messages known to be lost to damage, which readers skip, by topic, partition and offset."""
-        return self._fences.all()
+        return self._lost_ranges.all()
 
     def partition_problem(self, topic: str, partition_id: int) -> str | None:
         """Return why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
         return self._log(topic, partition_id).trouble
 
     def doubt(self, topic: str, partition_id: int, offset: int) -> None:
-        """Distrust what was read around `offset`: from now on the records of its file are checked when they are
-        read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
+        """Distrust what was read around `offset`: from now on the records of its file are checked when they are read,
+        so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
         self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
-    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
-        """Take note of damage that a reader met; said in the log once."""
-        topic, partition_id = stretch.key
-        segment = stretch.segment
-        reason = FenceReason.RECORD if in_record else FenceReason.INDEX
-        # `Fences.add_all` wants them in order; a segment's losses come in the order in which they were met.
+    def _record_damage(self, extent: SegmentExtent, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+        """Record damage that a reader met; logged once."""
+        topic, partition_id = extent.key
+        segment = extent.segment
+        reason = LossReason.RECORD if in_record else LossReason.INDEX
+        # `LostRanges.add_all` wants them in order; a segment's losses come in the order in which they were met.
         lost = sorted(lost)
-        new = self._fences.add_all(
-            [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
+        new = self._lost_ranges.add_all(
+            [LostRange(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
         )
-        self.stats.fenced_messages += sum(fence.messages for fence in new)
-        for fence in new[:MOST_REPORTED]:
+        self.stats.fenced_messages += sum(lost_range.messages for lost_range in new)
+        for lost_range in new[:MOST_REPORTED]:
             # What is new may begin inside a loss that was known in part; the loss has the place in the file.
-            first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
+            first = lost[bisect_right(lost, lost_range.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
             _logger.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
-                fence.messages,
+                lost_range.messages,
                 topic,
                 partition_id,
-                fence.from_offset,
-                fence.to_offset,
+                lost_range.from_offset,
+                lost_range.to_offset,
                 segment.log_path,
                 segment.log_size(first.position),
             )
         if more := new[MOST_REPORTED:]:
-            messages = sum(fence.messages for fence in more)
+            messages = sum(lost_range.messages for lost_range in more)
             _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
-        # With a segment's first damage only: its index is repaired again whenever it was let go of.
+        # With a segment's first damage only: its index is repaired again whenever it was dropped.
         if rebuilt and not segment.damaged:
             self.stats.repaired_entries += rebuilt
             _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)

@@ -1,7 +1,7 @@
 """A Broker's store: what was accepted goes to the journal, becomes readable, and moves to its partition's log later.
 
 The invariant: nothing is readable or numbered for good before it is as durable as promised, and at any moment each
-published message lies in the journal behind the checkpoint, or flushed in its partition's log, or both.
+published message is in the journal behind the checkpoint, or flushed in its partition's log, or both.
 
 Three threads may use a store at a time: the one that prepares and publishes (an event loop's), one that writes the
 journal, one that applies. Reading is safe from any. One lock guards ends, tails and queue, held for moments only.
@@ -75,7 +75,7 @@ class BrokerStore(StoreReads):
 
     @classmethod
     def open(cls, root: Path, *, disk: Disk | None = None, settings: StoreSettings | None = None) -> BrokerStore:
-        """Lock the directory, recover what lies there, and be ready.
+        """Lock the directory, recover what is there, and be ready.
 
         Raises:
             DirectoryLockedError: another process has it. NewerVersionError, CorruptError: naming the file.
@@ -88,7 +88,7 @@ class BrokerStore(StoreReads):
                 disk.makedirs(directory)
             if isinstance(disk, OsDisk):
                 close_to_others(root)
-            # Before anything is read: another process may be changing what lies here.
+            # Before anything is read: another process may be changing what is here.
             held = disk.lock(root / "lock")
         except OSError as error:
             raise _unusable(root, error) from error
@@ -137,7 +137,7 @@ class BrokerStore(StoreReads):
             self._state.retention[topic] = policy
 
     def staging(self) -> Staging:
-        """A new, empty staging; any number may be filled at a time."""
+        """Return a new, empty staging; any number may be filled at a time."""
         return Staging(self._partitions)
 
     def prepare(self, staging: Staging, now_ms: int) -> Prepared:
@@ -167,12 +167,12 @@ class BrokerStore(StoreReads):
         self._writer.space.check()
 
     def publish_early(self, prepared: Prepared) -> None:
-        """Make readable what may be promised from memory, right after `prepare`; the messages and packs of which the
+        """Make readable what may be promised from memory, right after `prepare`; the messages and batches of which the
         numbers are in `prepared.early` may then be answered. A second call does nothing."""
         self._writer.publish_early(prepared)
 
     def publish(self, prepared: Prepared) -> list[Outcome]:
-        """Make a written batch readable; returns what became of each message and pack, in the order staged."""
+        """Make a written batch readable; returns what became of each message and batch, in the order staged."""
         return self._writer.publish(prepared)
 
     def abandon(self, prepared: Prepared) -> None:
@@ -193,7 +193,7 @@ class BrokerStore(StoreReads):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
-        """A group's confirmed offset, None if it never confirmed one."""
+        """Return a group's confirmed offset, None if it never confirmed one."""
         return self._state.confirmed.get((group, topic, partition_id))
 
     @property
@@ -202,7 +202,7 @@ class BrokerStore(StoreReads):
         return len(self._state.confirmed)
 
     def positions(self) -> Mapping[GroupKey, int]:
-        """All confirmed offsets by (group, topic, partition id), as of now."""
+        """Return all confirmed offsets by (group, topic, partition id), as of now."""
         with self._state.lock:
             return dict(self._state.confirmed)
 

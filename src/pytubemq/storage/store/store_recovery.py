@@ -1,4 +1,4 @@
-"""Recovery of a store when it is opened: what lies in its directory becomes what it has in memory.
+"""Recovery of a store when it is opened: the content of its directory becomes what it has in memory.
 
 The invariant: nothing is readable before it is known to be on the device or to be in the journal again, and what was
 lost to damage is fenced off, counted and reported.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, StorageError
 from pytubemq.model.limits import MIB
-from pytubemq.storage.format.record import FenceReason
+from pytubemq.storage.format.record import LossReason
 from pytubemq.storage.journal import recovery
 from pytubemq.storage.journal.gaps import fit, read_remainder
 from pytubemq.storage.journal.journal import Journal, journal_path
@@ -29,7 +29,7 @@ from pytubemq.storage.store.reads import MOST_REPORTED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.storage.format.record import Fence
+    from pytubemq.storage.format.record import LostRange
     from pytubemq.storage.journal.quarantine import Quarantine
     from pytubemq.storage.journal.recovery import Found
     from pytubemq.storage.journal.replay import Loss, Resume
@@ -142,21 +142,21 @@ class _Recovery:
         state.confirmed.update(found.checkpoint.confirmed)
         state.windows.restore(found.checkpoint.windows)
         # Losses of before: counted again in this process, and not logged again.
-        for fence in found.checkpoint.fences:
-            state.stats.fenced_messages += state.fences.add(fence)
-            fenced = state.partitions.get((fence.topic, fence.partition_id))
+        for lost_range in found.checkpoint.lost_ranges:
+            state.stats.fenced_messages += state.lost_ranges.add(lost_range)
+            damaged_log = state.partitions.get((lost_range.topic, lost_range.partition_id))
             # What the journal lost is a hole in a log whose bytes are sound.
-            if fenced is not None and fence.reason is not FenceReason.JOURNAL:
-                fenced.mark_damaged(fence.from_ordinal)
+            if damaged_log is not None and lost_range.reason is not LossReason.JOURNAL:
+                damaged_log.mark_damaged(lost_range.from_ordinal)
         # All of them came from the checkpoint, so none is due for their sake.
-        state.fences.is_saved = True
+        state.lost_ranges.is_saved = True
 
     def replay_block(self, block: Prepared, losses: Sequence[Loss]) -> None:
         """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
         with a hole for what they held."""
         state = self._state
-        for fence in fit(block, state.add_partition, losses, state.root, self._tails):
-            self._fence(fence)
+        for lost_range in fit(block, state.add_partition, losses, state.root, self._tails):
+            self._lose(lost_range)
         self._publish(block)
         # A block in the journal has the sequences alone; the windows have to be made of them again.
         state.windows.replay(block.sequences)
@@ -168,8 +168,8 @@ class _Recovery:
         """Publish the content of the logs behind the journal's end."""
         state = self._state
         behind = read_remainder(tails, state.partitions)
-        for fence in behind.fences:
-            self._fence(fence)
+        for lost_range in behind.lost_ranges:
+            self._lose(lost_range)
         # The logs may have a partition that no block of the journal names any more.
         for run in behind.runs:
             state.add_partition(run.topic, run.partition_id)
@@ -192,8 +192,8 @@ class _Recovery:
             sequence=resume.next_sequence,
         )
         try:
-            for fence in resume.fences:
-                self._fence(fence)
+            for lost_range in resume.lost_ranges:
+                self._lose(lost_range)
             self._report(resume, quarantine)
             if quarantine is not None or not resume.is_clean:
                 self._leave_journal(journal, resume, quarantine)
@@ -246,21 +246,21 @@ class _Recovery:
 
     # --- what was lost -----------------------------------------------------------------------------------------------
 
-    def _fence(self, fence: Fence) -> None:
+    def _lose(self, lost_range: LostRange) -> None:
         """Record messages that a damaged journal lost."""
-        if new := self._state.fences.add(fence):
+        if new := self._state.lost_ranges.add(lost_range):
             self._state.stats.fenced_messages += new
             self._lost_places += 1
             self._lost_messages += new
-            if self._lost_places > MOST_REPORTED:  # they are counted, and listed by `fences`
+            if self._lost_places > MOST_REPORTED:  # they are counted, and listed by `lost_ranges`
                 return
             _log.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
                 new,
-                fence.topic,
-                fence.partition_id,
-                fence.from_offset,
-                fence.to_offset,
+                lost_range.topic,
+                lost_range.partition_id,
+                lost_range.from_offset,
+                lost_range.to_offset,
             )
 
     def _report(self, resume: Resume, quarantine: Quarantine | None) -> None:

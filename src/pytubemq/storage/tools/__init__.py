@@ -1,1 +1,1 @@
-"""Looks into, checks, mends, exports and fills the directory of a Broker that does not run; nothing here prints."""
+"""Tools to inspect, verify, repair, export from and import into a stopped Broker's directory; nothing here prints."""

@@ -1,4 +1,4 @@
-"""Gives out the messages of a store whose Broker does not run, one after the other.
+"""Export of the messages of a store whose Broker does not run, one after the other.
 
 The invariant: messages come partition by partition, in the order of their offsets, each once, and every one was
 checked; what is lost is counted. Nothing is changed.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A start or an end: an offset, or the first message that came at a time or later."""
+class ExportBound:
+    """A start or an end of an export: an offset, or the first message that came at a time or later."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -81,11 +81,12 @@ def export(
     topic: str,
     *,
     partition_id: int | None = None,
-    start: Place | None = None,
-    end: Place | None = None,
+    start: ExportBound | None = None,
+    end: ExportBound | None = None,
     count: ExportCount | None = None,
 ) -> Iterator[Exported]:
-    """The messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to date.
+    """Yield the messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to
+    date.
 
     Raises:
         NotFoundError: no such topic or partition. StorageError: no store, or files that cannot be read.
@@ -116,7 +117,7 @@ def export(
             yield from _partition(store, topic, number, begin, stop, count)
 
 
-def _offset(store: BrokerStore, topic: str, partition_id: int, place: Place | None, otherwise: int) -> int:
+def _offset(store: BrokerStore, topic: str, partition_id: int, place: ExportBound | None, otherwise: int) -> int:
     if place is None:
         return otherwise
     if place.offset is not None:

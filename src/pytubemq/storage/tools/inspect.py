@@ -1,6 +1,6 @@
 """The content of a Broker's directory, read without changing anything; a Broker may run there meanwhile.
 
-The invariant: what is said of partitions is what a Broker would find on opening the store as it lies there now.
+The invariant: what is said of partitions is what a Broker would find on opening the store as it is now.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEAD_BYTES = 64
 
 @dataclass(slots=True)
 class Inspected:
-    """All that `inspect` says; rows are plain, so that they can be written as JSON."""
+    """The result of `inspect`; rows are plain, so that they can be written as JSON."""
 
     version: int = VERSION
     problem: str | None = None
@@ -52,7 +52,7 @@ class Inspected:
 
 
 def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = None) -> Inspected:
-    """Everything but the records; of one topic or partition if given.
+    """Return everything but the records; of one topic or partition if given.
 
     Raises:
         StorageError: no store. NewerVersionError, OlderVersionError: another version. OSError: it cannot be read.
@@ -99,10 +99,10 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
                 if wanted(name, number)
             ]  # fmt: skip
             found.fences = [
-                {"topic": fence.topic, "partition": fence.partition_id, "from": fence.from_offset,
-                 "to": fence.to_offset, "messages": fence.messages, "reason": fence.reason.name.lower()}
-                for fence in store.fences()
-                if wanted(fence.topic, fence.partition_id)
+                {"topic": lost_range.topic, "partition": lost_range.partition_id, "from": lost_range.from_offset,
+                 "to": lost_range.to_offset, "messages": lost_range.messages, "reason": lost_range.reason.name.lower()}
+                for lost_range in store.lost_ranges()
+                if wanted(lost_range.topic, lost_range.partition_id)
             ]  # fmt: skip
     except CorruptError as error:
         found.problem = error.message
@@ -112,7 +112,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
 def inspect_records(
     root: Path, topic: str, partition_id: int, *, start: int | None = None, count: int
 ) -> Iterator[dict[str, Any]]:
-    """Records of a partition, from the one with the message at `start` on.
+    """Yield records of a partition, from the one with the message at `start` on.
 
     Raises:
         NotFoundError: no such partition. Else as `inspect`, and CorruptError: a Broker would not open the store.
@@ -136,7 +136,7 @@ def _checkpoint(root: Path, checkpoint: Checkpoint) -> dict[str, Any]:
         "partitions": len(checkpoint.ends),
         "positions": len(checkpoint.confirmed),
         "producers": len(checkpoint.windows),
-        "fences": len(checkpoint.fences),
+        "fences": len(checkpoint.lost_ranges),
     }
 
 
@@ -201,7 +201,7 @@ def _record(topic: str, partition_id: int, record: bytes | Skipped) -> dict[str,
     if found is None:
         return row | {"kind": "unknown", "bytes": len(record), "sound": False}
     kind = RecordKind.SINGLE
-    if found.is_pack:
+    if found.is_batch:
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
     # Of a record batch the first message is shown.
     first = messages_of(record)[0]

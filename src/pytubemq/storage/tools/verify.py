@@ -1,4 +1,4 @@
-"""Reads a whole store and says what is wrong with it; changes nothing.
+"""The check of a whole store: what is wrong with it; changes nothing.
 
 The invariant: every byte of every file of the store goes through its check, unless nobody needs it: the lock, what a
 log or index holds beyond the checkpoint's end, and the bytes of holes. Files beside it are read as the
@@ -22,9 +22,9 @@ from pytubemq.storage.tools.check.segment_check import check_partition
 from pytubemq.storage.tools.read.files import find_journals, find_partitions
 from pytubemq.storage.tools.read.journals import journals_at_hand
 from pytubemq.storage.tools.read.store_access import ReadingDisk, check_store, lock_store
-from pytubemq.storage.tools.repair_steps.copies import find_copies
 from pytubemq.storage.tools.repair_steps.gaps import find_gaps, partitions_of
 from pytubemq.storage.tools.repair_steps.lost_files import find_pieces
+from pytubemq.storage.tools.repair_steps.record_restore import find_copies
 from pytubemq.storage.tools.repair_steps.side_files import check_side_files
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk
     from pytubemq.storage.format.record import PartitionKey
     from pytubemq.storage.tools.read.files import PartitionFiles, StoreFile
+    from pytubemq.storage.tools.read.journals import JournalsAtHand
     from pytubemq.storage.tools.repair_steps.side_files import Decoders
 
 MAX_FINDINGS: Final = 10_000
@@ -68,6 +69,7 @@ class Verified:
     def take(self, findings: Iterable[Finding]) -> None:
         """Add what was found."""
         for finding in findings:
+            # All are counted and few kept: a damaged file may have a finding for each of a million records.
             self._counts[finding.severity] = self.count(finding.severity) + 1
             if len(self.findings) < MAX_FINDINGS:
                 self.findings.append(finding)
@@ -92,6 +94,7 @@ def verify(
             version that this program reads. OSError: something cannot be read.
     """
     check_store(root)
+    # A running Broker changes files while they are read, which would look like damage.
     with lock_store(root):
         result = verify_files(ReadingDisk(), root, topic=topic, progress=progress)
         if beside is not None:
@@ -112,6 +115,7 @@ def verify_files(
         if progress is not None:
             progress(result.read_bytes, max(total, result.read_bytes))
 
+    # First, since it says which journal blocks and which part of each log count.
     checkpoint, findings = load_checkpoint(disk, root, journals, partitions)
     result.take(findings)
     if findings and journals:  # how far the logs count is not known
@@ -119,6 +123,7 @@ def verify_files(
         checkpoint.journal = journals[0].number
         checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
     result.take(check_journal(disk, root, journals, checkpoint, count_read, topic=topic, ends_known=not findings))
+    # By what the checkpoint names: a partition whose whole directory is gone is found as well.
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     for key, end in sorted(checkpoint.ends.items()):
         if topic in (None, key[0]):
@@ -127,27 +132,31 @@ def verify_files(
     # What no checkpoint names is beyond its end. Without a checkpoint it is all that there is, and a repair looks.
     if not findings:
         for found in by_key.values():
+            # Up to 0, so its files are read for their version and nothing of them counts.
             result.take(check_partition(disk, found, LogEnd(0, 0), count_read))
     _report_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
-    # The walk has met most of the known losses as holes; each is named once.
-    fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
-    for fence in checkpoint.fences:
-        place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
-        if topic in (None, fence.topic) and place not in fenced:
-            result.take(
-                [
-                    Finding(
-                        path=root / NAME,
-                        what=f"known to be lost ({fence.reason.name.lower()})",
-                        severity=Severity.FENCED,
-                        topic=fence.topic,
-                        partition_id=fence.partition_id,
-                        from_offset=fence.from_offset,
-                        to_offset=fence.to_offset,
-                    )
-                ]
-            )
+    result.take(_unmet_losses(root / NAME, checkpoint, result.findings, topic))
     return result
+
+
+def _unmet_losses(path: Path, checkpoint: Checkpoint, findings: list[Finding], topic: str | None) -> list[Finding]:
+    """Return findings for the known losses that the checks have not met."""
+    # The walk has met most of the known losses as holes; each is named once.
+    listed = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in findings}
+    return [
+        Finding(
+            path=path,
+            what=f"known to be lost ({lost_range.reason.name.lower()})",
+            severity=Severity.FENCED,
+            topic=lost_range.topic,
+            partition_id=lost_range.partition_id,
+            from_offset=lost_range.from_offset,
+            to_offset=lost_range.to_offset,
+        )
+        for lost_range in checkpoint.lost_ranges
+        if topic in (None, lost_range.topic)
+        and (lost_range.topic, lost_range.partition_id, lost_range.from_offset, lost_range.to_offset) not in listed
+    ]
 
 
 def _report_copies(
@@ -158,47 +167,73 @@ def _report_copies(
     partitions: list[PartitionFiles],
     ends: dict[PartitionKey, LogEnd] | None,
 ) -> None:
-    """Say of each finding of which the journal has messages how many a repair takes back."""
+    """Add to each finding of which the journal has messages how many a repair takes back."""
+    # Damage of the journal itself has no copy anywhere.
+    logs = root / "logs"
     hit = {
         (one.topic, one.partition_id)
         for one in result.findings
-        if one.severity is Severity.DAMAGE and one.messages and root / "logs" in one.path.parents
+        if one.severity is Severity.DAMAGE and one.messages and logs in one.path.parents
     }
     # A pass over all journal files is worth it only where it can help.
     if not hit:
         return
-    at_hand = journals_at_hand(disk, root, journals)
     some = [found for found in partitions if (found.topic, found.partition_id) in hit]
-    copies: dict[PartitionKey, list[tuple[int, int]]] = {}
-    for key, _, entry, _ in find_copies(disk, at_hand.files, some, ends):
-        copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    # Partitions without a checkpoint have no known ends, and so no known gaps.
     known = {key: end for key, end in (ends or {}).items() if key in hit}
-    gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, some, known).items()}
-    for key, pieces in find_pieces(disk, at_hand, gaps).items():
-        copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
+    copies = _find_restorable(disk, root, journals_at_hand(disk, root, journals), some, ends, known)
     for at, one in enumerate(result.findings):
-        if one.severity is Severity.DAMAGE and one.topic is not None and one.partition_id is not None and one.messages:
-            held = _covered(one, copies.get((one.topic, one.partition_id), ()))
-            if held:
-                of = "all these" if held == one.messages else f"{held} of the {one.messages}"
-                what = f"{one.what}; the journal has {of} messages, and a repair takes them back"
-                result.findings[at] = replace(one, what=what)
+        result.findings[at] = _with_copies(one, copies)
 
 
-def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
-    """Count its messages in the stretches, which do not overlap."""
+def _find_restorable(
+    disk: Disk,
+    root: Path,
+    journals: JournalsAtHand,
+    partitions: list[PartitionFiles],
+    ends: dict[PartitionKey, LogEnd] | None,
+    known: dict[PartitionKey, LogEnd],
+) -> dict[PartitionKey, list[tuple[int, int]]]:
+    """Return the ordinals of messages that the journal has: of damaged records, and of files that are gone."""
+    copies: dict[PartitionKey, list[tuple[int, int]]] = {}
+    # The same search as the repair makes, so that both promise the same.
+    for key, _, entry, _ in find_copies(disk, journals.files, partitions, ends):
+        copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, partitions, known).items()}
+    # A gap has no index entry that could prove a copy, so borders and neighbours have to.
+    for key, pieces in find_pieces(disk, journals, gaps).items():
+        copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
+    return copies
+
+
+def _with_copies(finding: Finding, copies: dict[PartitionKey, list[tuple[int, int]]]) -> Finding:
+    """Return the finding with the number of its messages that the journal has, if it has any."""
+    topic, partition_id = finding.topic, finding.partition_id
+    if finding.severity is not Severity.DAMAGE or topic is None or partition_id is None or not finding.messages:
+        return finding
+    held = _count_covered(finding, copies.get((topic, partition_id), ()))
+    if not held:
+        return finding
+    of = "all these" if held == finding.messages else f"{held} of the {finding.messages}"
+    return replace(finding, what=f"{finding.what}; the journal has {of} messages, and a repair takes them back")
+
+
+def _count_covered(finding: Finding, intervals: Iterable[tuple[int, int]]) -> int:
+    """Count its messages in the intervals, which do not overlap."""
+    # A finding may be wider than what the journal has, or be a part of it.
     begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
-    return sum(max(0, min(end, high) - max(begin, low)) for low, high in stretches)
+    return sum(max(0, min(end, high) - max(begin, low)) for low, high in intervals)
 
 
 def load_checkpoint(
     disk: Disk, root: Path, journals: list[StoreFile], partitions: list[PartitionFiles]
 ) -> tuple[Checkpoint, list[Finding]]:
-    """The checkpoint, or an empty one with what is wrong."""
+    """Return the checkpoint, or an empty one with what is wrong."""
     path = root / NAME
     try:
         checkpoint = read_checkpoint(disk, root)
     except CorruptError as error:
+        # An empty one, so that the rest can be checked nevertheless.
         return Checkpoint(), [Finding(path=path, what=f"fails its check: {error.message}")]
     if checkpoint is not None:
         return checkpoint, []

@@ -1,8 +1,8 @@
-"""Fetch answers that hold packs beside single messages, and packs taken apart for consumers that know none.
+"""Fetch responses with record batches beside single messages, and record batches expanded for consumers that know none.
 
-The invariant: the records of an answer come out in the order in which the Broker wrote them, which is that of their
-offsets; a pack's columns are views of the answer's bytes, given only if head and columns pass their checks. A pack that
-fails them is reported as damaged and does not spoil the rest of the response.
+The invariant: the records of a response come out in the order in which the Broker wrote them, which is that of their
+offsets; a record batch's columns are views of the response's bytes, given only if head and columns pass their checks. A
+record batch that fails them is reported as damaged and does not spoil the rest of the response.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pytubemq.wire.batch.record_batch import (
     DAMAGED,
     HEAD_BYTES,
     Columns,
-    PackHead,
+    RecordBatchHead,
     checks,
     claimed_count,
-    read_pack,
-    read_pack_head,
-    read_stored_pack,
+    read_record_batch,
+    read_record_batch_head,
+    read_stored_batch,
 )
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field
 from pytubemq.wire.protobuf.varint import PAIRS, decode_varint, encode_varint
@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 H = TypeVar("H", GetMessageResponseB2C, ReadRangeResponseB2C)
 
 
-class Pack(NamedTuple):
-    """A pack of an answer; its first message stands at `head.offset`, perhaps before the offset that was asked for."""
+class FetchedBatch(NamedTuple):
+    """A record batch of a fetch response; its first message is at `head.offset`, perhaps before the offset that was
+    asked for."""
 
-    head: PackHead
+    head: RecordBatchHead
     columns: Columns
 
 
-class DamagedPack(NamedTuple):
-    """A pack that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
+class DamagedBatch(NamedTuple):
+    """A record batch that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
 
     `messages`: how many it says it has, which nothing proves.
     """
@@ -62,73 +63,74 @@ class DamagedPack(NamedTuple):
 
 
 class Fetched(NamedTuple, Generic[H]):
-    """A fetch answer: its head without messages and packs, and its records in order."""
+    """A fetch response: its head without messages and record batches, and its records in order."""
 
     head: H
-    records: list[StoredMessage | Pack]
-    damaged: list[DamagedPack]
+    records: list[StoredMessage | FetchedBatch]
+    damaged: list[DamagedBatch]
 
 
 def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessageResponseB2C]:
     """Decode a response to GetMessage.
 
     Args:
-        body: the answer.
-        check: whether to compute the CRC-32 of each pack's columns.
+        body: the response.
+        check: whether to compute the CRC-32 of each batch's columns.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, stored.decode_get_message, check=check)
+    return _decode_fetched(body, stored.decode_get_message, check=check)
 
 
 def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
-    """Decode a response to READ_RANGE, as `decode_get_message`; packs are views of `body`.
+    """Decode a response to READ_RANGE, as `decode_get_message`; batches are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, stored.decode_read_range, check=check)
+    return _decode_fetched(body, stored.decode_read_range, check=check)
 
 
-def check_packs(fetched: Fetched[H]) -> Fetched[H]:
-    """Check the packs of a response that was decoded without `check`: those that fail are among the damaged."""
-    failed = [record for record in fetched.records if isinstance(record, Pack) and not checks(record.columns)]
+def check_batches(fetched: Fetched[H]) -> Fetched[H]:
+    """Check the batches of a response that was decoded without `check`: those that fail are among the damaged."""
+    failed = [record for record in fetched.records if isinstance(record, FetchedBatch) and not checks(record.columns)]
     if not failed:
         return fetched
-    also: list[DamagedPack] = [DamagedPack(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
-    # By identity: to compare two packs would compare their bytes.
+    also: list[DamagedBatch] = [DamagedBatch(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    # By identity: to compare two batches would compare their bytes.
     gone = {id(pack) for pack in failed}
     whole = [record for record in fetched.records if id(record) not in gone]
     return Fetched(fetched.head, whole, [*fetched.damaged, *also])
 
 
-def _fetched(
+def _decode_fetched(
     body: bytes | memoryview, read: Callable[..., tuple[H, list[StoredMessage]]], *, check: bool
 ) -> Fetched[H]:
-    records: list[StoredMessage | Pack] = []
-    damaged: list[DamagedPack] = []
+    records: list[StoredMessage | FetchedBatch] = []
+    damaged: list[DamagedBatch] = []
     try:
-        # Protobuf would copy each pack out of the response. Its place is found here instead, and it is given as a view.
-        places = _find_packs(body)
+        # Protobuf would copy each batch out of the response. Its place is found here instead, and it is given as a
+        # view.
+        places = _find_batches(body)
     except UnusualError:
         head, singles = read(bytes(body))
         records.extend(singles)
         for data in head.packs:
             _take(data, records, damaged, check=check)
-        # Protobuf gives messages and packs as two lists; which stood before which, only the offsets still say.
+        # Protobuf gives messages and batches as two lists; which came before which, only the offsets still say.
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
-    # From here on messages and packs are counted, so protobuf may read the message.
+    # From here on messages and batches are counted, so protobuf may read the message.
     if not places:
         head, singles = read(bytes(body), counted=True)
         records.extend(singles)
         return Fetched(head, records, damaged)
-    # Without the packs the rest is small, and protobuf may copy it.
+    # Without the batches the rest is small, and protobuf may copy it.
     head, singles = read(_without(body, places), counted=True)
     view = memoryview(body)
     taken = 0
-    # `before` counts the single messages ahead of a pack, so both lists come out in the Broker's order.
+    # `before` counts the single messages ahead of a batch, so both lists come out in the Broker's order.
     for before, _, start, stop in places:
         records.extend(singles[taken:before])
         taken = before
@@ -137,8 +139,8 @@ def _fetched(
     return Fetched(head, records, damaged)
 
 
-def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
-    """Find each pack: the count of single messages before it, and the offsets of its field, its value and its end.
+def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
+    """Find each batch: the count of single messages before it, and the offsets of its field, its value and its end.
 
     Raises:
         UnusualError: protobuf is to be asked.
@@ -164,18 +166,18 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
         field_at = at
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
-            # As many as single messages, since a pack may have one message only.
+            # As many as single messages, since a batch may have one message only.
             if len(found) == MAX_FETCH_MESSAGES:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} record batches"))
             found.append((singles, field_at, value, at))
             short += at - value < HEAD_BYTES
-            if short > _MOST_SHORT_PACKS:
+            if short > _MOST_SHORT_BATCHES:
                 raise malformed(
-                    GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} record batches without head")
+                    GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_BATCHES} record batches without head")
                 )
         # Protobuf takes it for an unknown field; it decides.
         elif key >> 3 == _PACKS >> 3:
-            raise UnusualError  # a pack in another wire type
+            raise UnusualError  # a batch in another wire type
         else:
             others += 1
             if others > MAX_USUAL_FIELDS:
@@ -185,8 +187,8 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     return found
 
 
-_MOST_SHORT_PACKS: Final = 1_000
-"""Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
+_MOST_SHORT_BATCHES: Final = 1_000
+"""Limit on batches shorter than a head in one response, because each takes more memory than it has bytes."""
 # The keys of both fetch responses: field 4 and field 1003, length-delimited.
 _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
@@ -204,24 +206,24 @@ def _without(body: bytes | memoryview, places: Sequence[tuple[int, int, int, int
 
 
 def _take(
-    data: bytes | memoryview, records: list[StoredMessage | Pack], damaged: list[DamagedPack], *, check: bool
+    data: bytes | memoryview, records: list[StoredMessage | FetchedBatch], damaged: list[DamagedBatch], *, check: bool
 ) -> None:
     offset = None
     try:
         # Before the whole: if only the columns are damaged, the reader still learns where, and can go on behind them.
-        offset = read_pack_head(data).offset
-        records.append(Pack(*read_pack(data, check=check)))
+        offset = read_record_batch_head(data).offset
+        records.append(FetchedBatch(*read_record_batch(data, check=check)))
     except FormatError as error:
         # Reported and passed over: all other records of the response are sound.
-        damaged.append(DamagedPack(offset, error.message, claimed_count(data)))
+        damaged.append(DamagedBatch(offset, error.message, claimed_count(data)))
 
 
 def _offset(record: Any) -> int:
-    found = record.head.offset if isinstance(record, Pack) else record.offset
+    found = record.head.offset if isinstance(record, FetchedBatch) else record.offset
     return found or 0
 
 
-# --- for consumers that know no packs ---------------------------------------------------------------------------
+# --- for consumers that know no batches ---------------------------------------------------------------------------
 
 
 _OFFSET_TAG: Final = encode_varint(ExtensionField.OFFSET << 3)
@@ -232,7 +234,7 @@ _SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 
 
 class Expanded(NamedTuple):
-    """Stored entries made of a pack, how many, and the ordinal after the last message that was looked at."""
+    """Stored entries made of a record batch, how many, and the ordinal after the last message that was looked at."""
 
     entries: bytes
     next_ordinal: int
@@ -246,22 +248,22 @@ def expand(
     max_bytes: int,
     max_messages: int | None = None,
 ) -> Expanded:
-    """Expand a stored pack to the stored entries that its messages would be if they had come alone.
+    """Expand a stored record batch to the stored entries that its messages would be if they had come individually.
 
     Args:
-        record: the whole stored pack.
+        record: the whole stored batch.
         first_ordinal_wanted: messages before it are skipped.
         codes: only messages with one of these filter codes; None takes all.
         max_bytes: of payload; a message beyond them ends it, unless it is the first that is taken.
         max_messages: so many are taken at most.
 
     Raises:
-        FormatError: it is no stored pack, or was damaged.
+        FormatError: it is no stored batch, or was damaged.
     """
-    head, columns = read_stored_pack(record)
-    # In ordinals from here on, since the messages of a pack count up by one.
+    head, columns = read_stored_batch(record)
+    # In ordinals from here on, since the messages of a batch count up by one.
     first_ordinal = to_ordinal(head.offset)
-    # A fetch may begin inside of a pack, and a pack that ended before it has nothing for it.
+    # A fetch may begin inside of a batch, and a batch that ended before it has nothing for it.
     start = max(first_ordinal_wanted - first_ordinal, 0)
     wanted: Sequence[int] = range(start, columns.count)
     # By hash, as Brokers of the original filter; consumers look again at the text.
@@ -287,11 +289,11 @@ def expand(
     return Expanded(entries, stop, len(wanted))
 
 
-def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
+def _entries(head: RecordBatchHead, columns: Columns, wanted: Sequence[int]) -> list[bytes | memoryview]:
     """Return the stored entries of these messages, in pieces."""
     data, bounds = memoryview(columns.data), columns.bounds()
     varint, join, pairs = encode_varint, b"".join, PAIRS
-    # What all messages share is written once, before the loop: taking a pack apart costs some 5 us a message as it is.
+    # What all messages share is written once, before the loop: taking a batch apart costs some 5 us a message as it is.
     flags, flag = columns.flags, varint(columns.flag)
     time = _APPEND_TIME_TAG + varint(head.append_time_ms)
     producer = b""
@@ -314,7 +316,7 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
         # A view; the bytes are copied once, when the entries are joined.
         payload = data[bounds[at] : bounds[at + 1]]
         size = bounds[at + 1] - bounds[at]
-        # A pack has one check for all, and these consumers want one for each message.
+        # A batch has one check for all, and these consumers want one for each message.
         check = crc32(payload) & 0x7FFFFFFF
         message_id = head.message_id + at
         if message_id >> 14 != id_high:
@@ -347,6 +349,6 @@ def _entries(head: PackHead, columns: Columns, wanted: Sequence[int]) -> list[by
                 sequence,
             )
         )
-        # The bytes of a stored entry (`stored_entry`), so consumers without packs cannot see how messages were kept.
+        # The bytes of a stored entry (`stored_entry`), so consumers without batches cannot see how messages were kept.
         extend((b"\x22", varint(len(lead) + size + len(trail)), lead, payload, trail))
     return parts

@@ -1,9 +1,9 @@
-"""Packs: many messages of one partition in columns, built once by the producer and carried as they are.
+"""Record batches: many messages of one partition in columns, built once by the producer and carried as they are.
 
-A pack's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other, under
-one CRC-32 that travels with them to the consumer. A *stored pack* is a field of a fetch answer (tag, length, a head by
-the Broker that says where the pack stands, the columns), so a fetch sends slices of the log as they are. All numbers
-are little-endian. `docs/design/protocol.md` shows the same layout as tables.
+A batch's *columns* are what a producer sends: lengths, flags, filter codes, then all payloads one after the other,
+under one CRC-32 that travels with them to the consumer. A *stored batch* is a field of a fetch response (tag, length, a
+head by the Broker that says where the batch is, the columns), so a fetch sends slices of the log as they are. All
+numbers are little-endian. `docs/design/protocol.md` shows the same layout as tables.
 
 The invariant: columns that `read_columns` has taken name exactly the bytes they hold, every length at least 0; nothing
 of a payload is looked at or changed here.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from pytubemq.errors import FormatError
-from pytubemq.model.limits import KIB, MAX_PACK_MESSAGES
+from pytubemq.model.limits import KIB, MAX_RECORD_BATCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.protobuf.varint import decode_varint, encode_varint
 
@@ -40,17 +40,17 @@ _INT: Final = "i" if array("i").itemsize == 4 else "l"
 _SWAP: Final = sys.byteorder == "big"
 
 # Written out and not looked up: these are bytes on disks, and would stay if the table changed.
-PACK_TAG: Final = encode_varint(1003 << 3 | 2)
+RECORD_BATCH_TAG: Final = encode_varint(1003 << 3 | 2)
 """The tag of field 1003, length-delimited: `packs` of both fetch responses."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
-_MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES
-"""Largest number in a pack's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
+_MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_RECORD_BATCH_MESSAGES
+"""Largest number in a batch's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
 HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a pack, still in one piece; `flags` and `codes` are None where all messages share one."""
+    """The columns of a record batch, still in one piece; `flags` and `codes` are None where all messages share one."""
 
     data: bytes | memoryview
     count: int
@@ -100,7 +100,7 @@ class Columns:
 
 
 def encode_columns(payloads: Sequence[bytes], flags: int | Sequence[int], codes: int | Sequence[int]) -> bytes:
-    """Encode the columns of a pack; one flag or filter code stands for all."""
+    """Encode the columns of a batch; one flag or filter code applies to all."""
     return _columns(list(map(len, payloads)), flags, codes, payloads)
 
 
@@ -120,7 +120,7 @@ def _columns(
     if not isinstance(codes, int):
         parts.append(_numbers(_INT, codes))
     head = b"".join(parts)
-    # The check stands in front, so it is needed first. Bodies are put together in groups that the processor's cache
+    # The check comes first, so it is needed first. Bodies are put together in groups that the processor's cache
     # holds: a check over many small ones costs less than one over each.
     check, parts = crc32(head), [b"", head]
     step = max(_GROUP_BYTES * len(bodies) // (sum(lengths) or 1), 1)
@@ -151,13 +151,13 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     # What a later version may say is refused and not guessed: a column that is not known here would shift the payloads.
     if version != VERSION or which & ~(_FLAGS | _CODES) or zero:
         raise FormatError(f"a record batch of version {version} with columns {which:#x} is not known here")
-    if not 0 < count <= MAX_PACK_MESSAGES:
-        raise FormatError(f"a record batch of {count} messages; 1 to {MAX_PACK_MESSAGES} are allowed")
+    if not 0 < count <= MAX_RECORD_BATCH_MESSAGES:
+        raise FormatError(f"a record batch of {count} messages; 1 to {MAX_RECORD_BATCH_MESSAGES} are allowed")
     columns = 1 + bool(which & _FLAGS) + bool(which & _CODES)
     payloads_at = COLUMNS_HEAD_BYTES + 4 * count * columns
     if size < payloads_at:
         raise FormatError(f"a record batch of {count} messages ends within its columns, after {size} bytes")
-    # Slices of a view do not copy; the columns may be a large part of a small pack.
+    # Slices of a view do not copy; the columns may be a large part of a small batch.
     view = memoryview(data)
     at = COLUMNS_HEAD_BYTES + 4 * count
     lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
@@ -201,11 +201,12 @@ def _column(form: str, view: memoryview) -> Sequence[int]:
     return numbers
 
 
-# --- stored packs -----------------------------------------------------------------------------------------------
+# --- stored batches -----------------------------------------------------------------------------------------------
 
 
-class PackHead(NamedTuple):
-    """A Broker's header of a pack: offset and id of the first message, its append time, its producer and sequence.
+class RecordBatchHead(NamedTuple):
+    """A Broker's header of a record batch: offset and id of the first message, its append time, its producer and
+    sequence.
 
     The messages after the first have the offsets and ids (and, if a producer is named, the sequences) that follow.
     `producer_id` 0 is none.
@@ -219,15 +220,15 @@ class PackHead(NamedTuple):
     producer_epoch: int = 0
 
 
-def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
+def stored_batch_head(head: RecordBatchHead, columns_bytes: int) -> bytes:
     """Return all of a stored record batch before its columns: tag, length, head."""
     # The head has a check of its own: a Broker writes it without touching the columns, whose check stays the
     # producer's.
     fields = _HEAD.pack(*head)
-    return b"%b%b%b%b" % (PACK_TAG, encode_varint(HEAD_BYTES + columns_bytes), fields, _CRC.pack(crc32(fields)))
+    return b"%b%b%b%b" % (RECORD_BATCH_TAG, encode_varint(HEAD_BYTES + columns_bytes), fields, _CRC.pack(crc32(fields)))
 
 
-def read_pack_head(field: bytes | memoryview) -> PackHead:
+def read_record_batch_head(field: bytes | memoryview) -> RecordBatchHead:
     """Read the head of a `packs` field's value.
 
     Raises:
@@ -237,20 +238,20 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
         raise FormatError(f"a stored record batch of {len(field)} bytes has no room for its head")
     if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
         raise FormatError("the head of a stored record batch fails its check")
-    head = PackHead._make(_HEAD.unpack_from(field))
+    head = RecordBatchHead._make(_HEAD.unpack_from(field))
     # A head may pass its check and still be made by a foreign hand: offsets that wrap around would be believed later.
     if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
         raise FormatError("the head of a stored record batch has numbers out of range")
     return head
 
 
-def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
-    """Read the value of a `packs` field: what follows a stored pack's tag and length.
+def read_record_batch(field: bytes | memoryview, *, check: bool = True) -> tuple[RecordBatchHead, Columns]:
+    """Read the value of a `packs` field: what follows a stored batch's tag and length.
 
     Raises:
         FormatError: head or columns fail their check or make no sense.
     """
-    head = read_pack_head(field)
+    head = read_record_batch_head(field)
     return head, read_columns(memoryview(field)[HEAD_BYTES:], check=check)
 
 
@@ -260,21 +261,23 @@ def claimed_count(field: bytes | memoryview) -> int:
         return 1
     # For a report of what was lost, so it is believed only as far as the field could hold such columns.
     count: int = _COLUMNS.unpack_from(field, HEAD_BYTES + _CRC.size)[3]
-    return count if count <= MAX_PACK_MESSAGES and HEAD_BYTES + COLUMNS_HEAD_BYTES + 4 * count <= len(field) else 1
+    return (
+        count if count <= MAX_RECORD_BATCH_MESSAGES and HEAD_BYTES + COLUMNS_HEAD_BYTES + 4 * count <= len(field) else 1
+    )
 
 
-def read_stored_pack(record: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
-    """Read a whole stored pack, as a log holds it.
+def read_stored_batch(record: bytes | memoryview, *, check: bool = True) -> tuple[RecordBatchHead, Columns]:
+    """Read a whole stored batch, as a log holds it.
 
     Raises:
         FormatError: it is none, or fails its check.
     """
-    if bytes(record[: len(PACK_TAG)]) != PACK_TAG:
+    if bytes(record[: len(RECORD_BATCH_TAG)]) != RECORD_BATCH_TAG:
         raise FormatError("a stored record batch does not begin with its tag")
     try:
-        size, at = decode_varint(bytes(record[: len(PACK_TAG) + 10]), len(PACK_TAG))
+        size, at = decode_varint(bytes(record[: len(RECORD_BATCH_TAG) + 10]), len(RECORD_BATCH_TAG))
     except (IndexError, ValueError) as error:
         raise FormatError(f"a stored record batch has no length: {error}") from error
     if at + size != len(record):
         raise FormatError(f"a stored record batch says {size} bytes and has {len(record) - at}")
-    return read_pack(memoryview(record)[at:], check=check)
+    return read_record_batch(memoryview(record)[at:], check=check)

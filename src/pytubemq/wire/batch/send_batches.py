@@ -1,14 +1,14 @@
-"""SEND_PACKS: its request and its answer, without a copy of the packs where there need be none.
+"""SEND_PACKS: its request and its response, without a copy of the batches where there need be none.
 
 The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. A request's
-packs are views of its bytes, and no more of them are held than a request may have, and one.
+batches are views of its bytes, and no more of them are held than a request may have, and one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytubemq.model.limits import MAX_PACKS
+from pytubemq.model.limits import MAX_RECORD_BATCHES
 from pytubemq.wire.protobuf.fields import MAX_USUAL_FIELDS, UnusualError, read_field, signed32, signed64
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.protocol.messages.extension import SendPacksRequestP2B, SendPacksResponseB2P
@@ -23,8 +23,8 @@ _Request: Final = PB[SendPacksRequestP2B]
 _Answer: Final = PB[SendPacksResponseB2P]
 
 
-class PackItem(NamedTuple):
-    """A pack on its way to a partition; `data` holds its columns, not looked at yet."""
+class BatchItem(NamedTuple):
+    """A record batch on its way to a partition; `data` holds its columns, not looked at yet."""
 
     partition_id: int
     data: bytes | memoryview
@@ -32,19 +32,19 @@ class PackItem(NamedTuple):
 
 
 class SendPacks(NamedTuple):
-    """A `SendPacksRequestP2B`, plain; with more than `MAX_PACKS` packs there is one of those too many, not all."""
+    """A `SendPacksRequestP2B`, plain; with more than `MAX_RECORD_BATCHES` there is one of those too many, not all."""
 
     client_id: str
     topic: str
     sent_addr: int
-    packs: list[PackItem]
+    packs: list[BatchItem]
     producer_id: int | None = None
     producer_epoch: int | None = None
     refusals_seen: int | None = None
 
 
 class SpanResult(NamedTuple):
-    """The result of the next so many messages of a pack (see `PackSpan`)."""
+    """The result of the next so many messages of a record batch (see `PackSpan`)."""
 
     messages: int
     code: int
@@ -54,8 +54,9 @@ class SpanResult(NamedTuple):
     text: str = ""
 
 
-class PacksResponse(NamedTuple):
-    """A `SendPacksResponseB2P`, plain: one list of spans for each pack, or none when one code speaks for all."""
+class SendPacksResponse(NamedTuple):
+    """A `SendPacksResponseB2P`, plain: one list of spans for each record batch, or none when one code speaks for
+    all."""
 
     success: bool
     err_code: int
@@ -82,7 +83,7 @@ def encode_send_packs(
 
     Args:
         client_id: the producer's.
-        topic: of all packs.
+        topic: of all batches.
         sent_addr: the producer's address as a number.
         packs: partition id, columns and first sequence of each; the columns become parts as they are.
         producer_id: whose sequences they are.
@@ -90,7 +91,7 @@ def encode_send_packs(
         auth_info: the visit token and the client's own, if the Master gave any.
         refusals_seen: how many refused batches of this connection the producer knows of.
     """
-    # The head through protobuf: it is written once a request, while packs come in numbers and in megabytes.
+    # The head through protobuf: it is written once a request, while batches come in numbers and in megabytes.
     parts = [encode(SendPacksRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr))]
     for partition_id, columns, first_sequence in packs:
         lead = b"\x08%b\x12%b" % (encode_varint(partition_id), encode_varint(len(columns)))
@@ -115,7 +116,7 @@ def encode_send_packs(
 
 
 def decode_send_packs(body: bytes) -> SendPacks:
-    """Decode a `SendPacksRequestP2B`; its packs are views of `body`.
+    """Decode a `SendPacksRequestP2B`; its batches are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such request.
@@ -129,14 +130,14 @@ def decode_send_packs(body: bytes) -> SendPacks:
 def _read_request(body: bytes) -> SendPacks:
     client_id = topic = None
     numbers: dict[int, int] = {}
-    packs: list[PackItem] = []
-    # Of a request of megabytes only what stands around the packs is copied.
+    packs: list[BatchItem] = []
+    # Of a request of megabytes only what is around the record batches is copied.
     view = memoryview(body)
     at, end, others = 0, len(body), 0
     while at < end:
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
-            if len(packs) > MAX_PACKS:
+            if len(packs) > MAX_RECORD_BATCHES:
                 raise UnusualError  # the general reader counts the fields first
             packs.append(_read_item(body, view, value, at))
             continue
@@ -172,7 +173,7 @@ def _read_request(body: bytes) -> SendPacks:
     )
 
 
-def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
+def _read_item(body: bytes, view: memoryview, at: int, end: int) -> BatchItem:
     partition = data = sequence = None
     fields = 0
     while at < end:
@@ -190,7 +191,7 @@ def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
             raise UnusualError
     if partition is None or data is None:
         raise UnusualError
-    return PackItem(partition, data, sequence)
+    return BatchItem(partition, data, sequence)
 
 
 def _read_auth(body: bytes, at: int, end: int) -> None:
@@ -218,14 +219,14 @@ def _ask_protobuf(body: bytes) -> SendPacks:
         text(pb.topicName),
         pb.sentAddr,
         [
-            PackItem(
+            BatchItem(
                 pack.partitionId,
                 memoryview(pack.data),
                 # 0 is a sequence; only a field that is absent says that there is none.
                 pack.firstSequence if pack.HasField("firstSequence") else None,
             )
             # One more than allowed is enough to see that there are too many.
-            for pack in pb.packs[: MAX_PACKS + 1]
+            for pack in pb.packs[: MAX_RECORD_BATCHES + 1]
         ],
         pb.producerId if pb.HasField("producerId") else None,
         pb.producerEpoch if pb.HasField("producerEpoch") else None,
@@ -252,7 +253,7 @@ _TOKEN: Final = 1 << 3
 _AUTH_TOKEN: Final = 2 << 3 | 2
 
 
-# --- the answer -------------------------------------------------------------------------------------------------
+# --- the response -------------------------------------------------------------------------------------------------
 
 
 def encode_send_packs_response(
@@ -269,7 +270,7 @@ def encode_send_packs_response(
         success: whether every message was taken.
         err_code: of the first refused message, else 200.
         err_msg: what it was refused for.
-        results: for each pack its spans: count, code, first offset, first message id, whether they are repeats, and
+        results: for each batch its spans: count, code, first offset, first message id, whether they are repeats, and
             text; none when one code speaks for all messages.
         append_time: ms.
     """
@@ -299,7 +300,7 @@ def _span(count: int, code: int, first_offset: int, first_message_id: int, repea
     return b"\x0a%b%b" % (encode_varint(len(item)), item)
 
 
-def decode_send_packs_response(body: bytes) -> PacksResponse:
+def decode_send_packs_response(body: bytes) -> SendPacksResponse:
     """Decode a `SendPacksResponseB2P`.
 
     Raises:
@@ -307,7 +308,7 @@ def decode_send_packs_response(body: bytes) -> PacksResponse:
     """
     # Through protobuf: one response answers for many messages, so a shorter way would gain little.
     pb = parse(SendPacksResponseB2P, _Answer, body)
-    return PacksResponse(
+    return SendPacksResponse(
         pb.success,
         pb.errCode,
         text(pb.errMsg),

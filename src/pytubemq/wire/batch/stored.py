@@ -1,8 +1,8 @@
-"""Stored entries: messages as a partition's log and a fetch answer hold them, and the answers made of them.
+"""Stored entries: messages as a partition's log and a fetch response hold them, and the responses made of them.
 
 The invariant: every function here gives the same bytes or values as `message_bytes` does for the same message (a
-property test holds it to that). A stored entry is field 4 of a fetch answer as it goes over the wire, so a fetch sends
-slices of the log as they are.
+property test holds it to that). A stored entry is field 4 of a fetch response as it goes over the wire, so a fetch
+sends slices of the log as they are.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def stored_entry(
     )
     if sequence is not None:
         rest += _SEQUENCE + encode_varint(sequence)
-    # the tag of field 4, length-delimited: `messages` of both fetch answers
+    # the tag of field 4, length-delimited: `messages` of both fetch responses
     return b"".join((b"\x22", encode_varint(len(lead) + size + len(rest)), lead, payload, rest))
 
 
@@ -95,12 +95,12 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
         pb.MergeFromString(blob)
     except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(TransferedMessage, error) from error
-    # the answer's own required fields are not in the log; give them, so that only the entries are checked
+    # the response's own required fields are not in the log; give them, so that only the entries are checked
     pb.success = True
     pb.errCode = 0
     if not pb.IsInitialized():
         raise missing(GetMessageResponseB2C, pb)
-    return _stored(pb.messages)
+    return _decode_messages(pb.messages)
 
 
 _read_stored: Final = attrgetter(
@@ -108,7 +108,7 @@ _read_stored: Final = attrgetter(
 )
 
 
-def _stored(messages: Any) -> list[StoredMessage]:
+def _decode_messages(messages: Any) -> list[StoredMessage]:
     out: list[StoredMessage] = []
     append = out.append
     for pb in messages:
@@ -128,13 +128,13 @@ def _stored(messages: Any) -> list[StoredMessage]:
     return out
 
 
-# --- fetch answers ----------------------------------------------------------------------------------------------
+# --- fetch responses ----------------------------------------------------------------------------------------------
 
 
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """Encode a fetch response in parts: `head` without messages, and slices of stored entries in their place."""
     whole = encode(head)
-    # Messages stand at field 4, between the text and the numbers: so here, and not at the end, protobuf would write
+    # Messages are field 4, between the text and the numbers: so here, and not at the end, protobuf would write
     # them.
     before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]
@@ -153,7 +153,7 @@ def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessag
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
+    head, messages = _decode_fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
     return head, messages
 
 
@@ -163,13 +163,13 @@ def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeR
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
+    head, messages = _decode_fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
     return head, messages
 
 
-def _fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
+def _decode_fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
     pb = parse(cls, pb_class, body, counted=counted)
-    messages = _stored(pb.messages)
+    messages = _decode_messages(pb.messages)
     # Else `decode` would make objects of the messages once more.
     pb.ClearField("messages")
     # Through bytes once more; without its messages a head is short.

@@ -1,7 +1,7 @@
-"""SendMessages of the same length, read column by column: what is the same in all of them is compared once.
+"""Column-wise decoding of SendMessage requests of equal length: what is the same in all of them is compared once.
 
-The invariant: what comes out is what reading each by itself gives; where one differs from the first in more than
-partition, payload and sequence, all are left to the caller.
+The invariant: the result is that of reading each individually; where one differs from the first in more than partition,
+payload and sequence, all are left to the caller.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
 
     Args:
         run: the requests.
-        who: what stands before the partition.
-        close: what stands between payload and sequence, with the sequence's tag if messages are numbered.
+        who: the bytes before the partition.
+        close: the bytes between payload and sequence, with the sequence's tag if messages are numbered.
         groups: get the messages.
 
     Raises:

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.model.limits import MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.fast.send_message import decode_accepted
 from pytubemq.wire.framing.frame_run import agreeing
@@ -46,7 +46,7 @@ def read_accepted(run: ResponseRun) -> list[AcceptedSends]:
     """Return what the first responses of a run say; the caller reads the rest of the run one by one."""
     found: list[AcceptedSends] = []
     at, left, data, stride = run.at, len(run), run.data, run.stride
-    # What stands between two messages is the frame and envelope of the next one, which the stream has compared.
+    # What is between two messages is the frame and envelope of the next one, which the stream has compared.
     gap = stride - run.body_bytes
     text_bytes = data[at + _TEXT_LENGTH_AT] if run.body_bytes > _TEXT_LENGTH_AT else 0
     id_at = _TEXT_LENGTH_AT + 1 + text_bytes + _ID_BEHIND_TEXT
@@ -105,4 +105,4 @@ def _pattern(text_bytes: int, gap: int, offset_bytes: int) -> re.Pattern[bytes]:
     # Back references: id and time above the lower 14 bits must be those of the first, byte for byte.
     like_it = b"%b\\1[\\x80-\\xff]{2}\\2" % start
     # Without backtracking (`}+`), so that the time is in proportion to what matches.
-    return re.compile(b"%b(?:.{%d}%b){0,%d}+" % (one, gap, like_it, MAX_PACK_MESSAGES), re.DOTALL)
+    return re.compile(b"%b(?:.{%d}%b){0,%d}+" % (one, gap, like_it, MAX_RECORD_BATCH_MESSAGES), re.DOTALL)

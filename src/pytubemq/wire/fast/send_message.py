@@ -1,6 +1,6 @@
-"""SendMessage without protobuf: the request and the answer as producers and Brokers write them.
+"""Fast paths for one SendMessage without protobuf: the request and the response as producers and Brokers write them.
 
-The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What stands
+The invariant: every function gives the same bytes or values as `message_bytes` does for the same message. What is
 in another order than usual, or is unusual in another way, is left to protobuf. What is remembered of earlier messages
 is what their bytes mean and nothing else, and it is bounded in number and in size.
 """
@@ -86,7 +86,7 @@ def _usual_send(body: bytes) -> SendRequest | None:
     size, at = decode_varint(body, at + 1)
     end = at + size
     rest = body[end:]
-    cut = rest.rfind(_SEQUENCE_TAG)  # most producers number their messages; the number stands last
+    cut = rest.rfind(_SEQUENCE_TAG)  # most producers number their messages; the number comes last
     tail = _TAILS.get(rest[:cut]) if cut >= 0 else None
     if tail is not None:
         sequence, stop = decode_varint(rest, cut + len(_SEQUENCE_TAG))
@@ -102,7 +102,7 @@ def _usual_send(body: bytes) -> SendRequest | None:
 
 
 def _learn(body: bytes, request: SendRequest) -> None:
-    """Remember the parts of a request that will come again, if its fields stand as usual, each once."""
+    """Remember the parts of a request that will come again, if its fields are in the usual order, each once."""
     try:
         parts = split_send(body)
     except UnusualError:
@@ -163,7 +163,7 @@ def _remember(known: dict[K, V], key: K, value: V) -> None:
     known[key] = value
 
 
-# --- the answer -------------------------------------------------------------------------------------------------
+# --- the response -------------------------------------------------------------------------------------------------
 
 
 class SendResponse(NamedTuple):
@@ -256,16 +256,16 @@ def decode_accepted(body: bytes) -> tuple[int, int, int] | None:
             if stop == end and not offset >> 63:
                 return body[at] & MAX_ONE_BYTE | (body[at + 1] & MAX_ONE_BYTE) << 7 | shared[0], offset, shared[1]
     answer = decode_send_response(body)
-    message_id, offset_told, time_told = answer.message_id, answer.append_offset, answer.append_time
+    message_id, sent_offset, sent_time = answer.message_id, answer.append_offset, answer.append_time
     # Old Brokers of the original send the id as text only, and neither offset nor time.
-    if answer.err_code != Code.SUCCESS or message_id is None or offset_told is None or time_told is None:
+    if answer.err_code != Code.SUCCESS or message_id is None or sent_offset is None or sent_time is None:
         return None
     # Learned only from bytes that are exactly what we would write.
-    if body == encode_send_response(message_id, offset_told, time_told):
+    if body == encode_send_response(message_id, sent_offset, sent_time):
         at = _TEXT_AT + body[len(_TAKEN)] + len(_AFTER_TEXT)
-        if message_id >> 56 and len(encode_varint(time_told)) == _TIME_BYTES:  # so the id has _LONG_ID_BYTES
-            _remember(_SHARED, body[at + 2 : at + _SHARED_BYTES], (message_id >> 14 << 14, time_told))
-    return message_id, offset_told, time_told
+        if message_id >> 56 and len(encode_varint(sent_time)) == _TIME_BYTES:  # so the id has _LONG_ID_BYTES
+            _remember(_SHARED, body[at + 2 : at + _SHARED_BYTES], (message_id >> 14 << 14, sent_time))
+    return message_id, sent_offset, sent_time
 
 
 _SHARED: Final[dict[bytes, tuple[int, int]]] = {}

@@ -1,7 +1,7 @@
-"""SendMessages of one producer that came one behind the other: what they say, in one pass.
+"""Decoding of consecutive SendMessage requests of one producer in one pass.
 
-The invariant: what comes out is what `decode_send` says of each message by itself. Where one of them differs from the
-first in more than partition, payload and sequence, or stands in another order than usual, nothing comes out.
+The invariant: the result is that of `decode_send` for each message individually. Where one of them differs from the
+first in more than partition, payload and sequence, or has another order than usual, there is no result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SendRun(NamedTuple):
 
 
 class SendReader:
-    """Reads the requests of any producers; remembers how they begin."""
+    """A reader of the requests of any producers; remembers how they begin."""
 
     __slots__ = ("_places", "_who")
 

@@ -1,6 +1,6 @@
-"""Answers to SendMessages that were taken, many at a time.
+"""Batch-encoded responses for accepted SendMessage requests.
 
-The invariant: the bytes are those of `encode_response` and `encode_send_response` for each message by itself.
+The invariant: the bytes are those of `encode_response` and `encode_send_response` for each message individually.
 """
 
 from __future__ import annotations

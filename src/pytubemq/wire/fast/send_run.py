@@ -1,6 +1,6 @@
-"""SendMessages that leave one behind the other: their frames in one pass.
+"""Encoding of consecutive SendMessage requests: their frames in one pass.
 
-The invariant: the bytes are those of `encode_request` and `SendTemplate.encode` for each message by itself. What stands
+The invariant: the bytes are those of `encode_request` and `SendTemplate.encode` for each message individually. What is
 around a payload follows from partition, flag, type, time and sizes, so it is made once for all messages that are alike
 in these; what is remembered is bounded.
 """
@@ -33,11 +33,11 @@ _ONE_OF: Final = Struct(">ii")
 
 _Key = tuple[int, int, int, int, str | None, str | None]
 _Around = tuple[int, bytes, bytes]
-"""Bytes of the frame's content, what stands before the payload, and what stands behind it but for the sequence."""
+"""Bytes of the frame's content, what comes before the payload, and what comes after it but for the sequence."""
 
 
 class SendRunWriter:
-    """Writes runs of one producer's sends that all may take the same time."""
+    """A writer of consecutive sends of one producer that all may take the same time."""
 
     __slots__ = ("_block_bytes", "_known", "_template", "_timeout_ms", "_who")
 
@@ -140,7 +140,7 @@ class SendRunWriter:
             number_bytes = len(numbers[0]) + len(shared)
         # Once for each size there is, not for each message.
         known = {size: self._around(partition_id, size, number_bytes) for size in set(map(len, payloads))}
-        # By size, since the length of the payload stands in front of it.
+        # By size, since the length of the payload comes before it.
         heads: dict[int, bytes] = {}
         after = b""
         for size, around in known.items():
@@ -152,7 +152,7 @@ class SendRunWriter:
                 return parts
             total, before, after = around
             heads[size] = _ONE_OF.pack(1, total) + before
-        # What stands between the parts that differ is put in for all at once.
+        # What is between the parts that differ is put in for all at once.
         head = next(iter(heads.values()))
         parts = [b"", head, b"", after, b"", shared + _TOKEN_BYTES] * count
         # All serial numbers in one call to struct, then cut: a pack call for each would cost more than the rest of the
@@ -164,7 +164,7 @@ class SendRunWriter:
         parts[2::6] = payloads
         parts[4::6] = numbers
         # Each sixth part brings the token of the frame behind it. Behind the last there is none, and the first token
-        # stands in front of all.
+        # comes before all.
         parts[-1] = shared
         parts.insert(0, _TOKEN_BYTES)
         return parts

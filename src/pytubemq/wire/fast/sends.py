@@ -40,7 +40,7 @@ class SendRequest(NamedTuple):
 
 
 class SendTemplate:
-    """Encodes the sends of one producer to one topic; what is the same in all of them is encoded once."""
+    """An encoder of the sends of one producer to one topic; what is the same in all of them is encoded once."""
 
     __slots__ = ("_head", "_tail", "_who", "client_id", "sent_addr", "topic")
 
@@ -53,7 +53,7 @@ class SendTemplate:
         # Through protobuf: once for a template, not for each message.
         auth = b"" if auth_info is None else encode(auth_info)
         self._tail = (
-            # checkSum and sentAddr (6, 7) stand between flag and type, authInfo (10) behind the time: the order of the
+            # checkSum and sentAddr (6, 7) are between flag and type, authInfo (10) behind the time: the order of the
             # numbers, as protobuf writes it.
             b"\x30%b\x38%b" % (encode_varint(NOT_CHECKED), encode_varint(sent_addr)),
             b"" if auth_info is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),

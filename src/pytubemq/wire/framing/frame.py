@@ -1,4 +1,4 @@
-"""Frames: token, serial number, number of blocks, blocks; the content is what the blocks hold, one after the other.
+"""Frames: token, serial number, number of blocks, blocks; the content is that of the blocks, one after the other.
 
 The invariant: no length read from a peer makes us hold more than the limits say, and the same bytes give the same
 frames however they were cut into reads. Where one block ends and the next begins carries no meaning.
@@ -26,7 +26,7 @@ ONE_BLOCK: Final = struct.Struct(">Iiii")
 
 
 class Frame(NamedTuple):
-    """One whole frame; `serial` ties an answer to its request."""
+    """One whole frame; `serial` ties a response to its request."""
 
     serial: int
     content: bytes
@@ -81,7 +81,7 @@ _LARGE_BYTES: Final = 1024
 
 
 class FrameDecoder:
-    """Turns the bytes of a stream into frames; knows no socket.
+    """A decoder from the bytes of a stream to frames; knows no socket.
 
     Small frames are cut straight out of the read they came in. A frame that spans reads is gathered and joined once, so
     each byte is moved a bounded number of times, and memory follows what has arrived, not what a length claims.
@@ -271,8 +271,8 @@ class FrameDecoder:
             front += part[: FRONT_BYTES - len(front)]
             if len(front) == FRONT_BYTES:
                 break
-        # Most methods have small requests. Which one it is stands at the front of the content, so a large frame is let
-        # in only once its method is known to need it.
+        # Most methods have small requests. The front of the content says which one it is, so a large frame is let in
+        # only once its method is known to need it.
         bound = self._bound(self._serial, front)
         # Not known with the whole front at hand: a peer that puts the method elsewhere has the usual bound.
         self._undecided = bound is None and len(front) < FRONT_BYTES

@@ -1,7 +1,7 @@
-"""Frames that stand one behind the other and differ in serial number and message alone, kept as the bytes they are.
+"""Consecutive frames that differ in serial number and message alone, kept as the bytes they are.
 
-The invariant: a run gives the same requests or answers as reading each by itself; the serial number rises by one from
-each to the next, and their messages have the same length.
+The invariant: a run gives the same requests or responses as reading each individually; the serial number rises by one
+from each to the next, and their messages have the same length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COUNTING_256: Final = b"".join(bytes((high,)) * 256 for high in range(256)) + b
 
 
 class FrameRun(Sequence[T]):
-    """Frames with consecutive serial numbers; what one says is made when it is looked at."""
+    """Frames with consecutive serial numbers; the content of one is made when it is looked at."""
 
     __slots__ = ("_count", "_make", "at", "body_bytes", "data", "serial", "stride")
 

@@ -22,7 +22,7 @@ message, because it skips ten million unknown fields in the time that a thousand
 
 
 class UnusualError(Exception):
-    """Not read here; protobuf may be able to."""
+    """A field that is not read here; protobuf may be able to."""
 
 
 def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int]:

@@ -34,7 +34,7 @@ STR: Final = Kind.STR
 
 
 class Label(Enum):
-    """proto2 labels; the value is the keyword."""
+    """The proto2 labels; the value is the keyword."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -94,7 +94,7 @@ def proto_name(attribute: str) -> str:
 
 
 class Status(IntEnum):
-    """`ResponseHeader.status`."""
+    """The values of `ResponseHeader.status`."""
 
     SUCCESS = 0
     ERROR = 1

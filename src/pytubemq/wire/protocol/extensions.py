@@ -1,4 +1,4 @@
-"""Everything that this system says on the wire and the original does not, in one table.
+"""Everything on the wire that this system adds to the original's protocol, in one table.
 
 The invariant: a peer that knows none of this (Java, C++, Go) sees only unknown protobuf fields, which every proto2
 reader skips, and never a method it did not ask for. So fields are numbered from 1000 and methods from 100, far from
@@ -42,7 +42,7 @@ class Capability(IntFlag):
     READ_RANGE = 1 << 7  # READ_RANGE: read a partition without a group
     PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
     BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
-    PACKS = 1 << 10  # SEND_PACKS, and packs in the answers of GetMessage and READ_RANGE
+    PACKS = 1 << 10  # SEND_PACKS, and batches in the responses of GetMessage and READ_RANGE
     IDEMPOTENT = 1 << 11  # duplicates of a producer's sequence are dropped; set by Brokers
     RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
     TOPIC_NAMES = 1 << 13  # the Master sends the names of all topics
@@ -69,7 +69,8 @@ class ExtensionField(IntEnum):
 
     # RpcConnHeader, request and answer
     CAPABILITIES = 1000
-    # HeartRequestP2M, HeartRequestC2M, HeartRequestC2MV2, HeartRequestB2M: how long the Master may hold the answer, ms
+    # HeartRequestP2M, HeartRequestC2M, HeartRequestC2MV2, HeartRequestB2M: how long the Master may hold the response,
+    # ms
     HEARTBEAT_MAX_WAIT_MS = 1000
     # HeartRequestP2M: ask where the topics are deployed, whether the Brokers there run or not
     WANT_DEPLOYED = 1001
@@ -111,7 +112,7 @@ class ExtensionField(IntEnum):
     NEXT_OFFSET = 1000
     # GetMessageResponseB2C: messages that retention removed before the group had confirmed them
     EXPIRED_MESSAGES = 1001
-    # GetMessageResponseB2C, ReadRangeResponseB2C: stored packs, for a consumer that has shown PACKS
+    # GetMessageResponseB2C, ReadRangeResponseB2C: stored batches, for a consumer that has shown PACKS
     PACKS = 1003
     # RegisterResponseB2C: grows each time somebody moves the group in this partition, for who has shown RESET_NOTICES
     RESET_EPOCH = 1000

@@ -1,6 +1,6 @@
-"""The RPC envelope: what stands in a frame around a business message.
+"""The RPC envelope: everything around a business message in a frame.
 
-A request is `RpcConnHeader`, `RequestHeader`, `RequestBody`, an answer `RpcConnHeader`, `ResponseHeader` and
+A request is `RpcConnHeader`, `RequestHeader`, `RequestBody`, a response `RpcConnHeader`, `ResponseHeader` and
 `RspResponseBody` or `RspExceptionBody`, each behind its length. The invariant: a frame whose envelope is broken gives
 EnvelopeError with the original's answer and nothing else, so its connection goes on.
 """
@@ -59,7 +59,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer's envelope: `method` and `body` with SUCCESS, the exception's name and text else."""
+    """A response's envelope: `method` and `body` with SUCCESS, the exception's name and text else."""
 
     serial: int
     status: Status
@@ -100,7 +100,7 @@ def _frame(serial: int, lead: bytes, body: Sequence[bytes], size: int, block_byt
 
 
 _SMALL_BYTES: Final = 4 * KIB
-"""A body below this size goes into one buffer with what stands before it: fewer buffers cost less than a copy."""
+"""A body below this size goes into one buffer with what comes before it: fewer buffers cost less than a copy."""
 
 
 # A client's requests differ in method and size, hardly in anything else.
@@ -252,7 +252,7 @@ def request_start(content: bytes) -> EnvelopeStart | None:
     """Return the layout of a request whose headers were seen before and that all clients write so.
 
     Raises:
-        IndexError, ValueError: it does not stand so.
+        IndexError, ValueError: it is not laid out so.
     """
     # Both headers are shorter than 128 bytes here, so their lengths are one byte each: longer ones are not remembered,
     # and take the other way.
@@ -331,7 +331,7 @@ def response_start(content: bytes) -> EnvelopeStart | None:
     """Return the layout of a response, as `request_start`.
 
     Raises:
-        IndexError, ValueError: it does not stand so.
+        IndexError, ValueError: it is not laid out so.
     """
     at = content[0] + 1
     at += content[at] + 1

@@ -1,4 +1,4 @@
-"""Requests that stand one behind the other and differ in serial number and message alone."""
+"""Consecutive requests that differ in serial number and message alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that stand one behind the other and differ in serial number and message alone."""
+"""Consecutive responses that differ in serial number and message alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pytubemq.wire.rpc.envelope import Response
 
 
 class ResponseRun(FrameRun[Response]):
-    """Answers to consecutive serial numbers; see `frame_run`."""
+    """Responses to consecutive serial numbers; see `frame_run`."""
 
     __slots__ = ()

@@ -124,7 +124,7 @@ class _Stream(FrameDecoder):
         start = self._start
         if start is not None and parts:
             lead = self._by_length.get(size) or self._lead(start, size)
-            if lead and parts[0].startswith(lead):  # so the message is put together without what stands before it
+            if lead and parts[0].startswith(lead):  # so the message is put together without what comes before it
                 body = b"".join([memoryview(parts[0])[len(lead) :], *parts[1:]])
                 return self._make(serial, body)
         frame = Frame(serial, b"".join(parts))
@@ -177,7 +177,8 @@ class _Stream(FrameDecoder):
         """Count the frames from `at` on that are alike.
 
         It looks no further than some times what it finds: else a read full of frames that are alike, and not numbered
-        in a row, would be looked through again from each of them."""
+        in a row, would be looked through again from each of them.
+        """
         reach = _FIRST_REACH
         while True:
             found = pattern.match(data, at, at + reach * stride)
@@ -200,7 +201,7 @@ class _Stream(FrameDecoder):
         return True
 
     def _follow(self, content: bytes) -> None:
-        """Expect more envelopes like this one, if it is known what it says."""
+        """Expect more envelopes like this one, if its content is known."""
         try:
             # It knows only headers that the plain way has decoded before, so nothing broken is ever expected.
             start = self._read_start(content)
@@ -238,7 +239,7 @@ def _length_of_rest(size: int) -> bytes | None:
 
 
 class RequestStream(_Stream):
-    """Turns a connection's bytes into requests."""
+    """A connection's bytes as requests."""
 
     __slots__ = ("_bounds",)
 
@@ -263,7 +264,7 @@ class RequestStream(_Stream):
 
 
 class ResponseStream(_Stream):
-    """Turns a connection's bytes into answers."""
+    """A connection's bytes as responses."""
 
     __slots__ = ("_bound_of",)
 

@@ -37,7 +37,7 @@ _LABELS: Final = {Label.OPTIONAL: 1, Label.REQUIRED: 2, Label.REPEATED: 3}
 
 
 def message_classes(module: ModuleType) -> list[type]:
-    """Return the messages a module declares, in the order they stand there."""
+    """Return the messages a module declares, in the order of their definition."""
     return [
         value
         for value in vars(module).values()

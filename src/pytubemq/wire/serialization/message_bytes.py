@@ -1,7 +1,7 @@
 """Message classes <-> protobuf bytes, for any message; `wire.fast` has shortcuts for calls that must be fast.
 
 The invariant: whatever bytes come in, `decode` gives a whole message, every required field present, or raises
-EnvelopeError with the answer that the original would give.
+EnvelopeError with the response that the original would give.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def format_attributes(
     Raises:
         MessageError: a key or value is blank or has `,`, `=` or a reserved key in it, or the time is none.
     """
-    # The reserved keys stand first and type before time, as Java writes them.
+    # The reserved keys come first and type before time, as Java writes them.
     items: list[str] = []
     if msg_type is not None and not msg_type.isspace() and msg_type:
-        items.append(f"{MSG_TYPE}={_checked('message type', msg_type.strip())}")
+        items.append(f"{MSG_TYPE}={_check_part('message type', msg_type.strip())}")
     if msg_time is not None and not msg_time.isspace() and msg_time:
         items.append(f"{MSG_TIME}={check_msg_time(msg_time.strip())}")
     if attributes:
@@ -51,8 +51,8 @@ def format_attributes(
             # Peers check less than this: a copy of a message keeps what they let through, as long as it is read back as
             # it was.
             if not copied or not _is_read_back(key, value):
-                _checked("attribute key", key)
-                _checked(f"value of attribute {key!r:.80}", value)
+                _check_part("attribute key", key)
+                _check_part(f"value of attribute {key!r:.80}", value)
             items.append(f"{key}={value}")
     return ",".join(items)
 
@@ -61,13 +61,13 @@ def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]
     """Parse an attribute string: the user's attributes, the message type and the message time.
 
     Tolerant as the peers are, for the message is more than its attributes: an item without `=` is skipped, the first
-    `=` divides, the last of equal keys counts, and a reserved key is found wherever it stands.
+    `=` divides, the last of equal keys counts, and a reserved key is found wherever it is.
     """
     found: dict[str, str] = {}
     msg_type: str | None = None
     msg_time: str | None = None
     for item in text.split(","):
-        # At the first `=`, as C++ cuts. Go takes what stands between the first two, so a value with `=` never comes
+        # At the first `=`, as C++ cuts. Go takes what is between the first two, so a value with `=` never comes
         # from our producers.
         key, divider, value = item.partition("=")
         # A message is not lost for one item that nobody can read.
@@ -106,7 +106,7 @@ def _is_read_back(key: str, value: str) -> bool:
     return bool(key) and "=" not in key and "," not in item and MSG_TYPE not in item and MSG_TIME not in item
 
 
-def _checked(what: str, text: str) -> str:
+def _check_part(what: str, text: str) -> str:
     # Java finds the reserved keys by looking whether an item contains them, so they may be in no key and no value.
     if not text.strip() or "," in text or "=" in text or MSG_TYPE in text or MSG_TIME in text:
         raise MessageError(

@@ -34,7 +34,7 @@ _LEAST_LONG_DIGITS: Final = len(str(MAX_PARTITION_ID))
 
 @dataclass(frozen=True, slots=True)
 class SubscribeInfo:
-    """A consumer of a group holds, or is to hold, a partition."""
+    """A partition that a consumer of a group holds, or is to hold."""
 
     consumer_id: str
     group: str

@@ -44,7 +44,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetaBroker:
-    """As `TopicBroker`, with whether the partitions may be subscribed now."""
+    """As `TopicBroker`, with a flag for whether the partitions may be subscribed now."""
 
     broker_id: int
     stores: int

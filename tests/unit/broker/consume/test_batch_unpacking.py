@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.broker.consume.batch_unpacking import unpacked
+from pytubemq.broker.consume.batch_unpacking import unpack_batches
 from pytubemq.errors import FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.log.selection import Slice
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, stored_batch_head
 from pytubemq.wire.batch.stored import decode_stored, stored_entry
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def encoded(log: Sequence[Record]) -> list[bytes]:
             codes = [code for _, code in record]
             same = len(set(codes)) == 1
             columns = encode_columns([payload for payload, _ in record], 0, codes[0] if same else codes)
-            found.append(stored_pack_head(PackHead(ordinal * OFFSET_UNIT, 100 + ordinal, 5), len(columns)) + columns)
+            found.append(
+                stored_batch_head(RecordBatchHead(ordinal * OFFSET_UNIT, 100 + ordinal, 5), len(columns)) + columns
+            )
         ordinal += len(record)
     return found
 
@@ -54,7 +56,7 @@ def read_from(log: Sequence[Record], start: int = 0, codes: frozenset[int] | Non
         ordinal += len(record)
         if ordinal > start and (codes is None or any(code in codes for _, code in record)):
             parts.append(data)
-    return Slice(parts, start * OFFSET_UNIT, end * OFFSET_UNIT, end - start, sum(map(len, parts)), 0, packs=True)
+    return Slice(parts, start * OFFSET_UNIT, end * OFFSET_UNIT, end - start, sum(map(len, parts)), 0, has_batches=True)
 
 
 @given(records, st.data())
@@ -64,7 +66,7 @@ def test_every_message_comes_once_and_in_order_however_little_is_taken(log: list
     at, got = 0, []
     while at < len(messages):
         most_bytes, most = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 5))
-        piece = unpacked(read_from(log, at, codes), max_bytes=most_bytes, max_messages=most, codes=codes)
+        piece = unpack_batches(read_from(log, at, codes), max_bytes=most_bytes, max_messages=most, codes=codes)
         entries = decode_stored(b"".join(piece.parts))
         assert len(entries) == piece.count <= most
         got += [(entry.payload, entry.offset, entry.message_id) for entry in entries]
@@ -79,7 +81,7 @@ def test_every_message_comes_once_and_in_order_however_little_is_taken(log: list
 
 def test_a_range_ends_within_a_pack() -> None:
     log: list[Record] = [[(b"%d" % n, -1) for n in range(10)]]
-    piece = unpacked(read_from(log, 3), max_bytes=10_000, max_messages=100, end_offset=6 * OFFSET_UNIT)
+    piece = unpack_batches(read_from(log, 3), max_bytes=10_000, max_messages=100, end_offset=6 * OFFSET_UNIT)
     assert [entry.payload for entry in decode_stored(b"".join(piece.parts))] == [b"3", b"4", b"5"]
     assert (piece.next_offset, piece.count) == (6 * OFFSET_UNIT, 3)
 
@@ -92,4 +94,4 @@ def test_of_a_pack_that_was_damaged_nothing_is_guessed(at: int) -> None:
     damaged[at] ^= 1
     found.parts[1] = bytes(damaged)
     with pytest.raises(FormatError):
-        unpacked(found, max_bytes=10_000, max_messages=100)
+        unpack_batches(found, max_bytes=10_000, max_messages=100)

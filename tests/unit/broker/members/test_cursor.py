@@ -133,18 +133,18 @@ def test_a_confirm_of_what_was_handed_out_before_a_move_does_not_undo_it() -> No
 def test_what_the_filter_passes_over_behind_a_confirm_is_made_durable_with_it() -> None:
     cursor = Cursor(0, 280)
     cursor.commit_up_to(84)
-    assert cursor.settling() == 84
+    assert cursor.begin_confirm() == 84
     assert not cursor.book(112, found=False, manual=False)
     assert not cursor.book(140, found=False, manual=False)
     assert cursor.confirmed == 140
-    assert cursor.settled(84) == 140
+    assert cursor.finish_confirm(84) == 140
     assert cursor.book(168, found=False, manual=False), "nothing is under way any more"
 
 
 def test_what_the_filter_passes_over_behind_a_refused_confirm_comes_again_with_it() -> None:
     cursor = Cursor(28, 280)
     cursor.commit_up_to(84)
-    cursor.settling()
+    cursor.begin_confirm()
     cursor.book(140, found=False, manual=False)
     cursor.take_back(84, to=28)
     assert cursor.confirmed == 28
@@ -154,10 +154,10 @@ def test_what_the_filter_passes_over_behind_a_refused_confirm_comes_again_with_i
 def test_a_confirm_counts_for_what_was_passed_over_before_it() -> None:
     cursor = Cursor(0, 280)
     cursor.commit_up_to(84)
-    cursor.settling()
+    cursor.begin_confirm()
     cursor.book(140, found=False, manual=False)
     cursor.commit_up_to(196)
-    cursor.settling()
-    assert cursor.settled(84) is None, "the newer one is still to come, and covers it"
-    assert cursor.settled(196) is None
+    cursor.begin_confirm()
+    assert cursor.finish_confirm(84) is None, "the newer one is still to come, and covers it"
+    assert cursor.finish_confirm(196) is None
     assert cursor.confirmed == 196

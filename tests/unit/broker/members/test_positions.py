@@ -60,12 +60,12 @@ def test_a_chosen_place_counts_at_once_and_leaves_no_trace_when_it_is_refused() 
     store.durable[key] = 28
     ends: list[object] = []
     positions.choose(key, 280, ends.append)
-    assert (positions.current(key), positions.settled(key)) == (280, 280)
+    assert (positions.current(key), positions.start_position(key)) == (280, 280)
     path.under_way[0].refuse((Code.SERVER_RECEIVE_OVERFLOW, "full"))
     assert ends == [(Code.SERVER_RECEIVE_OVERFLOW, "full")]
-    assert (positions.current(key), positions.settled(key), positions.unwritten) == (28, 28, 0)
+    assert (positions.current(key), positions.start_position(key), positions.unwritten) == (28, 28, 0)
     positions.choose(key, None, ends.append)
-    assert (positions.current(key), positions.settled(key)) == (None, None)
+    assert (positions.current(key), positions.start_position(key)) == (None, None)
     assert path.under_way[1].confirmation.offset == FORGOTTEN
     del store.durable[key]
     path.under_way[1].complete([])

@@ -17,9 +17,11 @@ BY_SIZE = ExpiringPartition(100, 0, (Expiring(150, None, 1_000),))
 def found(
     position: int, partition: ExpiringPartition, *, rate: float | None = None, held: bool = True
 ) -> NearLoss | None:
-    holds = {RegistrationKey("g", "demo", 0)} if held else set()
+    registrations = {RegistrationKey("g", "demo", 0)} if held else set()
     growth = {KEY: Growth(0, 0.0, rate)}
-    return near_losses({("g", "demo", 0): to_offset(position)}, {KEY: partition}, growth, holds).get(("g", "demo"))
+    return near_losses({("g", "demo", 0): to_offset(position)}, {KEY: partition}, growth, registrations).get(
+        ("g", "demo")
+    )
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, UnreachableError
 from pytubemq.pipelines.analysis.missing import MissingStartError, MissingTopicError
-from pytubemq.pipelines.check.dry import Check
+from pytubemq.pipelines.check.dry_run import Check
 from pytubemq.pipelines.events import (
     BatchDone,
     Failed,
@@ -206,7 +206,8 @@ def test_dead_letters_are_listed_shown_and_dropped(tube: Tube, file: Path) -> No
         would = tube("pipeline", "dlq", name, str(file), "--dry-run", "-o", "json")
         assert json.loads(would.out) == {"pipeline": "orders", "meant": 3}  # nothing is told as if it were done
         assert f"3 dead letters would be {done}" in would.err
-    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--yes", "-o", "json").out)["dropped"] == 3
+    assert tube("pipeline", "dlq", "drop", str(file), "-n", "1", "--yes").out == "1 of 1 dead letters dropped\n"
+    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--yes", "-o", "json").out)["dropped"] == 2
     assert json.loads(tube("pipeline", "dlq", "list", str(file), "-o", "json").out) == []
 
 
@@ -216,7 +217,7 @@ def test_dead_letters_beyond_what_is_taken_at_once_are_dropped_too_and_told_of(
     monkeypatch.setattr("pytubemq.pipelines.operate.dead_letters.MOST_TAKEN", 1)
     assert "the most that are shown" in tube("pipeline", "dlq", "show", str(file)).err
     assert "the next redrive" in tube("pipeline", "dlq", "redrive", str(file), "--dry-run").err
-    assert "and more" in tube("pipeline", "dlq", "drop", str(file), "--dry-run").err
+    assert "and more" in tube("pipeline", "dlq", "drop", str(file), "--dry-run").out
     assert json.loads(tube("pipeline", "dlq", "drop", str(file), "-n", "2", "--yes", "-o", "json").out)["dropped"] == 2
     assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--yes", "-o", "json").out)["dropped"] == 1
 
@@ -436,7 +437,7 @@ def test_a_fault_that_a_dry_run_finds_names_the_file_and_the_line_of_an_address(
     away = UnreachableError("cannot connect to 127.0.0.1:1", hint="check the address")
 
     checks = [Check("read", "", wrong), Check("source", "", away)]
-    monkeypatch.setattr("pytubemq.pipelines.check.dry.dry_run", lambda *given, **more: checks)
+    monkeypatch.setattr("pytubemq.pipelines.check.dry_run.dry_run", lambda *given, **more: checks)
     ran = tube("pipeline", "dry-run", str(file))
     assert ran.code == 78
     assert f"pytubemq pipeline tap {file} rejected" in ran.out
@@ -512,7 +513,7 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
 def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
     tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytubemq.pipelines.file.places import unplaced
+    from pytubemq.pipelines.file.source_positions import unplaced
     from pytubemq.pipelines.rules.registry import refuse
     from pytubemq.pipelines.rules.rule import Compiled
 

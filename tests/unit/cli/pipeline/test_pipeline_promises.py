@@ -10,8 +10,7 @@ import pytest
 from pytubemq.net.iothread import IoThread
 from pytubemq.pipelines.events import Started, event_as_json
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
-from pytubemq.pipelines.report.promises import put_promises
-from pytubemq.pipelines.report.record import RunRecord, read_record
+from pytubemq.pipelines.report.record import RunRecord, put_promises, read_record
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability

@@ -111,7 +111,7 @@ async def test_rules_are_asked_for_by_number_and_act_after_an_empty_fetch_until_
                     batch = await waiting
                 assert batch.messages[0].body == b"a"
         assert mock.received(Method.CONSUMER_HEARTBEAT_C2M)[-1].def_flow_check_id in (7, -2)
-        assert "reads by other rules now" in caplog.text
+        assert "flow-control rules changed" in caplog.text
         assert "the next fetch waits" in caplog.text
 
 
@@ -177,7 +177,7 @@ async def test_rules_that_cannot_be_read_are_logged_and_leave_the_former_ones(
                 lambda: any(one.def_flow_check_id == 8 for one in mock.received(Method.CONSUMER_HEARTBEAT_C2M))
             )
             assert consumer.flow.rules.cluster == EMPTY
-        assert caplog.text.count("flow-control rules are left as they were") == 1
+        assert caplog.text.count("previous flow-control rules, the new ones are invalid") == 1
 
 
 async def test_a_fetch_interval_keeps_fetches_apart() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pytubemq.core.balance.facts import (
     Acked,
     Action,
-    Asked,
     Event,
     Fact,
+    HeartbeatReceived,
     PartitionsChanged,
-    Tell,
+    SendEvent,
 )
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing
@@ -32,7 +32,7 @@ class Story:
         return actions
 
     def ask(self, member: str) -> Event | None:
-        told = [action.event for action in self(Asked(member)) if isinstance(action, Tell)]
+        told = [action.event for action in self(HeartbeatReceived(member)) if isinstance(action, SendEvent)]
         return told[0] if told else None
 
     def told(self, member: str) -> Event:

@@ -13,19 +13,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pytubemq.core.balance.facts import (
     Acked,
-    Asked,
     ConnectionLost,
     Drained,
     Dropped,
     Event,
     Fact,
     Failed,
+    HeartbeatReceived,
     Joined,
     Leased,
     Left,
     PartitionsChanged,
     Reported,
-    Tell,
+    SendEvent,
     Tick,
     Unread,
     Wake,
@@ -87,7 +87,7 @@ class Group(RuleBasedStateMachine):
         self.view, actions = apply(self.view, fact, now_s=self.now_s)
         self.claiming = self.claiming and not self.claims_are_done(fact)
         for action in actions:
-            if isinstance(action, Tell):
+            if isinstance(action, SendEvent):
                 self.told(action, lose=lose)
             elif isinstance(action, Dropped):
                 self.consumers.pop(action.member, None)
@@ -95,7 +95,7 @@ class Group(RuleBasedStateMachine):
                 assert isinstance(action, Wake)
                 self.woken.add(action.member)
 
-    def told(self, action: Tell, *, lose: bool) -> None:
+    def told(self, action: SendEvent, *, lose: bool) -> None:
         if action.event.connects:
             for name, other in self.consumers.items():
                 if name != action.member:
@@ -118,7 +118,7 @@ class Group(RuleBasedStateMachine):
             and all(p in self.view.owners for p in claimed)
         )
 
-    def holds_now(self, action: Tell) -> None:
+    def holds_now(self, action: SendEvent) -> None:
         """An event that is repeated must hold as one that is new."""
         assert set(action.event.partitions) <= self.view.available, "told what nobody can have"
         assert self.out_until_s.get(action.member, 0) <= self.now_s, "told while an operator keeps it out"
@@ -136,7 +136,7 @@ class Group(RuleBasedStateMachine):
     @rule(name=NAMES, lose=st.booleans())
     def ask(self, name: str, lose: bool) -> None:
         if name in self.consumers:
-            self.apply(Asked(name), lose=lose)
+            self.apply(HeartbeatReceived(name), lose=lose)
 
     @rule(name=NAMES, report=st.booleans(), lose=st.booleans())
     def acknowledge(self, name: str, report: bool, lose: bool = False) -> None:

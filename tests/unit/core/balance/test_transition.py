@@ -8,12 +8,12 @@ import pytest
 
 from pytubemq.core.balance.facts import (
     Acked,
-    Asked,
     CameBack,
     ConnectionLost,
     Drained,
     Dropped,
     Fact,
+    HeartbeatReceived,
     Joined,
     Leased,
     Left,
@@ -307,7 +307,7 @@ def test_lose_and_gain_is_said_in_two_events() -> None:
 
 @pytest.mark.parametrize(
     "fact",
-    [Reported("x", FOUR), Acked("x", 1), Asked("x"), CameBack("x"), ConnectionLost("x"), Left("x"), Tick()],
+    [Reported("x", FOUR), Acked("x", 1), HeartbeatReceived("x"), CameBack("x"), ConnectionLost("x"), Left("x"), Tick()],
 )
 def test_a_fact_about_nobody_changes_nothing(fact: Fact) -> None:
     story = Story()

@@ -10,10 +10,10 @@ from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
 from pytubemq.pipelines.file import sink_table
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Guarantee, Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.registry import faults_of
 from pytubemq.pipelines.rules.rule import Context
-from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_sink
 
 SINKS = [
     Sink("s", "parquet", path="/x"),

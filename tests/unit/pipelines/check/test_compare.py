@@ -64,4 +64,4 @@ def test_a_row_that_did_not_come_and_one_too_many_are_told() -> None:
 
 def test_a_column_that_is_not_there_is_told_once_with_the_nearest() -> None:
     (only,) = compare([{"dy": 1}, {"dy": 2}], [{"day": 1}], ["day"])
-    assert only.unknown == {"dy": "day"}
+    assert only.unknown == ("no row has the column dy, did you mean day?",)

@@ -12,7 +12,7 @@ from pytubemq.pipelines.file.model import Pipeline, Sink, Source
 from pytubemq.pipelines.file.secrets import (
     MOST_GIVEN_OUT,
     holds_plain_secret,
-    redacted,
+    redact,
     references,
     resolve,
     resolve_all,
@@ -115,7 +115,7 @@ def test_variables_are_put_in_and_the_rest_is_left() -> None:
     ],
 )
 def test_what_is_shown_holds_no_secret(name: str, text: str, shown: str) -> None:
-    assert redacted(name, text) == shown
+    assert redact(name, text) == shown
     assert holds_plain_secret(name, text) == (text != shown)
 
 

@@ -28,7 +28,7 @@ from pytubemq.pipelines.operate.backfill import backfill_effects, backfill_of
 from pytubemq.pipelines.operate.redrive import Redrive
 from pytubemq.pipelines.operate.reset import forget_progress, read_progress
 from pytubemq.pipelines.operate.tap import check_stage, stages
-from pytubemq.pipelines.report.plain import plain
+from pytubemq.pipelines.report.json_rows import plain
 from pytubemq.pipelines.state.files import state_files
 from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
 from tests.unit.pipelines.operate.state import NOW_S, write_state

@@ -17,7 +17,7 @@ from pytubemq.decode.dead_letter_columns import DEAD_LETTER_ARROW
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate import dead_letters
-from pytubemq.pipelines.operate.dead_letter_place import dead_letters_of
+from pytubemq.pipelines.operate.dead_letter_store import dead_letters_of
 from pytubemq.pipelines.operate.dead_letters import Choice, DeadLetterFiles, dead_letter_rows
 from pytubemq.pipelines.operate.redrive import stage_redrive, unfinished_redrive
 from pytubemq.server.cluster import ThreadedCluster

@@ -15,19 +15,19 @@ from pytubemq.errors import ConfigError, NotFoundError, RefusedError, TubeError
 from pytubemq.pipelines import read
 from pytubemq.pipelines.file.model import Pipeline, Source
 from pytubemq.pipelines.operate.backfills import read_backfills
-from pytubemq.pipelines.operate.status import STALE_HERE_S, Standing, read_status
+from pytubemq.pipelines.operate.status import STALE_HERE_S, RunState, read_status
 from pytubemq.pipelines.operate.stop import ask_to_stop, wait_for_end
 from pytubemq.pipelines.run.engine import run_pipeline
 from pytubemq.pipelines.state.files import STALE_S, state_files
-from pytubemq.pipelines.state.place import state_location
+from pytubemq.pipelines.state.state_location import state_location
 from tests.unit.pipelines.operate.state import NOW_S, write_state
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def standing(place: Path, *, later_s: float = 0.0) -> Standing:
-    return read_status(state_files(str(place)), now_s=time.time() + later_s).standing
+def standing(place: Path, *, later_s: float = 0.0) -> RunState:
+    return read_status(state_files(str(place)), now_s=time.time() + later_s).run_state
 
 
 def gone_process() -> int:
@@ -70,18 +70,18 @@ def test_a_run_without_a_batch_says_what_it_is_at(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_run_whose_process_is_gone_is_dead(tmp_path: Path) -> None:
-    assert standing(write_state(tmp_path, pid=gone_process())) is Standing.DEAD
+    assert standing(write_state(tmp_path, pid=gone_process())) is RunState.DEAD
 
 
 @pytest.mark.process
 def test_on_another_machine_the_heartbeat_counts(tmp_path: Path) -> None:
     place = write_state(tmp_path, host="elsewhere", pid=gone_process())
-    assert standing(place) is Standing.RUNNING
-    assert standing(place, later_s=STALE_S) is Standing.DEAD
+    assert standing(place) is RunState.RUNNING
+    assert standing(place, later_s=STALE_S) is RunState.DEAD
 
 
 def test_a_process_that_got_the_number_of_a_dead_run_is_not_taken_for_it(tmp_path: Path) -> None:
-    assert standing(write_state(tmp_path), later_s=STALE_HERE_S) is Standing.DEAD
+    assert standing(write_state(tmp_path), later_s=STALE_HERE_S) is RunState.DEAD
 
 
 @pytest.mark.process
@@ -121,10 +121,10 @@ def test_broken_files_of_a_state_do_not_hide_how_it_stands(tmp_path: Path) -> No
 def test_a_running_pipeline_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
     place = write_state(tmp_path)
     files = state_files(str(place))
-    assert ask_to_stop(files).standing is Standing.STOPPING
+    assert ask_to_stop(files).run_state is RunState.STOPPING
     assert (place / "stop").exists()
     threading.Timer(0.05, lambda: write_state(place, status="stopped")).start()
-    assert wait_for_end(files, wait_s=30).standing is Standing.STOPPED
+    assert wait_for_end(files, wait_s=30).run_state is RunState.STOPPED
 
 
 def test_what_does_not_run_is_not_asked_to_stop(tmp_path: Path) -> None:

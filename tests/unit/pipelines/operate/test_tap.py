@@ -10,7 +10,7 @@ import pytest
 
 from pytubemq.pipelines.file.model import Audit, Decode, Pipeline, Sink, Source, Step
 from pytubemq.pipelines.operate.tap import tap, tap_needs_spark
-from pytubemq.pipelines.report.plain import plain_rows
+from pytubemq.pipelines.report.json_rows import plain_rows
 from pytubemq.spark.source.batch import TubeMqReader
 from pytubemq.spark.source.read_schema import decoded_columns, raw_columns
 from pytubemq.spark.source.schema import spark_schema

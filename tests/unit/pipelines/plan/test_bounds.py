@@ -16,8 +16,8 @@ from pytubemq.pipelines.file.model import (
     Trigger,
     TriggerKind,
 )
-from pytubemq.pipelines.plan.planned import plan
-from pytubemq.pipelines.plan.words import plan_lines
+from pytubemq.pipelines.plan.plan_text import plan_lines
+from pytubemq.pipelines.plan.planned import build_plan
 
 JSON = Decode("json", "id BIGINT")
 
@@ -33,10 +33,10 @@ JSON = Decode("json", "id BIGINT")
 )
 def test_the_bounds_of_a_batch_are_said(limit: Limit, said: str | None) -> None:
     pipeline = Pipeline("p", Source(topics=("t",), limit=limit))
-    assert plan(pipeline).batch == said
-    assert (f"batch   {said}" in plan_lines(plan(pipeline))) is (said is not None)
+    assert build_plan(pipeline).batch == said
+    assert (f"batch   {said}" in plan_lines(build_plan(pipeline))) is (said is not None)
     once = Pipeline("p", pipeline.source, trigger=Trigger(TriggerKind.ONCE))
-    assert plan(once).batch is None  # it is all that is there
+    assert build_plan(once).batch is None  # it is all that is there
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_what_rejected_records_do_to_the_run_is_said(
     decode: Decode | None, letters: DeadLetter | None, said: str | None
 ) -> None:
     pipeline = Pipeline("p", Source(topics=("t",)), decode, dead_letter=letters)
-    assert plan(pipeline).rejects == said
-    assert (f"rejects {said}" in plan_lines(plan(pipeline))) is (said is not None)
+    assert build_plan(pipeline).rejects == said
+    assert (f"rejects {said}" in plan_lines(build_plan(pipeline))) is (said is not None)
 
 
 def test_what_several_sinks_promise_alike_is_said_once_and_where_spark_runs() -> None:
     lake = Sink("lake", "parquet", path="/lake")
     other = Sink("other", "delta", path="/other")
     settings = SparkSettings(master="spark://h:7077")
-    told = plan_lines(plan(Pipeline("p", Source(topics=("t",)), JSON, sinks=(lake, other), spark=settings)))
+    told = plan_lines(build_plan(Pipeline("p", Source(topics=("t",)), JSON, sinks=(lake, other), spark=settings)))
     assert sum("a batch is written to a temporary directory" in line for line in told) == 1
     assert sum(line.startswith("lake, dead_letter: exactly once: ") for line in told) == 1
     assert sum(line.startswith("other: exactly once: ") for line in told) == 1

@@ -23,10 +23,10 @@ from pytubemq.pipelines.file.model import (
     TriggerKind,
     Watermark,
 )
-from pytubemq.pipelines.file.writing.normal import as_dict
-from pytubemq.pipelines.plan.look import Looked, PartitionLook, progress, queries_beside
-from pytubemq.pipelines.plan.planned import Plan, plan
-from pytubemq.pipelines.plan.words import plan_lines
+from pytubemq.pipelines.file.writing.normal_form import as_dict
+from pytubemq.pipelines.plan.cluster_state import Looked, PartitionLook, progress, queries_beside
+from pytubemq.pipelines.plan.plan_text import plan_lines
+from pytubemq.pipelines.plan.planned import Plan, build_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDERS = Pipeline(
@@ -64,11 +64,11 @@ FILES = Pipeline(
 )
 COLUMNS = {"input": "id:bigint", "paid": "id:bigint,day:date"}
 PLANS: dict[str, Plan] = {
-    "first": plan(ORDERS, looked=LOOKED),
-    "again": plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
-    "java": plan(ORDERS, looked=replace(LOOKED, java=True)),
-    "offline": plan(replace(ORDERS, dead_letter=None)).with_columns(COLUMNS),
-    "files": plan(FILES, last=as_dict(FILES)),
+    "first": build_plan(ORDERS, looked=LOOKED),
+    "again": build_plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
+    "java": build_plan(ORDERS, looked=replace(LOOKED, java=True)),
+    "offline": build_plan(replace(ORDERS, dead_letter=None)).with_columns(COLUMNS),
+    "files": build_plan(FILES, last=as_dict(FILES)),
 }
 
 
@@ -79,7 +79,7 @@ def test_a_plan_reads_as_it_did(name: str) -> None:
 
 
 def test_the_same_pipeline_has_the_same_plan_twice() -> None:
-    one, two = (json.dumps(plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
+    one, two = (json.dumps(build_plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
     assert one == two
 
 
@@ -116,6 +116,12 @@ class _Files:
 
     def names(self, under: str) -> Any:
         return (name.removeprefix(f"{under}/") for name in self.held if name.startswith(f"{under}/"))
+
+    def directories(self, beginning: str) -> list[str]:
+        return sorted({name.partition("/")[0] for name in self.held if "/" in name and name.startswith(beginning)})
+
+    def exists(self, name: str) -> bool:
+        return any(held == name or held.startswith(f"{name}/") for held in self.held)
 
     def write(self, name: str, value: dict[str, Any]) -> None:
         self.held[name] = json.dumps(value).encode()
@@ -157,17 +163,3 @@ def test_progress_is_that_of_the_last_finished_batch() -> None:
     assert progress(_Files(held)) == {"1:demo:0": 56}
     assert progress(_Files({})) == {}
     assert progress(_Files({"checkpoint/commits/0": b"", "checkpoint/offsets/0": b"v1\n{}\n{"})) == {}
-
-
-def test_a_sink_that_another_query_would_feed_is_told_where_the_words_leave_no_doubt() -> None:
-    def told(fed: dict[str, str], pipeline: Pipeline = ORDERS) -> list[tuple[str, str, str]]:
-        made = plan(pipeline, last=as_dict(pipeline), fed=fed)
-        return [(change.path, change.before, change.after) for change in made.changes]
-
-    assert told({"lake": "main", "board": "step-per_day-update", "out": "main"}) == []
-    assert told({"board": "main"}) == [("sinks.board", "query main", "query step-per_day-update")]
-    assert told({"out": "step-paid"}) == []  # beside a window only Spark can tell
-    plain = replace(ORDERS, steps=ORDERS.steps[:1], sinks=(ORDERS.sinks[0], replace(ORDERS.sinks[2], layout="log")))
-    assert told({"lake": "step-paid"}, plain) == [("sinks.lake", "query step-paid", "query main")]
-    assert told({"out": "main"}, plain) == [("sinks.out", "query main", "query log-out")]
-    assert "a run refuses this" in "\n".join(plan_lines(plan(plain, last=as_dict(plain), fed={"lake": "step-paid"})))

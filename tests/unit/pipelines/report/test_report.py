@@ -17,7 +17,7 @@ from pytubemq.pipelines.report.configuration import as_yaml, defaults_in_force
 from pytubemq.pipelines.report.page import _parts, _rate, _seconds, _whole, page
 from pytubemq.pipelines.report.plots import HEIGHT, MOST_BARS, Scale, Series, bars, line, together
 from pytubemq.pipelines.report.record import MOST_BATCHES, RunRecord, audit_rows, event_of, read_record
-from pytubemq.pipelines.report.redact import redacted
+from pytubemq.pipelines.report.redact import redact
 from pytubemq.pipelines.state.files import state_files
 from tests.unit.pipelines.operate.state import NOW_S, batch, started, write_state
 
@@ -113,7 +113,7 @@ def test_the_audit_says_of_which_time_its_minutes_are() -> None:
 
 
 def test_configuration_is_shown_and_secrets_in_it_are_not() -> None:
-    shown = redacted(
+    shown = redact(
         {"url": "jdbc:postgresql://h/d?user=u&password=p1", "options": {"password": "p2", "ref": "${env:PW}"},
          "list": [{"secret": ["p3"]}], "port": 5432, "token": 77, "flag": True}
     )  # fmt: skip

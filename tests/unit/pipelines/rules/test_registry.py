@@ -13,7 +13,7 @@ from pytubemq.errors import TransportError
 from pytubemq.pipelines import PipelineFileError
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules import registry
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, EVERYTHING, RULES, faults_of, refuse
 from pytubemq.pipelines.rules.rule import Context, Need, Rule, rule

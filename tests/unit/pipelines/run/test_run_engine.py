@@ -24,7 +24,7 @@ from pytubemq.pipelines.file.model import (
     Trigger,
     TriggerKind,
 )
-from pytubemq.pipelines.file.writing.normal import as_dict, differences
+from pytubemq.pipelines.file.writing.normal_form import as_dict, differences
 from pytubemq.pipelines.report.record import read_record
 from pytubemq.pipelines.run import engine, queries
 from pytubemq.pipelines.run.batch import BatchResult, Output, Shared, StateBody, StopRequestedError

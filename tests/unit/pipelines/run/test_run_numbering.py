@@ -16,7 +16,7 @@ from pytubemq.pipelines.state.ledger import Ledger
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.pipelines.sinks.port import SinkContext
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext
 
 
 class _Body(BatchBody):

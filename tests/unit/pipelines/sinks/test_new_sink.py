@@ -15,14 +15,14 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines import lint, load_checked
 from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
 from pytubemq.pipelines.file.sink_table import SINKS, sink_kinds
+from pytubemq.pipelines.file.writing.file_form import as_written
 from pytubemq.pipelines.file.writing.json_schema import json_schema
-from pytubemq.pipelines.file.writing.normal import as_dict
+from pytubemq.pipelines.file.writing.normal_form import as_dict
 from pytubemq.pipelines.file.writing.template import template
-from pytubemq.pipelines.file.writing.written import as_written
 from pytubemq.pipelines.operate.backfill import backfill_effects
-from pytubemq.pipelines.plan.planned import plan
+from pytubemq.pipelines.plan.planned import build_plan
 from pytubemq.pipelines.run.session import settings
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
 from scripts.docs.pipeline import file_tables, guarantee_tables
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def test_a_file_to_begin_with_has_the_kind_s_sections(tmp_path: Path) -> None:
 
 
 def test_a_plan_tells_what_the_kind_promises_and_where_it_writes() -> None:
-    (planned,) = plan(pipeline()).sinks
+    (planned,) = build_plan(pipeline()).sinks
     assert (planned.format, planned.target, planned.guarantee) == ("mailbox", "4711", "at least once")
     assert planned.why == "a replay posts the letters again"
-    (planned,) = plan(pipeline(options={"registered": "yes"})).sinks
+    (planned,) = build_plan(pipeline(options={"registered": "yes"})).sinks
     assert planned.guarantee == "exactly once"
     assert backfill_effects(pipeline()) == ["box: letters are posted again"]
 

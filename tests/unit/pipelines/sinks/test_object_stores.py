@@ -7,7 +7,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.files import HadoopFiles
-from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_sink
 
 
 def test_parquet_in_batches_is_refused_in_an_object_store_by_the_place_that_a_reference_gives(

@@ -17,9 +17,9 @@ from pytubemq.pipelines.sinks.jdbc.options import jdbc_options
 from pytubemq.pipelines.sinks.jdbc.table import with_local_times
 from pytubemq.pipelines.sinks.jdbc.trial import check_kept
 from pytubemq.pipelines.sinks.kafka.writer import is_kafka_s_own
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
-from pytubemq.pipelines.sinks.port import batch_label
+from pytubemq.pipelines.sinks.partition_columns import OF_ICEBERG, refuse_other_parts, refuse_parts
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 
 NARROW = [("n", "integer"), ("t", "string")]
 
@@ -210,8 +210,8 @@ def test_iceberg_files_are_not_parted_by_what_a_directory_s_name_cannot_tell(kin
     refuse_parts(["Day", "d", "t"], columns, only=OF_ICEBERG)
     with pytest.raises(ConfigError, match=f"files cannot be partitioned by at, which is a {kind}"):
         refuse_parts(["at"], columns, only=OF_ICEBERG)
-    with pytest.raises(ConfigError, match="partition_by: no row has the column x"):
-        refuse_parts(["x"], columns, only=OF_ICEBERG)
+    with pytest.raises(ConfigError, match=r"partitioned by x\.y, which is a field of a struct"):
+        refuse_parts(["x.y"], columns, only=OF_ICEBERG)
 
 
 def test_no_files_are_parted_by_a_nested_column_or_by_all_columns() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Sink
-from pytubemq.pipelines.sinks.make import make_dead_letters, make_sink
-from pytubemq.pipelines.sinks.port import SinkContext
+from pytubemq.pipelines.sinks.sink_factory import make_dead_letters, make_sink
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 KAFKA = {"kafka.bootstrap.servers": "h:9092"}

@@ -51,7 +51,9 @@ def test_damage_to_what_was_not_flushed_at_first_takes_nothing_that_was(caplog: 
     disk.flip_bit(JOURNAL, disk.content(JOURNAL).index(b"p" * 50) + 3)
     store = open_store(disk)
     assert payloads(store) == [b"first", *(b"disk%d" % number for number in range(5))]
-    assert [(fence.topic, fence.from_offset, fence.to_offset) for fence in store.fences()] == [("relaxed", 0, 28)]
+    assert [(lost_range.topic, lost_range.from_offset, lost_range.to_offset) for lost_range in store.lost_ranges()] == [
+        ("relaxed", 0, 28)
+    ]
     assert store.stats.lost_journal_bytes > 0
     assert store.stats.cut_bytes == 0
     assert "was not flushed" not in caplog.text, "a later block tells that it was"
@@ -248,8 +250,11 @@ def test_a_restart_trusts_nothing_of_a_journal_that_could_not_be_flushed(*, cut_
         if applied:
             assert payloads(store)[: len(seen)] == seen
             assert store.ends("relaxed", 0) == (0, 28)
-            assert not store.fences()
-        assert len(found) + sum(fence.messages for fence in store.fences() if fence.topic == "demo") == len(seen) + 5
+            assert not store.lost_ranges()
+        assert (
+            len(found) + sum(lost_range.messages for lost_range in store.lost_ranges() if lost_range.topic == "demo")
+            == len(seen) + 5
+        )
 
 
 def test_a_disk_that_fails_while_what_was_found_is_taken_in_lets_it_be_read() -> None:
@@ -371,7 +376,7 @@ def test_a_mark_that_does_not_fit_is_refused_at_once(mark: ProducerMark) -> None
     with pytest.raises(MessageError):
         staging.append_run("demo", 0, [b"a", b"b"], 0, -1, producer=mark)
     with pytest.raises(MessageError):
-        staging.append_pack("demo", 0, columns([b"a", b"b"]), producer=mark)
+        staging.append_batch("demo", 0, columns([b"a", b"b"]), producer=mark)
     if mark.sequence < 1 << 62:
         with pytest.raises(MessageError):
             staging.append("demo", 0, b"a", 0, -1, producer=mark)

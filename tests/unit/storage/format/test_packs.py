@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from pytubemq.core.sequences import Span
+from pytubemq.core.sequences import AppendedSpan
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.index import RecordKind, decode_index_entry
-from pytubemq.storage.format.run import columns_at, record_is_sound
+from pytubemq.storage.format.record_range import columns_at, record_is_sound
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire.batch.record_batch import read_stored_pack
+from pytubemq.wire.batch.record_batch import read_stored_batch
 from tests.unit.storage.helpers import (
     NOW_MS,
     ROOT,
@@ -34,11 +34,11 @@ def test_a_pack_takes_the_offsets_and_ids_that_follow() -> None:
     store = open_store(FaultyDisk())
     [single] = send(store, b"one")
     staging = store.staging()
-    assert staging.append_pack("demo", 0, columns([b"two", b"three", b"four"])) == 0
+    assert staging.append_batch("demo", 0, columns([b"two", b"three", b"four"])) == 0
     assert staging.append("demo", 0, b"five", 0, -1) == 1
-    assert staging.append_pack("demo", 1, columns([b"other"])) == 2
+    assert staging.append_batch("demo", 1, columns([b"other"])) == 2
     [([span], _), last, ([other], _)] = commit(store, staging)  # type: ignore[misc]  # packs, and a message between them
-    assert span == Span(3, 200, OFFSET_UNIT, span.first_message_id)
+    assert span == AppendedSpan(3, 200, OFFSET_UNIT, span.first_message_id)
     assert last.offset == 4 * OFFSET_UNIT  # type: ignore[union-attr]
     assert last.message_id == span.first_message_id + 3  # type: ignore[union-attr]
     assert other.first_offset == 0
@@ -58,7 +58,7 @@ def test_a_pack_is_one_record_and_its_bytes_are_the_producer_s(codes: int | list
     store = open_store(disk)
     sent = columns([b"a" * 10, b"b" * 20, b"c" * 30], codes=codes)
     staging = store.staging()
-    staging.append_pack("demo", 0, sent)
+    staging.append_batch("demo", 0, sent)
     commit(store, staging)
     store.checkpoint()
     assert len(disk.content(INDEX)) == 64 + 48
@@ -72,7 +72,7 @@ def test_a_pack_is_one_record_and_its_bytes_are_the_producer_s(codes: int | list
     at = columns_at(memoryview(record))
     assert at is not None
     assert record[at:] == sent.data
-    head, again = read_stored_pack(record)
+    head, again = read_stored_batch(record)
     assert (head.offset, head.append_time_ms, head.producer_id) == (0, NOW_MS, 0)
     assert again.payloads() == [b"a" * 10, b"b" * 20, b"c" * 30]
 
@@ -126,7 +126,7 @@ def test_time_never_goes_back_within_a_partition() -> None:
         for now_ms in (LATER_MS, NOW_MS):
             staging = store.staging()
             staging.append("demo", 0, b"single", 0, -1)
-            staging.append_pack("demo", 0, columns([b"pack", b"ed"]))
+            staging.append_batch("demo", 0, columns([b"pack", b"ed"]))
             commit(store, staging, now_ms=now_ms)
         if restart == 1:
             store.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.core.sequences import Place, Window
+from pytubemq.core.sequences import StoredLocation, Window
 from pytubemq.errors import NewerVersionError, OlderVersionError
 from pytubemq.storage.disk.file_cache import FileCache, LostFileError
 from pytubemq.storage.format.entry import EntryEncoder, varint
@@ -23,17 +23,17 @@ from pytubemq.storage.format.index import (
     last_record_at,
 )
 from pytubemq.storage.format.record import (
-    Fence,
-    FenceReason,
     LogEnd,
+    LossReason,
+    LostRange,
     Sequences,
     decode_records,
     encode_end,
-    encode_fence,
+    encode_lost_range,
     encode_meta,
     encode_window,
 )
-from pytubemq.storage.format.run import Run
+from pytubemq.storage.format.record_range import RecordRange
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch.stored import stored_entry
 from pytubemq.wire.protobuf.varint import encode_varint
@@ -128,12 +128,12 @@ def test_the_record_of_a_message_is_found_by_its_number(counts: list[int], base:
 
 names = st.text("abcXYZ_0189é", min_size=1, max_size=30)
 runs = st.builds(
-    lambda topic, partition_id, ordinal, position, count, records, entries: Run(
+    lambda topic, partition_id, ordinal, position, count, records, entries: RecordRange(
         topic, partition_id, ordinal, position, count, b"i" * INDEX_BYTES * records, entries
     ),
     names, small, numbers, numbers, small, st.integers(0, 4), st.binary(max_size=50),
 )  # fmt: skip
-places = st.builds(Place, numbers, small, numbers, numbers)
+places = st.builds(StoredLocation, numbers, small, numbers, numbers)
 sequences = st.builds(Sequences, names, small, numbers, small, places)
 windows = st.builds(
     Window,
@@ -151,23 +151,23 @@ log_ends = st.builds(LogEnd, numbers, numbers, numbers, numbers, st.integers(-(1
     ends=st.dictionaries(st.tuples(names, small), log_ends, max_size=5),
     numbered=st.lists(sequences, max_size=5),
     known=st.dictionaries(st.tuples(names, small, numbers), windows, max_size=5),
-    fences=st.lists(st.builds(Fence, names, small, numbers, numbers, st.sampled_from(FenceReason)), max_size=3),
+    lost_ranges=st.lists(st.builds(LostRange, names, small, numbers, numbers, st.sampled_from(LossReason)), max_size=3),
 )
 def test_records_come_back_as_they_were(
-    written: list[Run],
+    written: list[RecordRange],
     confirmed: dict[tuple[str, str, int], int],
     ends: dict[tuple[str, int], LogEnd],
     numbered: list[Sequences],
     known: dict[tuple[str, int, int], Window],
-    fences: list[Fence],
+    lost_ranges: list[LostRange],
 ) -> None:
     parts = encode_meta(written, confirmed, numbered)
     parts += [encode_end(*key, end) for key, end in ends.items()]
     parts += [encode_window(key, window) for key, window in known.items()]
-    parts += map(encode_fence, fences)
+    parts += map(encode_lost_range, lost_ranges)
     found = decode_records(b"".join(parts), b"".join(run.entries for run in written))
     assert (found.runs, found.confirmed, found.ends) == (written, confirmed, ends)
-    assert (found.sequences, found.windows, found.fences) == (numbered, known, fences)
+    assert (found.sequences, found.windows, found.lost_ranges) == (numbered, known, lost_ranges)
 
 
 @given(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytubemq.storage.disk.disk import DiskFile
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
 
 
-def run_of(kinds: list[int], *, tricky: bool = False) -> Run:
+def run_of(kinds: list[int], *, tricky: bool = False) -> RecordRange:
     """A run of records of so many messages, 0 a single one; `tricky` payloads look like the beginning of records."""
     store = open_store(FaultyDisk())
     staging = store.staging()
@@ -33,7 +33,7 @@ def run_of(kinds: list[int], *, tricky: bool = False) -> Run:
             rng.randbytes(30) + (b'"\x10\x08\xda\x3e"\x81\x08' if tricky else b"") for _ in range(max(1, messages))
         ]
         if messages:
-            staging.append_pack("demo", 0, columns(bodies, codes=7 if at % 2 else list(range(messages))))
+            staging.append_batch("demo", 0, columns(bodies, codes=7 if at % 2 else list(range(messages))))
         else:
             staging.append("demo", 0, bodies[0], 0, -1)
     prepared = store.prepare(staging, 1_790_000_000_000)
@@ -83,7 +83,7 @@ def test_damage_costs_only_the_records_it_touches(kinds: list[int], at: int, siz
             assert records[entry.position].first_ordinal == entry.first_ordinal
         elif (found_there := records.get(entry.position)) is not None:
             # Nothing covers the id, the flag and the time of a single message but the check in its index entry.
-            assert not found_there.is_pack
+            assert not found_there.is_batch
             message, before = decode_stored(data[entry.position : entry.end_position])[0], run.entries
             assert message.payload == decode_stored(before[entry.position : entry.end_position])[0].payload
     for item in found:

@@ -42,7 +42,7 @@ def test_what_a_damaged_journal_file_lost_is_taken_from_the_logs(how: str, caplo
     store = open_store(disk, SETTINGS)
     assert found_in(store) == sent
     assert [message.offset for message in messages(store, 0)] == [28 * at for at in range(len(sent[0]))]
-    assert store.fences() == []
+    assert store.lost_ranges() == []
     assert store.stats.recovered_messages > 0
     assert f"{JOURNAL}" in caplog.text
     assert "repair-recovery-" in caplog.text
@@ -60,7 +60,10 @@ def test_what_is_neither_in_the_journal_nor_in_the_logs_is_named() -> None:
     disk.put(JOURNAL, disk.content(JOURNAL)[: len(disk.content(JOURNAL)) // 2])
     store = open_store(disk, SETTINGS)
     found = found_in(store)
-    lost = {fence.partition_id: range(fence.from_ordinal, fence.to_ordinal) for fence in store.fences()}
+    lost = {
+        lost_range.partition_id: range(lost_range.from_ordinal, lost_range.to_ordinal)
+        for lost_range in store.lost_ranges()
+    }
     assert set(lost) == {0, 1}
     for partition_id in range(2):
         kept = [body for at, body in enumerate(sent[partition_id]) if at not in lost[partition_id]]
@@ -93,7 +96,7 @@ def test_one_damaged_message_of_the_journal_is_taken_from_its_log() -> None:
     disk.flip_bit(JOURNAL, at + 10)
     store = open_store(disk, SETTINGS)
     assert found_in(store) == sent
-    assert store.fences() == []
+    assert store.lost_ranges() == []
 
 
 def test_damage_in_a_log_behind_the_checkpoint_costs_nothing_that_the_journal_has() -> None:
@@ -105,7 +108,10 @@ def test_damage_in_a_log_behind_the_checkpoint_costs_nothing_that_the_journal_ha
             disk.flip_bit(path, 3)
     disk.flip_bit(JOURNAL, disk.content(JOURNAL).index(b"30 "))
     store = open_store(disk, SETTINGS)
-    lost = {fence.partition_id: range(fence.from_ordinal, fence.to_ordinal) for fence in store.fences()}
+    lost = {
+        lost_range.partition_id: range(lost_range.from_ordinal, lost_range.to_ordinal)
+        for lost_range in store.lost_ranges()
+    }
     assert sum(map(len, lost.values())) <= 2
     for partition_id in range(2):
         kept = [body for at, body in enumerate(sent[partition_id]) if at not in lost.get(partition_id, ())]
@@ -199,7 +205,7 @@ def test_damage_in_very_many_places_is_told_in_few_lines(caplog: pytest.LogCaptu
         for position in range(HEADER_BYTES, len(disk.content(path)), 500):
             disk.flip_bit(path, position)
     store = open_store(disk, SETTINGS)
-    assert len(store.fences()) > 30
+    assert len(store.lost_ranges()) > 30
     assert len(caplog.records) <= 45
     assert "in all the journal is damaged in" in caplog.text
 
@@ -226,7 +232,7 @@ def test_positions_that_went_with_blocks_of_the_journal_are_named(how: str, capl
         at = data.index(b"readers")
         disk.flip_bit(last, at)
     store = open_store(disk, SETTINGS)
-    assert store.fences() == []
+    assert store.lost_ranges() == []
     assert store.positions() == {}
     assert store.lost_records is not None
     assert store.lost_records in caplog.text

@@ -15,7 +15,7 @@ from pytubemq.model.durability import Durability
 from pytubemq.storage.disk.disk import OsDisk
 from pytubemq.storage.format.block import BLOCK_MAGIC
 from pytubemq.storage.format.header import HEADER_BYTES, VERSION
-from pytubemq.storage.format.record import FenceReason
+from pytubemq.storage.format.record import LossReason
 from pytubemq.storage.journal import checkpoints
 from pytubemq.storage.journal.journal import journal_path
 from pytubemq.storage.store.store import BrokerStore
@@ -120,7 +120,7 @@ def test_a_damaged_block_before_sound_ones_is_passed_over_and_reported(caplog: p
             assert payloads(store) == [b"sound"]
             assert payloads(store, 1) == [b"other"]
             assert store.ends("demo", 0) == (0, 56)
-            assert [(fence.from_offset, fence.to_offset) for fence in store.fences()] == [(0, 28)]
+            assert [(lost_range.from_offset, lost_range.to_offset) for lost_range in store.lost_ranges()] == [(0, 28)]
             assert store.stats.fenced_messages == 1
             assert bool(store.stats.lost_journal_bytes) == (restart == 0)
             outcomes.add(store.confirmed("g", "demo", 0))
@@ -144,8 +144,8 @@ def test_of_a_damaged_block_only_the_damaged_messages_are_lost() -> None:
         store = open_store(disk)
         assert payloads(store) == [b"first", b"third", b"fourth"]
         assert [message.offset for message in messages(store)] == [0, 56, 84]
-        [fence] = store.fences()
-        assert (fence.from_offset, fence.to_offset, fence.reason) == (28, 56, FenceReason.JOURNAL)
+        [lost_range] = store.lost_ranges()
+        assert (lost_range.from_offset, lost_range.to_offset, lost_range.reason) == (28, 56, LossReason.JOURNAL)
         store.close()
 
 
@@ -209,7 +209,7 @@ def test_a_block_that_was_never_flushed_and_is_damaged_takes_no_later_one_along(
     disk.flip_bit(JOURNAL, start + 60)
     store = open_store(disk, relaxed)
     assert payloads(store) == [b"a", b"c"]
-    assert [(fence.from_offset, fence.to_offset) for fence in store.fences()] == [(28, 56)]
+    assert [(lost_range.from_offset, lost_range.to_offset) for lost_range in store.lost_ranges()] == [(28, 56)]
     assert f"{JOURNAL} is damaged at byte {start}" in caplog.text
     assert "it was not flushed" in caplog.text
 
@@ -337,7 +337,7 @@ def test_a_missing_index_costs_nothing_and_is_named(closes: bool) -> None:
             assert str(gone[0]) in problem
             assert "pytubemq store repair" in problem
             assert payloads(store) == held
-            assert store.fences() == []
+            assert store.lost_ranges() == []
             assert send(store, b"%d" % restart)[0].offset == 28 * len(held)
             held.append(b"%d" % restart)
             store.close() if closes else lacking.kill()
@@ -356,7 +356,7 @@ def test_a_damaged_head_of_a_segment_costs_nothing_and_is_named() -> None:
             assert problem is not None
             assert problem.startswith(f"{path} is damaged at byte 0")
             assert payloads(store) == [*wanted, b"in the journal alone"]
-            assert store.fences() == []
+            assert store.lost_ranges() == []
             send(store, b"more")
             store.close()
             store = open_store(damaged, SMALL)
@@ -381,7 +381,9 @@ def test_a_segment_s_file_that_is_too_short_costs_what_is_missing_and_is_named(c
             assert problem is not None
             assert str(path) in problem
             found = payloads(store)
-            lost = {at for fence in store.fences() for at in range(fence.from_ordinal, fence.to_ordinal)}
+            lost = {
+                at for lost_range in store.lost_ranges() for at in range(lost_range.from_ordinal, lost_range.to_ordinal)
+            }
             assert found[: 8 - len(lost)] == [body for at, body in enumerate(wanted) if at not in lost]
             assert found[8 - len(lost)] == b"in the journal alone"
             if path.suffix == ".index":
@@ -403,7 +405,7 @@ def test_a_segment_s_file_that_is_too_long_costs_nothing() -> None:
             damaged.put(path, files[path] + more)
             store = open_store(damaged, SMALL)
             assert payloads(store) == [*wanted, b"in the journal alone"]
-            assert store.fences() == []
+            assert store.lost_ranges() == []
             store.close()
             assert payloads(open_store(damaged, SMALL)) == [*wanted, b"in the journal alone"]
 

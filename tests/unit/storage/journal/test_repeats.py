@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Verdict
+from pytubemq.core.sequences import NOWHERE, AppendedSpan, ProducerMark, StoredLocation, Verdict
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.format.record import Sequences
 from pytubemq.storage.journal import windows as windows_module
@@ -68,14 +68,14 @@ def test_a_repeat_in_the_same_block_is_known() -> None:
     staging = store.staging()
     for mark in (FIRST, FIRST._replace(sequence=1), FIRST):
         staging.append("demo", 0, b"%d" % mark.sequence, 0, -1, producer=mark)
-    staging.append_pack("demo", 0, columns([b"1", b"2"]), producer=FIRST._replace(sequence=1))
+    staging.append_batch("demo", 0, columns([b"1", b"2"]), producer=FIRST._replace(sequence=1))
     first, second, third, pack = commit(store, staging)
     assert not first.repeated  # type: ignore[union-attr]
     assert third.repeated  # type: ignore[union-attr]
     assert third.offset == first.offset == 0  # type: ignore[union-attr]
     assert pack.spans == (  # type: ignore[union-attr]
-        Span(1, 200, OFFSET_UNIT, second.message_id, repeated=True),  # type: ignore[union-attr]
-        Span(1, 200, 2 * OFFSET_UNIT, second.message_id + 1),  # type: ignore[union-attr]
+        AppendedSpan(1, 200, OFFSET_UNIT, second.message_id, repeated=True),  # type: ignore[union-attr]
+        AppendedSpan(1, 200, 2 * OFFSET_UNIT, second.message_id + 1),  # type: ignore[union-attr]
     )
     assert payloads(store) == [b"0", b"1", b"2"]
 
@@ -178,7 +178,7 @@ def test_the_longest_silent_producer_is_forgotten_first(
     known = Windows()
 
     def store(topic: str, producer_id: int, sequence: int = 0) -> None:
-        known.replay([Sequences(topic, 0, producer_id, 0, Place(sequence, 1, sequence, sequence))])
+        known.replay([Sequences(topic, 0, producer_id, 0, StoredLocation(sequence, 1, sequence, sequence))])
 
     for producer_id in (1, 2, 3, 4):
         store("a", producer_id)
@@ -197,7 +197,7 @@ def test_the_longest_silent_producer_is_forgotten_first(
 def test_however_many_producers_a_partition_has_each_is_known_when_it_comes_again() -> None:
     known = Windows()
     for producer_id in range(1, 3001):
-        known.replay([Sequences("a", 0, producer_id, 7, Place(0, 1, producer_id, producer_id))])
+        known.replay([Sequences("a", 0, producer_id, 7, StoredLocation(0, 1, producer_id, producer_id))])
     noted = WindowChanges(known)
     for producer_id in range(1, 3001):
         assert [found.verdict for found in noted.judge("a", 0, ProducerMark(producer_id, 7, 0), 1)] == [
@@ -211,10 +211,10 @@ def test_producers_with_gaps_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     known = Windows()
     for producer_id in range(4):
         for number in range(6):
-            known.replay([Sequences("a", 0, producer_id, 0, Place(number * 2, 1, number, number))])
+            known.replay([Sequences("a", 0, producer_id, 0, StoredLocation(number * 2, 1, number, number))])
     windows = known.snapshot()
     # Two of six stretches each: the one that was silent longest has only the newest places, the others are gone.
     assert [key[2] for key in windows] == [2, 3]
     assert [len(window.runs) for window in windows.values()] == [6, 6]
-    assert windows["a", 0, 2].places == [Place(number * 2, 1, number, number) for number in range(2, 6)]
+    assert windows["a", 0, 2].places == [StoredLocation(number * 2, 1, number, number) for number in range(2, 6)]
     assert len(windows["a", 0, 3].places) == 6

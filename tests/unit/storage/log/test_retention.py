@@ -18,8 +18,8 @@ from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.log.expired_segments import Surplus, choose
 from pytubemq.storage.log.partition_log import PartitionLog
 from pytubemq.storage.log.retention import (
-    Piece,
     Retained,
+    SegmentFacts,
     expiring_segments,
     growth_of,
     roll_at,
@@ -50,7 +50,7 @@ def test_as_much_goes_as_the_policy_says_and_never_leaves_less(
     pieces = []
     time_ms = now_ms - 100_000
     for size, seconds in shapes:
-        pieces.append(Piece(size, time_ms, time_ms + seconds * 1000))
+        pieces.append(SegmentFacts(size, time_ms, time_ms + seconds * 1000))
         time_ms += seconds * 1000
     count = surplus(pieces, tail_bytes, RetentionPolicy(age_s, size_bytes), now_ms)
     for at, piece in enumerate(pieces):
@@ -70,7 +70,7 @@ def test_what_is_said_to_go_goes_then_and_not_before(
     now_ms = NOW_MS
     pieces, time_ms = [], now_ms - 100_000
     for size, seconds in shapes:
-        pieces.append(Piece(size, time_ms, min(time_ms + seconds * 1000, now_ms)))
+        pieces.append(SegmentFacts(size, time_ms, min(time_ms + seconds * 1000, now_ms)))
         time_ms = pieces[-1].last_time_ms
     policy = RetentionPolicy(age_s, size_bytes)
     pieces = pieces[surplus(pieces, tail_bytes, policy, now_ms) :]
@@ -100,7 +100,7 @@ def fill(store: BrokerStore, first_ms: int, count: int = 10) -> None:
     """Packs of ten messages, one an hour."""
     for at in range(count):
         staging = store.staging()
-        staging.append_pack("demo", 0, columns([b"%d" % number + bytes(90) for number in range(10)]))
+        staging.append_batch("demo", 0, columns([b"%d" % number + bytes(90) for number in range(10)]))
         commit(store, staging, now_ms=first_ms + at * HOUR_MS)
     store.apply()
 
@@ -524,7 +524,7 @@ def test_files_that_cannot_be_removed_are_removed_by_the_next_pass_or_the_next_s
 
 @pytest.mark.parametrize("pieces", [3, 4])
 def test_of_few_segments_the_next_one_to_go_by_size_is_said_a_segment_ahead(pieces: int) -> None:
-    segments = [Piece(1_000_000, at * 1000, at * 1000 + 900) for at in range(pieces)]
+    segments = [SegmentFacts(1_000_000, at * 1000, at * 1000 + 900) for at in range(pieces)]
     policy = RetentionPolicy(None, 3_000_000)
     kept = segments[surplus(segments, 0, policy, 4000) :]
     soon = expiring_segments(kept, 0, policy, 4000, ahead_s=6)

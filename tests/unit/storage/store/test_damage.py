@@ -12,7 +12,7 @@ import pytest
 
 from pytubemq.errors import CorruptError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.format.record import FenceReason
+from pytubemq.storage.format.record import LossReason
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, ROOT, open_store, send, send_pack, split
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.store.store import BrokerStore
 
-CHECKED = StoreSettings(reserve_bytes=0, check_on_read=True)
-UNCHECKED = StoreSettings(reserve_bytes=0, check_packs_on_read=False)
+CHECKED = StoreSettings(reserve_bytes=0)
+UNCHECKED = StoreSettings(reserve_bytes=0, check_on_read=False, check_packs_on_read=False)
 PARTITION = ROOT / "logs" / "demo" / "0"
 
 
@@ -74,16 +74,18 @@ def test_a_record_that_fails_its_check_is_passed_over_counted_and_told_once(capl
     with caplog.at_level(logging.ERROR):
         first, lost = read_all(store)
         again, lost_again = read_all(store)
-    [fence] = store.fences()
-    assert fence.from_ordinal <= 5 < fence.to_ordinal
-    assert (fence.topic, fence.partition_id, fence.reason) == ("demo", 0, FenceReason.RECORD)
+    [lost_range] = store.lost_ranges()
+    assert lost_range.from_ordinal <= 5 < lost_range.to_ordinal
+    assert (lost_range.topic, lost_range.partition_id, lost_range.reason) == ("demo", 0, LossReason.RECORD)
     kept = {
-        number: payload for number, payload in enumerate(sent) if not fence.from_ordinal <= number < fence.to_ordinal
+        number: payload
+        for number, payload in enumerate(sent)
+        if not lost_range.from_ordinal <= number < lost_range.to_ordinal
     }
     assert first == again == kept
-    assert lost == lost_again == fence.messages == store.stats.fenced_messages
+    assert lost == lost_again == lost_range.messages == store.stats.fenced_messages
     [told] = caplog.messages
-    assert f"offsets {fence.from_offset} to before {fence.to_offset}" in told
+    assert f"offsets {lost_range.from_offset} to before {lost_range.to_offset}" in told
     assert str(log_path()) in told
     assert "demo:0" in told
 
@@ -93,7 +95,7 @@ def test_without_checks_on_read_the_record_is_left_to_its_receiver() -> None:
     store, sent = filled(disk, UNCHECKED)
     disk.flip_bit(log_path(), disk.content(log_path()).index(sent[0]))
     piece = store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=1000)
-    assert (piece.count, piece.skipped, store.fences()) == (len(sent), 0, [])
+    assert (piece.count, piece.skipped, store.lost_ranges()) == (len(sent), 0, [])
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -111,7 +113,7 @@ def test_any_bit_of_an_index_may_flip_and_nothing_is_lost(check: bool) -> None:
         for codes in (None, frozenset({5, 0, 1, 2, -1})):
             assert read_codes(store, codes) == dict(enumerate(sent)), position
         assert store.offset_at("demo", 0, 1) == 0
-    assert store.fences() == []
+    assert store.lost_ranges() == []
 
 
 def read_codes(store: BrokerStore, codes: frozenset[int] | None) -> dict[int, bytes]:
@@ -158,7 +160,7 @@ def test_damage_met_before_a_restart_is_passed_over_behind_it_too() -> None:
     send(store, b"so that there is something to write down")
     store.close()
     again = open_store(disk, UNCHECKED)  # without checks of its own
-    assert [fence.messages for fence in again.fences()] == [lost]
+    assert [lost_range.messages for lost_range in again.lost_ranges()] == [lost]
     assert again.stats.fenced_messages == lost
     found[len(sent)] = b"so that there is something to write down"
     assert read_all(again) == (found, lost)
@@ -282,7 +284,7 @@ def test_a_loss_that_a_reader_met_is_known_after_a_restart(end: str) -> None:
     else:
         disk.crash()
     again = open_store(disk, CHECKED)
-    assert sum(fence.messages for fence in again.fences()) == lost
+    assert sum(lost_range.messages for lost_range in again.lost_ranges()) == lost
     again.close()
 
 
@@ -296,5 +298,5 @@ def test_a_loss_that_a_reader_met_is_known_after_a_stop_without_anything_sent() 
     assert lost
     store.close()
     again = open_store(disk, CHECKED)
-    assert sum(fence.messages for fence in again.fences()) == lost
+    assert sum(lost_range.messages for lost_range in again.lost_ranges()) == lost
     again.close()

@@ -54,7 +54,7 @@ def test_a_block_is_flushed_only_for_what_was_promised_so(topics: list[str], flu
             if kind == "message":
                 staging.append(topic, 0, b"x", 0, -1)
             elif kind == "pack":
-                staging.append_pack(topic, 0, columns([b"x", b"y"]))
+                staging.append_batch(topic, 0, columns([b"x", b"y"]))
             else:
                 staging.confirm("g", topic, 0, 0)
         commit(store, staging)
@@ -90,7 +90,7 @@ def test_what_is_promised_from_memory_is_readable_before_it_is_written() -> None
     staging = store.staging()
     staging.append("disk", 0, b"d", 0, -1)
     staging.append("memory", 0, b"m", 0, -1)
-    staging.append_pack("memory", 0, columns([b"n", b"o"]))
+    staging.append_batch("memory", 0, columns([b"n", b"o"]))
     prepared = store.prepare(staging, NOW_MS)
     assert prepared.early == {1, 2}
     assert topic_payloads(store, "memory") == []

@@ -30,7 +30,7 @@ def mixed(store: BrokerStore, kinds: Sequence[int], *, first_ms: int = NOW_MS) -
         codes = [(len(sent) + number if at % 2 else at) % 3 for number in range(max(1, messages))]
         bodies = [b"%d:" % (len(sent) + number) + b"x" * (7 * at % 40) for number in range(max(1, messages))]
         if messages:
-            staging.append_pack("demo", 0, columns(bodies, codes=codes if at % 2 else codes[0]))
+            staging.append_batch("demo", 0, columns(bodies, codes=codes if at % 2 else codes[0]))
         else:
             staging.append("demo", 0, bodies[0], 0, codes[0])
         commit(store, staging, now_ms=first_ms + at * 1000)
@@ -82,7 +82,7 @@ def test_any_read_gives_whole_records_from_the_message_wanted_to_a_limit(
         found = [message for message in split(records) if (message.offset or 0) >= ordinal * OFFSET_UNIT]
         assert len(found) == piece.count
         assert piece.count <= max_messages or found[0].append_time == found[-1].append_time, "more than one record"
-        assert piece.packs == (b"\xda\x3e" in records)
+        assert piece.has_batches == (b"\xda\x3e" in records)
         for message in found:
             assert message.offset is not None
             assert message.payload == sent[message.offset // OFFSET_UNIT][0]
@@ -109,11 +109,11 @@ def test_a_read_from_inside_a_pack_begins_with_the_whole_pack(applied: bool) -> 
     if applied:
         store.checkpoint()
     piece = store.read("demo", 0, 5 * OFFSET_UNIT, max_bytes=UNLIMITED, max_messages=UNLIMITED)
-    assert (piece.start_offset, piece.next_offset, piece.count, piece.packs) == (5 * 28, 12 * 28, 7, True)
+    assert (piece.start_offset, piece.next_offset, piece.count, piece.has_batches) == (5 * 28, 12 * 28, 7, True)
     found = split(b"".join(piece.parts))
     assert [message.offset for message in found] == [number * 28 for number in range(1, 12)]
     assert store.read("demo", 0, 5 * OFFSET_UNIT, max_bytes=1, max_messages=1).next_offset == 11 * 28
-    assert not store.read("demo", 0, 11 * OFFSET_UNIT, max_bytes=UNLIMITED, max_messages=UNLIMITED).packs
+    assert not store.read("demo", 0, 11 * OFFSET_UNIT, max_bytes=UNLIMITED, max_messages=UNLIMITED).has_batches
 
 
 def test_a_reader_that_goes_forward_does_not_search_again() -> None:

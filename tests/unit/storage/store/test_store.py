@@ -237,7 +237,7 @@ def test_a_damaged_index_entry_is_read_from_the_log_instead() -> None:
     store.checkpoint()
     disk.flip_bit(ROOT / "logs" / "demo" / "0" / f"{0:020d}.index", 64 + 48 + 3)
     assert payloads(store) == [b"a" * 50, b"b" * 50]
-    assert (store.stats.repaired_entries, store.fences()) == (1, [])
+    assert (store.stats.repaired_entries, store.lost_ranges()) == (1, [])
 
 
 def test_a_full_disk_refuses_and_returns_by_itself() -> None:

@@ -39,7 +39,7 @@ def fill(root: Path, *, settings: StoreSettings = SMALL, rounds: int = 6, close:
             staging.append("demo", 0, b"single %d of round %d" % (at, number), 0, at, producer=mark._replace(
                 sequence=mark.sequence + at))  # fmt: skip
         bodies = [b"packed %d of round %d" % (at, number) for at in range(4)]
-        staging.append_pack("demo", 1, read_columns(encode_columns(bodies, 0, [number, 1, 2, 3])))
+        staging.append_batch("demo", 1, read_columns(encode_columns(bodies, 0, [number, 1, 2, 3])))
         staging.confirm("readers", "demo", 1, number * 2 * OFFSET_UNIT)
         prepared = store.prepare(staging, NOW_MS + number * 1000)
         store.write(prepared)

@@ -90,9 +90,9 @@ def test_any_damaged_byte_costs_what_it_hit_and_no_more(
     else:  # one record, or where the block's own records are hit, the block
         assert len({ROUND.search(held[key])[1] for key in lost}) <= 1  # type: ignore[index]
     with open_read_only(root) as store:
-        for fence in store.fences():
-            assert not {(fence.topic, fence.partition_id, offset) for offset in range(
-                fence.from_offset, fence.to_offset, 28)} & after.keys()  # fmt: skip
+        for lost_range in store.lost_ranges():
+            assert not {(lost_range.topic, lost_range.partition_id, offset) for offset in range(
+                lost_range.from_offset, lost_range.to_offset, 28)} & after.keys()  # fmt: skip
         if path.suffix != ".journal":
             assert store.confirmed("readers", "demo", 1) == 10 * 28
 
@@ -228,9 +228,9 @@ def test_a_damaged_record_is_put_back_from_a_journal_file_that_still_has_it(tmp_
     else:
         path.write_bytes(data[:-30] if how == "short" else damaged)
     if how == "noticed before":
-        store = BrokerStore.open(root, settings=StoreSettings(reserve_bytes=0, check_on_read=True))
+        store = BrokerStore.open(root, settings=StoreSettings(reserve_bytes=0))
         store.read("demo", 0, 0, max_messages=10, max_bytes=100_000)
-        assert store.fences()
+        assert store.lost_ranges()
         store.close()
     assert repaired(root, tmp_path) == kept
     assert path.read_bytes() == data

@@ -17,7 +17,7 @@ from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.inspect import inspect
 from pytubemq.storage.tools.read.overlay import OverlayDisk
 from pytubemq.storage.tools.repair import plan, repair
-from pytubemq.storage.tools.repair_steps.rewriting import put_checkpoint
+from pytubemq.storage.tools.repair_steps.rewrite import put_checkpoint
 from pytubemq.storage.tools.verify import verify
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT, payloads
@@ -54,7 +54,7 @@ def test_what_the_journal_lost_and_the_logs_have_is_kept(tmp_path: Path, how: st
     planned = plan(root)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before, "a plan changes nothing"
     done = repair(root, root / "repair-1")
-    assert (done.done, done.fences) == (planned.done, [])
+    assert (done.done, done.lost_ranges) == (planned.done, [])
     assert any("recovered from the logs" in line for line in done.done)
     assert verify(root).is_sound
     assert not list(root.glob("repair-recovery-*"))
@@ -74,7 +74,10 @@ def test_what_neither_has_is_named(tmp_path: Path, how: str) -> None:
     root = put_down(disk, tmp_path)
     damaged(root, how)
     done = repair(root, root / "repair-1")
-    lost = {fence.partition_id: range(fence.from_ordinal, fence.to_ordinal) for fence in done.fences}
+    lost = {
+        lost_range.partition_id: range(lost_range.from_ordinal, lost_range.to_ordinal)
+        for lost_range in done.lost_ranges
+    }
     assert set(lost) == {0, 1}
     assert all(stretch.start >= 20 for stretch in lost.values())
     store = BrokerStore.open(root, settings=SETTINGS)
@@ -102,7 +105,7 @@ def test_the_logs_alone_are_enough_where_no_journal_file_is_left(tmp_path: Path,
     found = verify(root)
     assert [one.path.suffix for one in found.findings if one.severity is Severity.DAMAGE] == [".journal"]
     done = repair(root, root / "repair-1")
-    assert done.fences == []
+    assert done.lost_ranges == []
     assert any("is missing" in line for line in done.done)
     store = BrokerStore.open(root, settings=SETTINGS)
     assert found_in(store) == sent
@@ -141,7 +144,7 @@ def test_a_repair_says_that_positions_may_be_lost_with_the_journal_s_end(tmp_pat
     if how == "gone":
         journals[0].unlink()
     done = repair(root, root / "repair-1")
-    assert done.fences == []
+    assert done.lost_ranges == []
     assert done.lost_records is not None
     assert str(journals[0 if how == "gone" else -1]) in done.lost_records
 
@@ -184,7 +187,7 @@ def test_a_repair_that_runs_out_of_space_leaves_the_store_as_it_was(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     if fails_at == "copies":
-        monkeypatch.setattr("pytubemq.storage.tools.repair_steps.undoing.shutil.copy2", full)
+        monkeypatch.setattr("pytubemq.storage.tools.repair_steps.rollback.shutil.copy2", full)
     else:
         monkeypatch.setattr("pytubemq.storage.tools.repair.put_checkpoint", full)
     with pytest.raises(DiskFullError, match=r"no space left to write .* as it was before"):

@@ -86,7 +86,7 @@ def test_checks_of_packs_pass_and_their_contents_are_looked_at(make: Callable[[V
 
 def test_stored_packs_have_heads_that_pass_their_check() -> None:
     made = values()
-    faults = [fault(lambda: record_batch.read_pack_head(bad_stored(made)), FormatError) for _ in range(200)]
+    faults = [fault(lambda: record_batch.read_record_batch_head(bad_stored(made)), FormatError) for _ in range(200)]
     told = {found.message for found in faults if found is not None}
     assert told == {"the head of a stored record batch has numbers out of range"}
 

@@ -15,7 +15,7 @@ from pytubemq.model.limits import MAX_FETCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.batch import fetch_batches, stored
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, stored_batch_head
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.serialization.message_bytes import decode, encode
@@ -29,7 +29,7 @@ RANGE_HEAD = ReadRangeResponseB2C(success=True, err_code=200, next_offset=1, min
 
 
 @st.composite
-def packs(draw: st.DrawFn) -> tuple[PackHead, bytes, list[bytes], list[int], list[int]]:
+def packs(draw: st.DrawFn) -> tuple[RecordBatchHead, bytes, list[bytes], list[int], list[int]]:
     """A pack: its head, its columns, and the payloads, flags and codes in it."""
     payloads = draw(PAYLOADS)
     count = len(payloads)
@@ -37,13 +37,13 @@ def packs(draw: st.DrawFn) -> tuple[PackHead, bytes, list[bytes], list[int], lis
     codes = draw(CODES | st.lists(CODES, min_size=count, max_size=count))
     number = st.integers(0, 2**40)
     producer = draw(st.just((0, 0, 0)) | st.tuples(st.integers(1, 2**62), number, st.integers(0, 2**31 - 1)))
-    head = PackHead(OFFSET_UNIT * draw(number), draw(st.integers(0, 2**62)), draw(number), *producer)
+    head = RecordBatchHead(OFFSET_UNIT * draw(number), draw(st.integers(0, 2**62)), draw(number), *producer)
     many = [value if isinstance(value, list) else [value] * count for value in (flags, codes)]
     return head, encode_columns(payloads, flags, codes), payloads, *many  # type: ignore[return-value]
 
 
-def record(head: PackHead, columns: bytes) -> bytes:
-    return stored_pack_head(head, len(columns)) + columns
+def record(head: RecordBatchHead, columns: bytes) -> bytes:
+    return stored_batch_head(head, len(columns)) + columns
 
 
 SINGLES = st.builds(
@@ -95,7 +95,7 @@ def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any]
     if whole == "refused":
         assert fetched == "refused"
         return
-    singles = [found for found in fetched.records if not isinstance(found, fetch_batches.Pack)]
+    singles = [found for found in fetched.records if not isinstance(found, fetch_batches.FetchedBatch)]
     # where protobuf had to be asked they come in the order of their offsets, which rise at any Broker but not here
     assert sorted(single.payload for single in singles) == sorted(message.pay_load_data for message in whole.messages)
     assert len(fetched.records) - len(singles) + len(fetched.damaged) == len(whole.packs)
@@ -111,21 +111,22 @@ def test_noise_gives_values_or_an_envelope_error(noise: bytes) -> None:
 def test_where_protobuf_must_be_asked_the_records_are_put_in_order() -> None:
     columns = encode_columns([b"a", b"b"], 0, -1)
     late, early = (stored.stored_entry(1, b"x", 0, offset, 5, 9) for offset in (84, 0))
-    pack = record(PackHead(28, 7, 5), columns)
+    pack = record(RecordBatchHead(28, 7, 5), columns)
     group = b"\xf3\x3f\xf4\x3f"  # field 1022 as a group, which is not read directly
     body = b"".join(stored.encode_get_message_response(HEAD, [late, pack, early, group]))
     fetched = fetch_batches.decode_get_message(body)
     assert fetched.head == HEAD
     offsets = [
-        found.head.offset if isinstance(found, fetch_batches.Pack) else found.offset for found in fetched.records
+        found.head.offset if isinstance(found, fetch_batches.FetchedBatch) else found.offset
+        for found in fetched.records
     ]
     assert offsets == [0, 28, 84]
 
 
 def test_a_damaged_pack_does_not_take_the_others_along() -> None:
     columns = encode_columns([b"a", b"b"], 0, -1)
-    sound, bad = record(PackHead(0, 7, 5), columns), record(PackHead(56, 9, 5), columns[:-1] + b"!")
-    lost = bytearray(record(PackHead(112, 9, 5), columns))
+    sound, bad = record(RecordBatchHead(0, 7, 5), columns), record(RecordBatchHead(56, 9, 5), columns[:-1] + b"!")
+    lost = bytearray(record(RecordBatchHead(112, 9, 5), columns))
     lost[10] ^= 1  # in its head
     body = b"".join(
         stored.encode_get_message_response(HEAD, [sound, bad, bytes(lost), stored.stored_entry(1, b"x", 0, 168, 5, 9)])
@@ -189,7 +190,7 @@ def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
 
 def test_a_large_pack_is_taken_apart_in_pieces_that_join() -> None:
     payloads = [bytes([n % 256]) * 50 for n in range(3_000)]
-    head = PackHead(28 * 1_000, (1 << 54) - 5, 1_763_750_000_000)
+    head = RecordBatchHead(28 * 1_000, (1 << 54) - 5, 1_763_750_000_000)
     whole = record(head, encode_columns(payloads, 0, -1))
     at, pieces = 1_000, []
     while at < 4_000:
@@ -204,6 +205,6 @@ def test_a_large_pack_is_taken_apart_in_pieces_that_join() -> None:
 
 
 def test_a_damaged_pack_is_not_taken_apart() -> None:
-    whole = record(PackHead(0, 7, 5), encode_columns([b"a"], 0, -1))
+    whole = record(RecordBatchHead(0, 7, 5), encode_columns([b"a"], 0, -1))
     with pytest.raises(FormatError):
         fetch_batches.expand(whole[:-1] + b"!", 0, None, 100)

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
-from pytubemq.model.limits import MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.batch import record_batch
 from pytubemq.wire.batch.record_batch import (
     Columns,
-    PackHead,
+    RecordBatchHead,
     encode_columns,
     read_columns,
-    read_pack,
-    read_stored_pack,
-    stored_pack_head,
+    read_record_batch,
+    read_stored_batch,
+    stored_batch_head,
 )
 from tests.unit.wire.strategies import I32, fault
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 U64 = st.integers(0, 2**64 - 1)
-GIVEN = st.integers(0, 2**63 - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES)
-HEADS = st.builds(PackHead, GIVEN, GIVEN, GIVEN, U64, U64, st.integers(0, 2**32 - 1))
+GIVEN = st.integers(0, 2**63 - 1 - OFFSET_UNIT * MAX_RECORD_BATCH_MESSAGES)
+HEADS = st.builds(RecordBatchHead, GIVEN, GIVEN, GIVEN, U64, U64, st.integers(0, 2**32 - 1))
 
 
 @st.composite
@@ -51,8 +51,8 @@ def codes_of(columns: Columns) -> list[int]:
     return [columns.key_code] * columns.count if columns.codes is None else [*columns.codes]
 
 
-def stored(head: PackHead, columns: bytes) -> bytes:
-    return stored_pack_head(head, len(columns)) + columns
+def stored(head: RecordBatchHead, columns: bytes) -> bytes:
+    return stored_batch_head(head, len(columns)) + columns
 
 
 @given(contents())
@@ -119,42 +119,42 @@ def test_any_flipped_bit_of_columns_is_found(
 
 @given(HEADS, contents(), st.data())
 def test_any_flipped_bit_of_a_stored_pack_is_found(
-    head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
+    head: RecordBatchHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
 ) -> None:
     damaged = bytearray(stored(head, encode_columns(*content)))
     bit = data.draw(st.integers(0, 8 * len(damaged) - 1))
     damaged[bit // 8] ^= 1 << bit % 8
     with pytest.raises(FormatError):
-        read_stored_pack(bytes(damaged))
+        read_stored_batch(bytes(damaged))
 
 
 @given(HEADS, contents(), st.data())
 def test_a_stored_pack_cut_anywhere_is_refused(
-    head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
+    head: RecordBatchHead, content: tuple[list[bytes], int | list[int], int | list[int]], data: st.DataObject
 ) -> None:
     record = stored(head, encode_columns(*content))
     cut = data.draw(st.integers(0, len(record) - 1))
     for piece in (record[:cut], record + b"\0" * (cut + 1)):
         with pytest.raises(FormatError):
-            read_stored_pack(piece)
+            read_stored_batch(piece)
         with pytest.raises(FormatError):
-            read_pack(piece)
+            read_record_batch(piece)
 
 
 @given(HEADS, contents())
 def test_a_stored_pack_tells_where_it_stands(
-    head: PackHead, content: tuple[list[bytes], int | list[int], int | list[int]]
+    head: RecordBatchHead, content: tuple[list[bytes], int | list[int], int | list[int]]
 ) -> None:
     columns = encode_columns(*content)
     record = stored(head, columns)
     for data in (record, memoryview(record)):
-        told, read = read_stored_pack(data)
+        told, read = read_stored_batch(data)
         assert (told, bytes(read.data)) == (head, columns)
 
 
 @given(st.binary(max_size=120))
 def test_noise_is_refused_or_read(noise: bytes) -> None:
-    for read in (read_columns, read_pack, read_stored_pack):
+    for read in (read_columns, read_record_batch, read_stored_batch):
         fault(lambda read=read: read(noise), FormatError)  # type: ignore[misc]
     fault(lambda: read_columns(noise, check=False), FormatError)
 
@@ -177,7 +177,7 @@ def test_columns_that_are_checked_elsewhere_still_name_no_more_than_there_is(
         ((1, 4, 0, 1, 0, 0), "columns 0x4"),
         ((1, 0, 1, 1, 0, 0), "version 1"),
         ((1, 0, 0, 0, 0, 0), "a record batch of 0 messages"),
-        ((1, 0, 0, MAX_PACK_MESSAGES + 1, 0, 0), "16384 are allowed"),
+        ((1, 0, 0, MAX_RECORD_BATCH_MESSAGES + 1, 0, 0), "16384 are allowed"),
         ((1, 0, 0, 0xFFFFFFFF, 0, 0), "16384 are allowed"),
         ((1, 3, 0, 2, 0, 0), "ends within its columns"),
     ],
@@ -235,19 +235,19 @@ class SwappedArray:
 
 
 def test_a_stored_pack_needs_its_tag_and_its_length() -> None:
-    record = stored(PackHead(0, 1, 2), encode_columns([b"x"], 0, -1))
+    record = stored(RecordBatchHead(0, 1, 2), encode_columns([b"x"], 0, -1))
     with pytest.raises(FormatError, match="begin with its tag"):
-        read_stored_pack(b"\x22" + record[1:])
+        read_stored_batch(b"\x22" + record[1:])
     with pytest.raises(FormatError, match="no length"):
-        read_stored_pack(record[:2] + b"\xff" * 12)
+        read_stored_batch(record[:2] + b"\xff" * 12)
     with pytest.raises(FormatError, match="no length"):
-        read_stored_pack(record[:2])
+        read_stored_batch(record[:2])
 
 
 @pytest.mark.parametrize("field", ["offset", "message_id", "append_time_ms"])
 def test_a_head_from_which_nobody_can_count_up_is_none(field: str) -> None:
     columns = encode_columns([b"a"], 0, 0)
-    head = PackHead(0, 0, 0)._replace(**{field: 2**63 - 28})
-    stored = stored_pack_head(head, len(columns)) + columns
+    head = RecordBatchHead(0, 0, 0)._replace(**{field: 2**63 - 28})
+    stored = stored_batch_head(head, len(columns)) + columns
     with pytest.raises(FormatError, match="numbers out of range"):
-        read_stored_pack(stored)
+        read_stored_batch(stored)

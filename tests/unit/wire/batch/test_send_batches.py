@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.model.limits import MAX_PACKS
+from pytubemq.model.limits import MAX_RECORD_BATCHES
 from pytubemq.wire.batch import send_batches
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.extension import (
@@ -32,7 +32,7 @@ def plain(request: SendPacksRequestP2B) -> send_batches.SendPacks:
         request.client_id,
         request.topic_name,
         request.sent_addr,
-        [send_batches.PackItem(pack.partition_id, pack.data, pack.first_sequence) for pack in request.packs],
+        [send_batches.BatchItem(pack.partition_id, pack.data, pack.first_sequence) for pack in request.packs],
         request.producer_id,
         request.producer_epoch,
         request.refusals_seen,
@@ -112,10 +112,10 @@ def test_noise_is_read_as_protobuf_reads_it(noise: bytes) -> None:
 def test_no_more_packs_are_held_than_may_be_and_one(read: Any) -> None:
     head = encode(SendPacksRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x04\x08\x01\x12\x00"
-    assert len(read(head + one * MAX_PACKS).packs) == MAX_PACKS
-    assert len(read(head + one * (2 * MAX_PACKS)).packs) == MAX_PACKS + 1
-    with pytest.raises(EnvelopeError, match=f"more than {2 * MAX_PACKS} packs"):
-        read(head + one * (2 * MAX_PACKS + 1))
+    assert len(read(head + one * MAX_RECORD_BATCHES).packs) == MAX_RECORD_BATCHES
+    assert len(read(head + one * (2 * MAX_RECORD_BATCHES)).packs) == MAX_RECORD_BATCHES + 1
+    with pytest.raises(EnvelopeError, match=f"more than {2 * MAX_RECORD_BATCHES} packs"):
+        read(head + one * (2 * MAX_RECORD_BATCHES + 1))
 
 
 def test_a_request_without_what_it_needs_is_refused_by_name() -> None:
@@ -141,7 +141,7 @@ def test_an_answer_is_written_and_read_as_the_codec_does(answer: SendPacksRespon
         ]
         for result in answer.results
     ]
-    assert send_batches.decode_send_packs_response(encode(answer)) == send_batches.PacksResponse(
+    assert send_batches.decode_send_packs_response(encode(answer)) == send_batches.SendPacksResponse(
         answer.success, answer.err_code, answer.err_msg, results, answer.append_time
     )
     written = send_batches.encode_send_packs_response(

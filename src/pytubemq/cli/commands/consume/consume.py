@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from pytubemq.client.received.batch import Batch
     from pytubemq.client.start_position import Start
     from pytubemq.client.tube import Tube
     from pytubemq.model.ids import Partition
@@ -65,7 +66,8 @@ Examples:
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--from", "start", type=click.Choice(["earliest", "latest"]),
-              help="Where to begin [earliest; latest with --tail]. A group continues at its position.")  # fmt: skip
+              help="Where to begin [earliest; latest with --tail and without --group]. "
+              "A group continues at its committed offset.")  # fmt: skip
 @click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End after this many seconds without a message.")  # fmt: skip
@@ -194,20 +196,48 @@ async def _in_group(
         deletion = asyncio.create_task(_say_deleted(options, tube, topic, lambda: bool(consumer.assignment)))
         stack.callback(deletion.cancel)
         await wanted.sink.open()
+        unconfirmed = Unconfirmed(options)
         async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
             if not await wanted.put(batch.messages):
                 options.say(f"the last batch of {batch.partition} was not printed to its end: its messages come again")
                 return
-            try:
-                await batch.confirm()
-            except StaleBatchError as error:  # its partition was revoked, or its group moved: reading continues
-                options.say(f"messages of {batch.partition} may come again: {error.message}")
+            await unconfirmed.confirm(batch)
             if wanted.is_complete:
+                unconfirmed.raise_last()
                 return
+        unconfirmed.raise_last()
         await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
         if not consumer.assignment:
             await _check_exists(options, tube, topic)
             await why.check(nothing_came=not wanted.sink.written)
+
+
+class Unconfirmed:
+    """Partitions whose last batch was printed and could not be confirmed; other partitions are read all the same."""
+
+    def __init__(self, options: GlobalOptions) -> None:
+        self._options = options
+        self._errors: dict[Partition, TubeError] = {}
+
+    async def confirm(self, batch: Batch) -> None:
+        """Confirm a batch, or report that it cannot be confirmed."""
+        try:
+            await batch.confirm()
+        except StaleBatchError as error:  # its partition was revoked, or its group moved
+            self._say(batch, error)
+        except TubeError as error:  # its Broker is full, or away for very long; the batch comes again
+            self._say(batch, error)
+            self._errors[batch.partition] = error
+        else:
+            self._errors.pop(batch.partition, None)
+
+    def raise_last(self) -> None:
+        """Raise the last error of a partition whose newest batch is not confirmed."""
+        for error in reversed(self._errors.values()):
+            raise error
+
+    def _say(self, batch: Batch, error: TubeError) -> None:
+        self._options.say(f"messages of {batch.partition} may come again: {error.message}")
 
 
 async def _say_deleted(options: GlobalOptions, tube: Tube, topic: str, holds: Callable[[], bool]) -> None:

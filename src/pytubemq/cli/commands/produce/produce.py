@@ -44,10 +44,11 @@ Examples:
 @click.argument("messages", nargs=-1)
 @click.option("-f", "--file", "files", multiple=True, metavar="FILE",
               type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path),
-              help="Read from a file, - for standard input; may be given more than once.")  # fmt: skip
+              help="Read from a file, - for standard input; may be repeated.")  # fmt: skip
 @click.option("--input", "form", type=click.Choice(["lines", "json", "raw"]), default="lines", show_default=True,
               help="A message a line, a JSON object a line, or all of a file as one message.")  # fmt: skip
-@click.option("-a", "--attr", "attributes", multiple=True, metavar="K=V", help="An attribute for every message.")
+@click.option("-a", "--attr", "attributes", multiple=True, metavar="K=V",
+              help="An attribute for every message; may be repeated.")  # fmt: skip
 @click.option("--type", "msg_type", metavar="ITEM", help="The filter item by which consumers may choose.")
 @click.option("--key", help="Messages with the same key go to the same partition.")
 @master_option

@@ -18,7 +18,7 @@ _DIRECTORY: Final = "master"
 
 @click.command("metadata")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--repair", is_flag=True, help="Rename a damaged file and keep its sound records.")
+@click.option("--repair", is_flag=True, help="Move damaged metadata to damaged-N/ and keep its sound records.")
 @click.option("--dry-run", is_flag=True, help="With --repair: only show what would be done.")
 @click.option("--yes", is_flag=True, help="With --repair: confirm it.")
 @global_options

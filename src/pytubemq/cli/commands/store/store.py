@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytubemq.storage.tools.check.findings import Finding
-    from pytubemq.storage.tools.export import Place
+    from pytubemq.storage.tools.export import ExportBound
     from pytubemq.storage.tools.inspect import Inspected
     from pytubemq.storage.tools.repair_steps.side_files import Decoders
 
@@ -59,16 +59,16 @@ def topic_option(command: Any) -> Any:
     return click.option("--topic", callback=optional_topic_name, help="Only this topic.")(command)
 
 
-def _place_of(context: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
+def _place_of(context: click.Context, parameter: click.Parameter, value: str | None) -> ExportBound | None:
     """Callback of a parameter that is an offset or a time."""
-    from pytubemq.storage.tools.export import Place
+    from pytubemq.storage.tools.export import ExportBound
 
     if value is None:
         return None
     if value.isascii() and value.isdigit():
-        return Place(offset=int(value))
+        return ExportBound(offset=int(value))
     try:
-        return Place(time_ms=time_target(datetime.fromisoformat(value)).time_ms)
+        return ExportBound(time_ms=time_target(datetime.fromisoformat(value)).time_ms)
     except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{value!r} is neither an offset nor a time as 2026-01-31T12:00:00Z", context, parameter
@@ -197,9 +197,9 @@ def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
         else:
             found = repair(directory, copies, progress=progress, beside=_beside())
     lost = [
-        {"topic": fence.topic, "partition": fence.partition_id, "from": fence.from_offset, "to": fence.to_offset,
-         "messages": fence.messages, "reason": fence.reason.name.lower()}
-        for fence in found.fences
+        {"topic": lost.topic, "partition": lost.partition_id, "from": lost.from_offset, "to": lost.to_offset,
+         "messages": lost.messages, "reason": lost.reason.name.lower()}
+        for lost in found.lost_ranges
     ]  # fmt: skip
     after = found.after or found.before
     whole = {
@@ -239,8 +239,8 @@ def export_command(
     directory: Path,
     topic: str,
     partition_id: int | None,
-    start: Place | None,
-    end: Place | None,
+    start: ExportBound | None,
+    end: ExportBound | None,
     form: str,
     out: Path | None,
 ) -> int:
@@ -263,7 +263,7 @@ def export_command(
     return ExitCode.FAILED if count.lost else ExitCode.DONE
 
 
-def _check_order(start: Place | None, end: Place | None) -> None:
+def _check_order(start: ExportBound | None, end: ExportBound | None) -> None:
     """Refuse a range that ends before it begins; an offset and a time cannot be compared.
 
     Raises:

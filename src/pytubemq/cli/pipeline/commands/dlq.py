@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output.output import emit_object, emit_rows
+from pytubemq.cli.output.output import emit_lines, emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
 from pytubemq.cli.pipeline.pipeline_file import open_file
@@ -94,7 +94,7 @@ def redrive(
     """Put dead letters of FILE through its pipeline again, as the file is now, into its sinks.
 
     Those that are decoded are removed from the dead letters; those that are rejected again stay. A redrive that was
-    killed is finished first, and no sink gets a row twice.
+    killed is finished first; no sink that is exactly once gets a row twice.
     """
     _sure(dry_run, yes, "this writes to the sinks")
     from pytubemq.pipelines import Redriven, check_reason, stage_redrive, unfinished_redrive
@@ -104,16 +104,16 @@ def redrive(
     need_spark("pipeline dlq redrive")
     letters = _letters(options, pipeline)
     if letters is None:
-        emit_object(options, {"pipeline": pipeline.name, "meant" if dry_run else "redriven": 0}, name="pipeline")
+        _report(options, pipeline, {"meant" if dry_run else "redriven": 0})
         return ExitCode.DONE
     left = unfinished_redrive(pipeline)
     if dry_run:
         found = letters.take(_choice(reason, most))
         check_reason(letters, found, reason)
         meant = found.rows.num_rows
-        emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
         first = "" if left is None else f", after {left.rows:,} of an earlier redrive that was killed"
-        options.say(f"{count_of(meant, 'dead letter')} would be put through{first}; nothing was written")
+        text = f"{count_of(meant, 'dead letter')} would be put through{first}; nothing was written"
+        _report(options, pipeline, {"meant": meant}, text)
         _say_more(options, found)
         return ExitCode.DONE
     choice = _choice(reason, most)
@@ -127,8 +127,7 @@ def redrive(
         check_reason(letters, taken, reason)
     if left is None or taken.rows.num_rows:
         done.add(_carry_out(options, pipeline, stage_redrive(pipeline, taken)))
-    emit_object(options, {"pipeline": pipeline.name, **done.as_dict()}, name="pipeline")
-    options.say(in_words(done))
+    _report(options, pipeline, done.as_dict(), in_words(done))
     _say_more(options, taken)
     return ExitCode.DONE
 
@@ -149,18 +148,18 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     pipeline = open_file(options, file, variables)
     letters, choice = _letters(options, pipeline), _choice(reason, most)
     if letters is None:
-        emit_object(options, {"pipeline": pipeline.name, "meant" if dry_run else "dropped": 0}, name="pipeline")
+        _report(options, pipeline, {"meant" if dry_run else "dropped": 0})
         return
     if not dry_run:
         done = drop_dead_letters(letters, choice)
-        emit_object(options, {"pipeline": pipeline.name, "dropped": done.dropped, "meant": done.meant}, name="pipeline")
+        text = f"{done.dropped:,} of {done.meant:,} dead letters dropped"
+        _report(options, pipeline, {"dropped": done.dropped, "meant": done.meant}, text)
         return
     letters.check_settling(choice)
     taken = letters.take(choice)
     meant = taken.rows.num_rows
-    emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
     more = ", and more: one call reads at most this many" if taken.more else ""
-    options.say(f"{count_of(meant, 'dead letter')} would be dropped{more}")
+    _report(options, pipeline, {"meant": meant}, f"{count_of(meant, 'dead letter')} would be dropped{more}")
 
 
 def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
@@ -172,6 +171,16 @@ def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
     except NotFoundError as error:
         options.say(error.message)
         return None
+
+
+def _report(options: GlobalOptions, pipeline: Pipeline, counts: dict[str, Any], text: str | None = None) -> None:
+    """Print the counts as an object where one was asked for, else the text, which says the same to people."""
+    if options.output not in {None, "table"}:
+        emit_object(options, {"pipeline": pipeline.name, **counts}, name="pipeline")
+        if text is not None:
+            options.say(text)
+    elif text is not None:
+        emit_lines([text])
 
 
 def in_words(done: Redriven) -> str:

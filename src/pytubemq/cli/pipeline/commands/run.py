@@ -76,7 +76,7 @@ def carry_out(
     ran = engine_run(
         options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart, called=called
     )
-    _tell(options, ran.record, ran.result, as_given(file, variables))
+    _print_results(options, ran.record, ran.result, as_given(file, variables))
     return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
 
 
@@ -163,12 +163,12 @@ class _Interrupts:
         """Handle Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
         from pytubemq.pipelines import Started
 
-        def told(event: Event) -> None:
+        def handle(event: Event) -> None:
             if isinstance(event, Started):
                 signal.signal(signal.SIGINT, self._take)
             on_event(event)
 
-        return told
+        return handle
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         if self.came:
@@ -180,7 +180,7 @@ class _Interrupts:
         ask_to_stop(open_state(self._state))
 
 
-def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, given: str) -> None:
+def _print_results(options: GlobalOptions, record: RunRecord, result: RunResult, given: str) -> None:
     if options.output not in {None, "table"}:
         emit_object(options, as_object(record, result), name="pipeline")
         return

@@ -21,17 +21,17 @@ def status(file: str, variables: dict[str, str]) -> int:
 
     Ends with 10 if its last run failed or was killed, and with 3 if it has never run.
     """
-    from pytubemq.pipelines import Standing, open_state, read_backfills, read_status
+    from pytubemq.pipelines import RunState, open_state, read_backfills, read_status
 
     options = current()
     files = open_state(file, variables=variables)
     found = read_status(files)
     whole = found.as_dict() | {"backfills": read_backfills(files)}
     emit_object(options, shown(whole) if options.output in {None, "table"} else whole, name="pipeline")
-    if found.standing is Standing.DEAD:
+    if found.run_state is RunState.DEAD:
         again = f"{options.next('pytubemq pipeline run')} {as_given(file, variables)}"
         options.say(f"its process is gone; when started again, it continues where it stopped\nNext:  {again}")
-    return ExitCode.UNHEALTHY if found.standing in (Standing.DEAD, Standing.FAILED) else ExitCode.DONE
+    return ExitCode.UNHEALTHY if found.run_state in (RunState.DEAD, RunState.FAILED) else ExitCode.DONE
 
 
 def shown(whole: dict[str, Any]) -> dict[str, Any]:

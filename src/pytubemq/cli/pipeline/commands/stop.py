@@ -16,7 +16,8 @@ WAIT_S = 60.0
 @click.command()
 @file_argument
 @click.option("--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=WAIT_S, default=None,
-              metavar="SECONDS", help=f"Return when it has ended; fail if that takes longer [{WAIT_S:g}].")  # fmt: skip
+              metavar="[SECONDS]",
+              help=f"Return when it has ended; fail after this many seconds [{WAIT_S:g}].")  # fmt: skip
 @set_option
 @global_options
 def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
@@ -24,7 +25,7 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
 
     Ends with 4 if it does not run, with 3 if it never has, and with 1 if the run failed while it was waited for.
     """
-    from pytubemq.pipelines import Standing, ask_to_stop, open_state, wait_for_end
+    from pytubemq.pipelines import RunState, ask_to_stop, open_state, wait_for_end
 
     options = current()
     files = open_state(file, variables=variables)
@@ -35,4 +36,4 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
     emit_object(
         options, shown(found.as_dict()) if options.output in {None, "table"} else found.as_dict(), name="pipeline"
     )
-    return ExitCode.FAILED if found.standing is Standing.FAILED else ExitCode.DONE
+    return ExitCode.FAILED if found.run_state is RunState.FAILED else ExitCode.DONE

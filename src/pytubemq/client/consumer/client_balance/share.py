@@ -126,7 +126,7 @@ async def _connect(consumer: SharingConsumer, partition: Partition) -> bool:
         if isinstance(error, BadRequestError) or not (isinstance(error, RefusedError) or _is_transient(error)):
             raise
         level = logging.WARNING if isinstance(error, RemoteError) else logging.INFO
-        logger.log(level, "%s: %s is not ours yet: %s", consumer.options.group, partition, error.message)
+        logger.log(level, "%s: cannot connect to %s yet: %s", consumer.options.group, partition, error.message)
         return False
     return True
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytubemq.client.producer.messages.message_checks import check_body, encode_message, too_long
 from pytubemq.errors import Code, MessageError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import MAX_RECORD_BATCH_BYTES, MAX_RECORD_BATCH_MESSAGES
 from pytubemq.wire.batch.payload import HAS_ATTRIBUTES
 from pytubemq.wire.batch.record_batch import encode_columns
 
@@ -122,8 +122,8 @@ def _split(
 def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[bytes], list[int]]:
     if isinstance(bodies, (bytes, bytearray, memoryview, str)):
         raise MessageError(
-            f"the bodies are {type(bodies).__name__}, not several of it",
-            hint="give a list of them, or use send() for one",
+            f"the bodies are a single {type(bodies).__name__}, not a list of bodies",
+            hint="give a list, or use send() for one body",
             code=Code.BAD_REQUEST,
         )
     payloads: list[bytes] = bodies if isinstance(bodies, list) else list(bodies)  # type: ignore[arg-type]
@@ -145,13 +145,17 @@ def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[byte
 
 def _batch_end(sizes: list[int], start: int) -> tuple[int, int]:
     """Return the end of the batch that begins at `start`, and the bytes of its messages."""
-    stop = min(start + MAX_PACK_MESSAGES, len(sizes))
+    stop = min(start + MAX_RECORD_BATCH_MESSAGES, len(sizes))
     # Nearly always the number of messages is the bound; only else are sizes added one by one.
     size_bytes = sum(sizes[start:stop])
-    if size_bytes <= MAX_PACK_BYTES:
+    if size_bytes <= MAX_RECORD_BATCH_BYTES:
         return stop, size_bytes
     size_bytes, stop = sizes[start], start + 1
-    while stop < len(sizes) and size_bytes + sizes[stop] <= MAX_PACK_BYTES and stop - start < MAX_PACK_MESSAGES:
+    while (
+        stop < len(sizes)
+        and size_bytes + sizes[stop] <= MAX_RECORD_BATCH_BYTES
+        and stop - start < MAX_RECORD_BATCH_MESSAGES
+    ):
         size_bytes += sizes[stop]
         stop += 1
     return stop, size_bytes

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.file.document import Mark, Node
     from pytubemq.pipelines.file.faults import Fault
     from pytubemq.pipelines.file.key import Key, Section
-    from pytubemq.pipelines.file.places import Places
+    from pytubemq.pipelines.file.source_positions import Places
 
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")

@@ -11,11 +11,11 @@ from pytubemq.model.limits import MAX_PIPELINE_FILE_BYTES
 from pytubemq.model.suggest import suggest
 from pytubemq.pipelines.file.document import scalars
 from pytubemq.pipelines.file.faults import Fault, FaultCode, PipelineFileError, Severity, severity_of
-from pytubemq.pipelines.file.places import Places
 from pytubemq.pipelines.file.reading.build import Builder
 from pytubemq.pipelines.file.reading.toml_file import parse_toml
 from pytubemq.pipelines.file.reading.yaml_file import parse_yaml
 from pytubemq.pipelines.file.secrets import references
+from pytubemq.pipelines.file.source_positions import Places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

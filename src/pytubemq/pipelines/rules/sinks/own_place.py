@@ -11,7 +11,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.pipelines.analysis.dead_letter_place import with_place
+from pytubemq.pipelines.analysis.default_place import with_place
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.model import DEAD_LETTER
 from pytubemq.pipelines.file.sink_table import sink_kind

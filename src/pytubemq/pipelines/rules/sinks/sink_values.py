@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.pipelines.analysis.sink_values import with_texts, wrong_dead_letters, wrong_values
+from pytubemq.pipelines.analysis.wrong_sink_values import with_texts, wrong_dead_letters, wrong_values
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:

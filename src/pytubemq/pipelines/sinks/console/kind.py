@@ -23,8 +23,8 @@ MAX_ROWS: Final = 10_000
 def _wrong(sink: Sink) -> Iterator[Wrong]:
     for name, value in sink.options.items():
         if name.lower() != ROWS:
-            near = suggest(name, [ROWS])
-            hint = f"did you mean {ROWS}?" if near else f"the only option is {ROWS}"
+            suggestion = suggest(name, [ROWS])
+            hint = f"did you mean {ROWS}?" if suggestion else f"the only option is {ROWS}"
             yield _of_option(name, "is not an option of the console", hint, at_key=True)
             continue
         number = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else 0

@@ -16,7 +16,7 @@ from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.delta.kind import PACKAGE
 from pytubemq.pipelines.sinks.delta.table import DeltaTable
-from pytubemq.pipelines.sinks.parts import refuse_other_parts
+from pytubemq.pipelines.sinks.partition_columns import refuse_other_parts
 from pytubemq.pipelines.sinks.upsert import last_of_each_key
 from pytubemq.pipelines.spark_faults import of_spark
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 LOOKED_BACK: Final = 1000
 """Commits of the table among which a batch is looked for."""

@@ -16,8 +16,8 @@ from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.iceberg.table import iceberg_table
-from pytubemq.pipelines.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
-from pytubemq.pipelines.sinks.port import batch_label
+from pytubemq.pipelines.sinks.partition_columns import OF_ICEBERG, refuse_other_parts, refuse_parts
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 from pytubemq.pipelines.spark_faults import PipelineError, of_spark
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.iceberg.table import IcebergTable
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 PROPERTY: Final = "tubemq-batch"
 """In a snapshot's summary: pipeline, sink and batch id."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.file.secrets import redacted, without_secrets
+from pytubemq.pipelines.file.secrets import redact, without_secrets
 from pytubemq.pipelines.spark_faults import PipelineError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Database:
     @property
     def shown(self) -> str:
         """The URL without what may be secret in it."""
-        return redacted("url", self._url).partition("?")[0].partition(";")[0]
+        return redact("url", self._url).partition("?")[0].partition(";")[0]
 
     def _refused(self, why: Any) -> PipelineError:
         lines = [line.strip() for line in without_secrets(str(why.getMessage())).splitlines()]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 ATTRIBUTES: Final = "attributes"
 LONGEST_ATTRIBUTES: Final = 30_000
@@ -25,10 +25,10 @@ LONGEST_ATTRIBUTES: Final = 30_000
 
 def make_writer(spec: Sink) -> SinkWriter:
     """Make the writer of dead letters."""
-    return DatabaseLetters(spec)
+    return DatabaseDeadLetterWriter(spec)
 
 
-class DatabaseLetters:
+class DatabaseDeadLetterWriter:
     """Dead letters in a table of a database: their attributes are JSON there."""
 
     def __init__(self, spec: Sink) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
-from pytubemq.pipelines.spark_faults import said
+from pytubemq.pipelines.spark_faults import format_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def _columns(spark: SparkSession, url: str, table: str, options: Mapping[str, st
         text = str(error)
         if any(sign in text for sign in _NO_TABLE):
             return None
-        raise ConfigError(f"the table {table} cannot be read: {said(error)}") from error
+        raise ConfigError(f"the table {table} cannot be read: {format_error(error)}") from error
 
 
 def create_table(

@@ -11,7 +11,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.pipelines import sql
 from pytubemq.pipelines.sinks.columns import holds
 from pytubemq.pipelines.sinks.jdbc.table import TYPES, column_type, make_table, with_local_times
-from pytubemq.pipelines.spark_faults import said
+from pytubemq.pipelines.spark_faults import format_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ def refuse_types(
         try:
             make_table(connection, database, schema, name, options, keys=keys)
         except PySparkException as error:
-            raise ConfigError(f"sink {sink}: {TYPES}: {said(error)}") from error
+            raise ConfigError(f"sink {sink}: {TYPES}: {format_error(error)}") from error
         kept = [connection.columns(f"SELECT * FROM {name}", utils, dialect, local=local) for local in (False, True)]
     check_kept(schema, with_local_times(kept[0], kept[1], schema), sink=sink)
 

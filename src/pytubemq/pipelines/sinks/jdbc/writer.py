@@ -16,7 +16,7 @@ from pytubemq.pipelines import sql
 from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.failpoints import reach
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.sinks.columns import fitted, reconcile, refuse_lacking, spelled
+from pytubemq.pipelines.sinks.columns import fitted, lacking, no_column, reconcile, spelled
 from pytubemq.pipelines.sinks.jdbc.database import Database
 from pytubemq.pipelines.sinks.jdbc.options import jdbc_options, query_timeout_s
 from pytubemq.pipelines.sinks.jdbc.table import (
@@ -26,8 +26,8 @@ from pytubemq.pipelines.sinks.jdbc.table import (
     without_types,
 )
 from pytubemq.pipelines.sinks.jdbc.trial import refuse_move, refuse_types
-from pytubemq.pipelines.sinks.port import batch_label
 from pytubemq.pipelines.sinks.rows import write_counted
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 from pytubemq.pipelines.sinks.upsert import last_of_each_key
 from pytubemq.pipelines.spark_faults import PipelineError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytubemq.pipelines.file.model import Sink
     from pytubemq.pipelines.sinks.jdbc.database import Connection
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 BATCHES: Final = "tubemq_batches"
 STAGE: Final = "tubemq_stage"
@@ -80,7 +80,7 @@ class JdbcSink:
         table = table_columns(spark, self._url, self._table, self._options, rows=schema)
         if schema is None:
             return
-        keys = self._keys(schema.names)
+        keys = spelled(self.spec.keys, schema.names)
         try:
             if table is None:
                 refuse_types(spark, database, schema, self._url, self._options, keys=keys, sink=self.spec.name)
@@ -94,16 +94,18 @@ class JdbcSink:
 
     def _check_table(self, spark: SparkSession, database: Database, rows: StructType, table: StructType) -> None:
         added = reconcile(rows, table, self.spec.on_schema_change, sink=self.spec.name).added
-        keys = self._keys(table.names, holder="the table lacks")
+        keys = self._keys_of_table(table)
         if added:
             options = without_types(self._options)
             refuse_types(spark, database, type(rows)([*added]), self._url, options, keys=(), sink=self.spec.name)
         refuse_move(spark, database, table, self._url, self._table, rows=rows, keys=keys)
 
-    def _keys(self, columns: list[str], *, holder: str = "no row has") -> list[str]:
-        """Return the columns of `keys` as they are spelled there."""
-        refuse_lacking(f"sink {self.spec.name}: keys", self.spec.keys, columns, holder=holder)
-        return spelled(self.spec.keys, columns)
+    def _keys_of_table(self, table: StructType) -> list[str]:
+        """Return the columns of `keys` as the table spells them."""
+        for name in lacking(self.spec.keys, table.names):
+            message, hint = no_column(name, table.names, holder="the table lacks")
+            raise ConfigError(f"sink {self.spec.name}: keys: {message}", hint=hint)
+        return spelled(self.spec.keys, table.names)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Stage the rows, then move them and the batch's number in one transaction."""
@@ -233,7 +235,7 @@ class JdbcSink:
     def _fitted(self, rows: DataFrame, spark: SparkSession, database: Database) -> DataFrame:
         table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema)
         if table is None:
-            keys = self._keys(rows.columns)
+            keys = spelled(self.spec.keys, rows.columns)
             create_table(database, rows.schema, self._table, self._options, keys=keys)
             table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema) or rows.schema
         change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.guarantees import promise_of
 from pytubemq.pipelines.file.secrets import resolve
-from pytubemq.pipelines.sinks.columns import refuse_lacking
 from pytubemq.pipelines.sinks.json_text import json_of
 from pytubemq.pipelines.sinks.kafka.kind import PACKAGE, SERVERS
 from pytubemq.pipelines.sinks.rows import write_counted
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 REACH_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"
@@ -57,8 +56,6 @@ class KafkaSink:
         """
         from py4j.protocol import Py4JError, Py4JJavaError
 
-        if schema is not None:
-            refuse_lacking(f"sink {self.spec.name}: keys", self.spec.keys, schema.names)
         try:
             admin = self._admin(spark)
         except Py4JJavaError as error:

@@ -20,9 +20,9 @@ from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.columns import fitted, reconcile
 from pytubemq.pipelines.sinks.files import HadoopFiles
 from pytubemq.pipelines.sinks.parquet.kind import BATCH, hides
-from pytubemq.pipelines.sinks.parts import refuse_parts
-from pytubemq.pipelines.sinks.port import batch_label
+from pytubemq.pipelines.sinks.partition_columns import refuse_parts
 from pytubemq.pipelines.sinks.rows import write_counted
+from pytubemq.pipelines.sinks.sink_writer import batch_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 STAGING: Final = "_staging"
 SCHEMA: Final = "_schema.json"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.make import sink_writer
+from pytubemq.pipelines.sinks.sink_factory import sink_writer
 from pytubemq.pipelines.sinks.tubemq.writer import TubeMqSink
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Guarantee, Sink
-    from pytubemq.pipelines.sinks.port import SinkContext, SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkContext, SinkWriter
 
 LONGEST_BYTES: Final = 1_000_000
 """Of a dead letter in a topic: each takes messages of 1 MiB, and what identifies the message needs room, too."""
@@ -26,10 +26,10 @@ LONGEST_BYTES: Final = 1_000_000
 
 def make_writer(spec: Sink) -> SinkWriter:
     """Make the writer of dead letters."""
-    return TopicLetters(spec)
+    return TopicDeadLetterWriter(spec)
 
 
-class TopicLetters:
+class TopicDeadLetterWriter:
     """Dead letters in a topic, each as one JSON object, and in files beside the state those that are too long for it.
 
     Their columns `topic` and `attributes` describe the record. As columns of a message they would say where it goes and

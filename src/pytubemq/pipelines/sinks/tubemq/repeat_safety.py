@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytubemq.sync import Tube
 
 
-def stranger(tube: Tube, topic: str | None) -> str | None:
+def find_repeating_broker(tube: Tube, topic: str | None) -> str | None:
     """Find a topic's Broker that does not recognize a number which it has; None if there is none.
 
     Args:
@@ -52,6 +52,6 @@ def _repeats(sink: Sink, master: str | None) -> bool:
 
     try:
         with pytubemq.sync.connect(resolve(master or ""), client_name="pipeline") as tube:
-            return stranger(tube, resolve(sink.topic) if sink.topic else None) is not None
+            return find_repeating_broker(tube, resolve(sink.topic) if sink.topic else None) is not None
     except TubeError:
         return True

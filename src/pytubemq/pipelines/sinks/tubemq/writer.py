@@ -15,11 +15,11 @@ from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
-from pytubemq.pipelines.sinks.port import SinkContext
 from pytubemq.pipelines.sinks.repeats import rows_differ
 from pytubemq.pipelines.sinks.rows import is_deterministic, write_counted
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from pytubemq.pipelines.sinks.tubemq.numbering import IDEMPOTENT, is_by_number, is_idempotent
-from pytubemq.pipelines.sinks.tubemq.repeat_safety import stranger
+from pytubemq.pipelines.sinks.tubemq.repeat_safety import find_repeating_broker
 from pytubemq.pipelines.sql import quoted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.pipelines.file.model import Sink
-    from pytubemq.pipelines.sinks.port import SinkWriter
+    from pytubemq.pipelines.sinks.sink_writer import SinkWriter
     from pytubemq.sync import Tube
 
 
@@ -53,8 +53,6 @@ class TubeMqSink:
     """The sink `tubemq`. Rows without a column `body` go as one JSON object each."""
 
     def __init__(self, spec: Sink) -> None:
-        if not spec.master:
-            raise ConfigError(f"sink {spec.name}: tubemq needs a master", hint="add master: host:8715")
         self.spec = spec
         self._idempotent = is_idempotent(spec)
         self._doubt: str | None = None
@@ -105,7 +103,7 @@ class TubeMqSink:
         from pytubemq.errors import TubeError
 
         try:
-            found = stranger(tube, topic)
+            found = find_repeating_broker(tube, topic)
         except TubeError as error:
             if self._asked_for:
                 raise

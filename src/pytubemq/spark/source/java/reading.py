@@ -25,7 +25,7 @@ from pytubemq.errors import (
     TubeError,
 )
 from pytubemq.model.offset import messages_between
-from pytubemq.spark.source.java.cut import cut, dense, mark
+from pytubemq.spark.source.java.range_end import cut, dense, mark
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange, data_loss
 from pytubemq.spark.source.read.cluster import OUTAGE_S
 

@@ -166,7 +166,7 @@ class Survey:
             if self.kind(partition) is BrokerKind.OURS:
                 continue
             if by_time:
-                from pytubemq.spark.source.java.ends import refuse_time
+                from pytubemq.spark.source.java.partition_ends import refuse_time
 
                 raise refuse_time(partition)
             raise ConfigError(
@@ -175,7 +175,7 @@ class Survey:
             )
 
     def _java_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
-        from pytubemq.spark.source.java.ends import java_ends
+        from pytubemq.spark.source.java.partition_ends import java_ends
 
         found = java_ends(
             self._options.masters,

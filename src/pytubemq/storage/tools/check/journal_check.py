@@ -1,4 +1,4 @@
-"""Checks the journal: every file, every block and every message in it, and that it goes on where the logs end.
+"""The check of the journal: every file, every block and every message in it, and that it continues where the logs end.
 
 The invariant: all bytes of all journal files are looked at. Behind the checkpoint everything counts; before it nothing
 is needed any more, so damage there is reported and is harmless.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.format.checkpoint import Checkpoint
     from pytubemq.storage.format.header import FileHeader
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.tools.read.files import StoreFile
 
 
@@ -38,7 +38,7 @@ def check_journal(
     topic: str | None = None,
     ends_known: bool = True,
 ) -> Iterator[Finding]:
-    """Everything that is wrong with the journal.
+    """Yield everything that is wrong with the journal.
 
     Args:
         topic: limits what is said of messages, not of blocks.
@@ -75,7 +75,7 @@ class _Check:
         self._ends: dict[PartitionKey, int] = {key: end.ordinal for key, end in checkpoint.ends.items()}
 
     def file(self, file: StoreFile, *, is_last: bool) -> Iterator[Finding]:
-        """One file, in the order of numbers."""
+        """Check one file, in the order of numbers."""
         checkpoint = self._checkpoint
         if file.number < checkpoint.journal:
             yield Finding(path=file.path, what="is no longer needed", severity=Severity.HARMLESS)
@@ -136,7 +136,7 @@ class _Check:
         finally:
             opened.close()
 
-    def _follows(self, file: StoreFile, block: FoundBlock, run: Run) -> Iterator[Finding]:
+    def _follows(self, file: StoreFile, block: FoundBlock, run: RecordRange) -> Iterator[Finding]:
         key = (run.topic, run.partition_id)
         end = self._ends.get(key, 0)
         # Without a checkpoint no run would seem to follow on anything.
@@ -153,7 +153,7 @@ class _Check:
         self._ends[key] = max(end, run.end_ordinal)
 
     def _messages(self, file: StoreFile, block: FoundBlock) -> Iterator[Finding]:
-        """Messages of a block that fail their own checks."""
+        """Yield the messages of a block that fail their own checks."""
         at = block.end - sum(len(run.entries) for run in block.records.runs)
         for run in block.records.runs:
             damaged = run.damaged_records()

@@ -1,7 +1,7 @@
-"""Checks one partition's logs and indexes against each other and against what the checkpoint says of them.
+"""The check of one partition's logs and indexes against each other and against the checkpoint.
 
-The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what
-lies beyond the checkpoint's end is nobody's, and not looked at.
+The invariant: every index entry that counts is looked at and every byte of every record goes through its check; what is
+beyond the checkpoint's end is nobody's, and not looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytubemq.model.offset import to_offset
 from pytubemq.storage.disk.disk import read_exactly
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.tools.check.findings import Finding, Severity
 from pytubemq.storage.tools.read.files import PartitionFiles, SegmentFiles, StoreFile, begin_of
@@ -32,7 +32,7 @@ _ENTRIES: Final = 4096
 def check_partition(
     disk: Disk, found: PartitionFiles, end: LogEnd, progress: Callable[[int], None]
 ) -> Iterator[Finding]:
-    """Everything that is wrong with a partition's files; `progress` is called with bytes as they are read."""
+    """Yield everything that is wrong with a partition's files; `progress` is called with bytes as they are read."""
     here = Border(end.first_ordinal, end.first_position)
     kept = []
     for segment in found.segments:
@@ -66,7 +66,7 @@ def _check_segment(
     last_records: int | None,
     progress: Callable[[int], None],
 ) -> Generator[Finding, None, Border]:
-    """Findings of one segment; returns where it ends."""
+    """Yield the findings of one segment; returns where it ends."""
     for name, file in (("log", segment.log), ("index", segment.index)):
         if file is None:
             path = found.directory / f"{segment.base_ordinal:020d}.{name}"
@@ -156,7 +156,7 @@ class _Walk:
     def _record(self, entry: IndexEntry) -> Iterator[Finding]:
         at = HEADER_BYTES + entry.position - self._begin.position
         if entry.kind == RecordKind.HOLE:
-            yield self._lost(entry, at, "messages that were lost before", Severity.FENCED)
+            yield self._lost_finding(entry, at, "messages that were lost before", Severity.FENCED)
             missing = at + entry.size_bytes - self._log.size_bytes
             if missing > 0:  # nobody needs these bytes, but a Broker goes by the size of the file
                 what = "is too short: bytes in the place of lost messages are missing"
@@ -165,19 +165,19 @@ class _Walk:
         record = self._bytes(at, entry.size_bytes)
         self._progress(len(record))
         if len(record) < entry.size_bytes:
-            yield self._lost(entry, at, "a record is missing: the file is too short", Severity.DAMAGE)
+            yield self._lost_finding(entry, at, "a record is missing: the file is too short", Severity.DAMAGE)
         elif not record_is_sound(entry, memoryview(record)):
-            yield self._lost(entry, at, "a record fails its check", Severity.DAMAGE)
+            yield self._lost_finding(entry, at, "a record fails its check", Severity.DAMAGE)
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._window_at
-        # Records lie one after the other, so a window read ahead serves thousands of them.
+        # Records follow one another, so a window read ahead serves thousands of them.
         if start < 0 or start + size > len(self._window):
             self._window = read_exactly(self._log_file, max(size, _WINDOW_BYTES), at)
             self._window_at, start = at, 0
         return self._window[start : start + size]
 
-    def _lost(self, entry: IndexEntry, at: int, what: str, severity: Severity) -> Finding:
+    def _lost_finding(self, entry: IndexEntry, at: int, what: str, severity: Severity) -> Finding:
         return Finding(
             path=self._log.path,
             what=what,

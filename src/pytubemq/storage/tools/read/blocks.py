@@ -1,7 +1,7 @@
-"""Walks through a journal file, block after block, and goes on behind damage.
+"""The blocks of a journal file, one after the other, also behind damage.
 
 The invariant: a block that is given out has passed its check and has a higher sequence than those before it; every byte
-of the stretch walked is in a block or in `BadBytes`.
+of the part that was read is in a block or in `BadBytes`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class BadBytes(NamedTuple):
 def walk_blocks(
     file: DiskFile, salt: int, start: int, stop: int, *, sequence: int | None = None
 ) -> Iterator[FoundBlock | BadBytes]:
-    """All blocks between two bytes of a journal file.
+    """Yield all blocks between two bytes of a journal file.
 
     Args:
-        sequence: of the block that should stand at `start`; None: whichever stands there.
+        sequence: of the block that should be at `start`; None: whichever is there.
 
     Raises:
         OSError: the file could not be read.

@@ -1,4 +1,4 @@
-"""The files of a store as they lie there: names, sizes and headers, whatever state they are in.
+"""The files of a store as they are on the disk: names, sizes and headers, whatever state they are in.
 
 The invariant: nothing is changed, and nothing but a file of another version is refused: what is damaged or missing is
 reported as such.
@@ -75,7 +75,7 @@ class PartitionFiles:
 
 
 def find_journals(disk: Disk, root: Path) -> list[StoreFile]:
-    """All journal files by number. Raises NewerVersionError, OlderVersionError, OSError."""
+    """Return all journal files by number. Raises NewerVersionError, OlderVersionError, OSError."""
     directory = root / "journal"
     found = [
         _file(disk, directory / name, int(match[1]), FileKind.JOURNAL)
@@ -86,7 +86,7 @@ def find_journals(disk: Disk, root: Path) -> list[StoreFile]:
 
 
 def find_partitions(disk: Disk, root: Path) -> list[PartitionFiles]:
-    """All partitions' directories by topic and id. Raises as `find_journals`."""
+    """Return all partitions' directories by topic and id. Raises as `find_journals`."""
     logs = root / "logs"
     return [
         find_partition(disk, logs / topic / name, topic, int(name))
@@ -98,7 +98,7 @@ def find_partitions(disk: Disk, root: Path) -> list[PartitionFiles]:
 
 
 def find_partition(disk: Disk, directory: Path, topic: str, partition_id: int) -> PartitionFiles:
-    """One partition's directory; without segments if there is none. Raises as `find_journals`."""
+    """Return one partition's directory; without segments if there is none. Raises as `find_journals`."""
     segments: dict[int, SegmentFiles] = {}
     for name in sorted(disk.listdir(directory)):
         if match := _SEGMENT.fullmatch(name):

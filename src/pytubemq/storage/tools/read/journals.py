@@ -1,6 +1,7 @@
-"""All journal files that may still have a copy of a message: the store's own, and those that earlier repairs put aside.
+"""All journal files that may still have a copy of a message: the store's own, and those that earlier repairs
+quarantined.
 
-The invariant: they come in the order in which a Broker wrote them, none twice; what lies aside is only read.
+The invariant: they come in the order in which a Broker wrote them, none twice; quarantined files are only read.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class JournalsAtHand:
 
 
 def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> JournalsAtHand:
-    """The store's `own` files and those put aside. Raises OSError."""
+    """Return the store's `own` files and the quarantined ones. Raises OSError."""
     # The store's own files first: a kept copy of one is the same file, or an older state of it.
     found = {_identity(file): (file.number, 1, file) for file in own}
     for name in sorted(disk.listdir(root)):
@@ -57,5 +58,5 @@ def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> Journa
 
 
 def _identity(file: StoreFile) -> tuple[int, int | str]:
-    """Two copies of a file are one and the same; the salt is random."""
+    """Return what two copies of one file have in common; the salt is random."""
     return file.number, str(file.path) if file.header is None else file.header.salt

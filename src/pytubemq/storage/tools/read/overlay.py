@@ -78,7 +78,7 @@ class OverlayFile:
             content.behind += bytes(size - content.size)
 
     def fdatasync(self) -> None:
-        """There is no device."""
+        """Do nothing: there is no device."""
 
     def close(self) -> None:
         if self._below is not None:
@@ -87,11 +87,11 @@ class OverlayFile:
 
 class _NoLock:
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 class OverlayDisk:
-    """See the module. Whoever needs others kept out holds the directory himself."""
+    """A disk whose changes stay in memory. Whoever needs others kept out holds the directory himself."""
 
     def __init__(self) -> None:
         self._below = ReadingDisk()
@@ -99,7 +99,7 @@ class OverlayDisk:
         self._gone: set[Path] = set()
 
     def changed(self) -> list[Path]:
-        """Files on the disk that would have been changed or removed."""
+        """Return the files on the disk that would have been changed or removed."""
         written = {
             path
             for path, content in self._contents.items()
@@ -109,7 +109,7 @@ class OverlayDisk:
         return sorted(path for path in written | self._gone if path.is_file())
 
     def makedirs(self, path: Path) -> None:
-        """Directories come with their files; a file in the place of one is in the way, as it would be on the disk."""
+        """Refuse a path where a file is in the way, as the disk would; directories come with their files."""
         for directory in (path, *path.parents):
             if directory in self._contents or (directory not in self._gone and directory.is_file()):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -119,15 +119,15 @@ class OverlayDisk:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         names = {name for name in self._below.listdir(path) if path / name not in self._gone}
         # What was made may be several levels below; its first part is a name in here.
-        names.update(rest.split(os.sep, 1)[0] for rest in self._made_below(path))
+        names.update(rest.split(os.sep, 1)[0] for rest in self._list_made_below(path))
         return sorted(names)
 
     def exists(self, path: Path) -> bool:
         if path in self._contents or (path not in self._gone and self._below.exists(path)):
             return True
-        return any(self._made_below(path))
+        return any(self._list_made_below(path))
 
-    def _made_below(self, path: Path) -> Iterator[str]:
+    def _list_made_below(self, path: Path) -> Iterator[str]:
         """Yield what follows the directory in the path of each file below it; of texts, as a plan asks it for each."""
         beginning = os.path.join(path, "")
         return (made[len(beginning) :] for made in map(str, self._contents) if made.startswith(beginning))
@@ -165,7 +165,7 @@ class OverlayDisk:
         self._gone.add(path)
 
     def fsync_dir(self, path: Path) -> None:
-        """There is no device."""
+        """Do nothing: there is no device."""
 
     def sync_all(self, path: Path) -> bool:
         return True

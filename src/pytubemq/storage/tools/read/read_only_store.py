@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_read_only(root: Path, *, check: bool = False) -> Iterator[BrokerStore]:
-    """The store in `root`, while a `with` runs.
+    """Yield the store in `root`, while a `with` runs.
 
     Args:
         check: whether each record's check is computed when it is read, so that damaged ones are skipped.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.batch.record_batch import PACK_TAG, read_stored_pack
+from pytubemq.wire.batch.record_batch import RECORD_BATCH_TAG, read_stored_batch
 from pytubemq.wire.batch.stored import StoredMessage, decode_stored
 from pytubemq.wire.protobuf.varint import decode_varint
 
@@ -23,7 +23,7 @@ _READ_MESSAGES: Final = 100_000
 
 
 class Skipped(NamedTuple):
-    """Messages [from_offset, to_offset) are lost, at least so many of them."""
+    """A range of messages [from_offset, to_offset) that are lost, at least so many of them."""
 
     from_offset: int
     to_offset: int
@@ -31,7 +31,7 @@ class Skipped(NamedTuple):
 
 
 def raw_records(store: BrokerStore, topic: str, partition_id: int, start: int, end: int) -> Iterator[bytes | Skipped]:
-    """Whole records from the one with the message at `start` to before `end`; the first may begin earlier.
+    """Yield whole records from the one with the message at `start` to before `end`; the first may begin earlier.
 
     Raises:
         NotFoundError, StorageError: as `BrokerStore.read`.
@@ -55,24 +55,24 @@ def _split(part: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(part):
         # A record batch and a single message are two fields of one response, so they have different tags.
-        tag = len(PACK_TAG) if part.startswith(PACK_TAG, at) else 1
+        tag = len(RECORD_BATCH_TAG) if part.startswith(RECORD_BATCH_TAG, at) else 1
         size, body = decode_varint(part, at + tag)
         yield part[at : body + size]
         at = body + size
 
 
 def messages_of(record: bytes) -> list[StoredMessage]:
-    """The messages in a record; a pack's have the checksum 0, as its own check covers them.
+    """Return the messages in a record; those of a record batch have the checksum 0, as its own check covers them.
 
     Raises:
         FormatError: it is no sound one.
     """
-    if not record.startswith(PACK_TAG):
+    if not record.startswith(RECORD_BATCH_TAG):
         try:
             return decode_stored(record)
         except EnvelopeError as error:
             raise FormatError(f"a record that is not a message: {error.message}") from error
-    head, pack = read_stored_pack(record)
+    head, pack = read_stored_batch(record)
     # 0 stands for a producer that numbers nothing.
     known = head.producer_id != 0
     return [

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import StorageError
-from pytubemq.storage.disk.disk import OsDisk, OsFile, locked
+from pytubemq.storage.disk.disk import OsDisk, OsFile, locked_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ class ReadingDisk(OsDisk):
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def listdir(self, path: Path) -> list[str]:
-        """Names in a directory; none if there is no such directory."""
+        """Return the names in a directory; none if there is no such directory."""
         try:
             return super().listdir(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -65,7 +65,7 @@ def lock_store(root: Path) -> Iterator[None]:
             # The same lock as a Broker's; taking it needs no right to write.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise locked(path, os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown") from error
+            raise locked_error(path, os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown") from error
         yield
     finally:
         os.close(fd)

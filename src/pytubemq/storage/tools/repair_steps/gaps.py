@@ -1,7 +1,7 @@
 """Gaps of a partition: messages without a file, as a log is gone together with its index.
 
-The invariant: a gap lies between two borders that something proves: the checkpoint, a segment's header, or a sound
-entry of an index. Damage inside files that are there is no gap.
+The invariant: a gap is between two borders that something proves: the checkpoint, a segment's header, or a sound entry
+of an index. Damage inside files that are there is no gap.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Gap(NamedTuple):
 def partitions_of(
     root: Path, partitions: Sequence[PartitionFiles], ends: Mapping[PartitionKey, LogEnd]
 ) -> dict[PartitionKey, PartitionFiles]:
-    """The partitions of which `ends` speaks, those without a directory among them."""
+    """Return the partitions in `ends`, those without a directory among them."""
     found = {(one.topic, one.partition_id): one for one in partitions}
     return {key: found.get(key) or PartitionFiles(*key, partition_directory(root, *key)) for key in ends}
 
 
 def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:
-    """The gaps of one partition, in order. Raises OSError."""
+    """Yield the gaps of one partition, in order. Raises OSError."""
     here, last = Border(end.first_ordinal, end.first_position), Border(end.ordinal, end.position)
     kept = kept_segments(disk, found, end)
     for at, (files, begin) in enumerate(kept):

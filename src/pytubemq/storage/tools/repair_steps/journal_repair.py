@@ -1,4 +1,4 @@
-"""Takes what the journal holds into the logs, block by block; what is lost leaves a hole.
+"""The repair of the journal: its content moves into the logs, block by block; what is lost leaves a hole.
 
 The invariant: a message is taken if it passes its own check, also from a block that is damaged elsewhere, provided that
 it goes on exactly where its partition ends. Nothing counts before the checkpoint that the caller makes.
@@ -16,7 +16,7 @@ from pytubemq.storage.disk.file_cache import FileCache
 from pytubemq.storage.disk.paths import partition_directory
 from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import decode_index_entry, encode_index_entry
-from pytubemq.storage.format.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.format.record import FORGOTTEN, LossReason, LostRange
 from pytubemq.storage.journal.gaps import bridge, read_remainder
 from pytubemq.storage.journal.journal import journal_path, missing_journals
 from pytubemq.storage.journal.log_tails import sequences_in
@@ -26,7 +26,7 @@ from pytubemq.storage.log.partition_log import Dirty, PartitionLog
 from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.blocks import BadBytes, walk_blocks
-from pytubemq.storage.tools.read.salvage import find_salt, runs_in
+from pytubemq.storage.tools.read.recovered_parts import find_salt, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import Disk, DiskFile
     from pytubemq.storage.format.checkpoint import Checkpoint
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.journal.log_tails import LogTails
     from pytubemq.storage.tools.read.blocks import FoundBlock
     from pytubemq.storage.tools.read.files import StoreFile
@@ -45,7 +45,7 @@ _STEP_BYTES: Final = 32 * MIB
 
 
 class JournalTaker:
-    """Moves a journal into repaired partitions, and what it says of positions and producers into a checkpoint."""
+    """The move of a journal into repaired partitions, and of its positions and producers into a checkpoint."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class JournalTaker:
         self._logs: dict[PartitionKey, PartitionLog] = {}
         for key, partition in partitions.items():
             self._log(key).restore(partition.segments, partition.end)
-        self.fences: list[Fence] = []
+        self.lost_ranges: list[LostRange] = []
         """Messages that are lost."""
         self.unread_from: tuple[Path, int] | None = None
         """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
@@ -82,7 +82,7 @@ class JournalTaker:
         """Messages that only the journal had."""
 
     def take(self, files: Sequence[StoreFile]) -> None:
-        """All files behind the checkpoint, in the order of their numbers."""
+        """Take all files behind the checkpoint, in the order of their numbers."""
         for number in missing_journals(self._checkpoint.journal, [file.number for file in files]):
             self._say(f"journal file {number} is missing; what it held and the logs do not have is lost")
             self._lose_records(journal_path(self._root / "journal", number), HEADER_BYTES)
@@ -96,7 +96,8 @@ class JournalTaker:
                     opened.close()
 
     def reach(self, key: PartitionKey, ordinal: int) -> None:
-        """No message before this one may be numbered anew: those that are nowhere are lost."""
+        """Reserve the numbers of messages before this one: those that are nowhere are lost, and must not be numbered
+        anew."""
         if self._log(key).end_ordinal < ordinal:
             self._fill(key, ordinal, 0)
 
@@ -109,7 +110,7 @@ class JournalTaker:
         if behind.runs:
             # That the logs go on shows that blocks are gone, and positions and sequences with them.
             self._lose_records(*self._end)
-        self._note_lost(behind.fences)
+        self._record_lost(behind.lost_ranges)
         self._windows.replay(behind.sequences)
         # Before new ids are given: those recovered from the logs may be above the checkpoint's.
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
@@ -178,7 +179,7 @@ class JournalTaker:
     def _lose_records(self, path: Path, position: int) -> None:
         self.unread_from = self.unread_from or (path, position)
 
-    def _run(self, run: Run) -> None:
+    def _run(self, run: RecordRange) -> None:
         key = (run.topic, run.partition_id)
         log = self._log(key)
         # The log has it already.
@@ -189,7 +190,7 @@ class JournalTaker:
             self._fill(key, run.base_ordinal, max(0, run.base_position - log.end_position))
         # Offsets stay in any case; the bytes go to where the log ends now.
         if run.base_position != log.end_position:
-            run = _moved(run, log.end_position)
+            run = _move(run, log.end_position)
         damaged = run.damaged_records()
         if damaged:
             run = self._tails.whole(run, damaged)
@@ -197,7 +198,7 @@ class JournalTaker:
         if damaged:
             for number in damaged:
                 entry = run.entry(number)
-                self._lost(key, entry.first_ordinal, entry.end_ordinal)
+                self._lose(key, entry.first_ordinal, entry.end_ordinal)
             run = run.with_holes(damaged)
         # An index that cannot be read says nothing of its records; the gap shows with the next run.
         if damaged is not None:
@@ -209,13 +210,13 @@ class JournalTaker:
         log = self._log(key)
         begin, end = Border(log.end_ordinal, log.end_position), Border(ordinal, log.end_position + size_bytes)
         taken = self._tails.between(key, begin, end)
-        runs, fences = bridge(key, begin, end, taken, log.last_time_ms)
+        runs, lost_ranges = bridge(key, begin, end, taken, log.last_time_ms)
         for run in runs:
             self._publish(key, run)
         self._windows.replay(sequences_in(taken))
-        self._note_lost(fences)
+        self._record_lost(lost_ranges)
 
-    def _publish(self, key: PartitionKey, run: Run) -> None:
+    def _publish(self, key: PartitionKey, run: RecordRange) -> None:
         self._log(key).publish(run)
         self._waiting[key] = run.end_ordinal
         self._waiting_bytes += run.size_bytes
@@ -227,15 +228,15 @@ class JournalTaker:
             self._logs[key].apply(end, self._files, self._dirty, roll)
         self._waiting, self._waiting_bytes = {}, 0
 
-    def _lost(self, key: PartitionKey, start: int, end: int) -> None:
-        self._note_lost([Fence(*key, start, end, FenceReason.JOURNAL)])
+    def _lose(self, key: PartitionKey, start: int, end: int) -> None:
+        self._record_lost([LostRange(*key, start, end, LossReason.JOURNAL)])
 
-    def _note_lost(self, fences: Sequence[Fence]) -> None:
-        self.fences += fences
-        for fence in fences:
+    def _record_lost(self, lost_ranges: Sequence[LostRange]) -> None:
+        self.lost_ranges += lost_ranges
+        for one in lost_ranges:
             self._say(
-                f"{fence.topic}:{fence.partition_id}: messages {fence.from_ordinal} to {fence.to_ordinal - 1} are "
-                "lost: neither log nor journal has them"
+                f"{one.topic}:{one.partition_id}: messages {one.from_ordinal} to {one.to_ordinal - 1} are lost: "
+                "neither log nor journal has them"
             )
 
     def _log(self, key: PartitionKey) -> PartitionLog:
@@ -246,8 +247,8 @@ class JournalTaker:
         return log
 
 
-def _moved(run: Run, position: int) -> Run:
-    """The run at another place among its partition's bytes."""
+def _move(run: RecordRange, position: int) -> RecordRange:
+    """Return the run at another place among its partition's bytes."""
     shift = position - run.base_position
     entries = (decode_index_entry(run.index, at) for at in range(run.records))
     index = b"".join(

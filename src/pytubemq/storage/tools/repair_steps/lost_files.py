@@ -1,8 +1,8 @@
-"""Makes the files of messages that have none from the journal, which carries their records and their index entries.
+"""Files of messages that have none, made from the journal, which carries their records and their index entries.
 
-The invariants: a record is taken only from a sound block, with its own check, at the ordinal and the position that its
-entry tells, and only where these agree with the borders of the gap and with the records beside it. A file gets its name
-when its bytes are on the device.
+The invariants: a record is taken only from a sound block, with its own check, at the ordinal and the position of its
+entry, and only where these agree with the borders of the gap and with the records beside it. A file gets its name when
+its bytes are on the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytubemq.storage.log.index_repair import Border
 from pytubemq.storage.log.segment import Segment
 from pytubemq.storage.store_settings import StoreSettings
 from pytubemq.storage.tools.read.blocks import FoundBlock, walk_blocks
-from pytubemq.storage.tools.read.salvage import find_salt
+from pytubemq.storage.tools.read.recovered_parts import find_salt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk.disk import Disk
     from pytubemq.storage.format.record import PartitionKey
-    from pytubemq.storage.format.run import Run
+    from pytubemq.storage.format.record_range import RecordRange
     from pytubemq.storage.tools.read.journals import JournalsAtHand
     from pytubemq.storage.tools.repair_steps.gaps import Gap
 
@@ -148,8 +148,8 @@ def _blocks(disk: Disk, journals: JournalsAtHand) -> Iterator[tuple[int, FoundBl
             file.close()
 
 
-def _pieces(run: Run, gap: Gap, place: _RunPlace, *, is_certain: bool) -> Iterator[Piece]:
-    """The sound records of a run that lie in a gap; times rise in each piece."""
+def _pieces(run: RecordRange, gap: Gap, place: _RunPlace, *, is_certain: bool) -> Iterator[Piece]:
+    """Yield the sound records of a run that are in a gap; times rise in each piece."""
     if run.end_ordinal <= gap.begin.ordinal or run.base_ordinal >= gap.end.ordinal:
         return
     # None where the entries fail: then nothing in the run has a proven place.
@@ -215,7 +215,7 @@ def _begin(disk: Disk, segment: Segment) -> None:
             file.close()
 
 
-def _write(disk: Disk, segment: Segment, record: int, run: Run, piece: Piece) -> None:
+def _write(disk: Disk, segment: Segment, record: int, run: RecordRange, piece: Piece) -> None:
     """Write a piece of a run where it belongs; its index entries begin with that of number `record`."""
     start, stop = piece.begin.position - run.base_position, piece.end.position - run.base_position
     first, behind = piece.first_record * INDEX_BYTES, (piece.first_record + piece.records) * INDEX_BYTES

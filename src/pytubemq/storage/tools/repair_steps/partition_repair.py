@@ -1,4 +1,4 @@
-"""Puts one partition's files right: indexes are built anew from the log, holes stand where records are lost.
+"""The repair of one partition's files: indexes are built anew from the log, holes replace records that are lost.
 
 The invariant: records whose bytes are sound stay at their offsets; afterwards the segments cover the partition from its
 first message to its end without a gap. A file is replaced in one step, never written over, but for a header.
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.storage.disk.disk import flush_directory, read_exactly, write_all
 from pytubemq.storage.format.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, encode_index_entry
-from pytubemq.storage.format.record import Fence, FenceReason, LogEnd
-from pytubemq.storage.format.run import record_is_sound
+from pytubemq.storage.format.record import LogEnd, LossReason, LostRange
+from pytubemq.storage.format.record_range import record_is_sound
 from pytubemq.storage.format.scan import LogRecord, read_record, scan_log
 from pytubemq.storage.log.index_repair import Border, RepairedIndex, repair_index, scanner
 from pytubemq.storage.log.segment import Segment
 from pytubemq.storage.tools.check.findings import Severity
 from pytubemq.storage.tools.check.segment_check import check_partition
-from pytubemq.storage.tools.repair_steps.rewriting import write_file
+from pytubemq.storage.tools.repair_steps.rewrite import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class RepairedPartition:
 
     segments: list[Segment] = field(default_factory=list)
     end: LogEnd = field(default_factory=lambda: LogEnd(0, 0))
-    fences: list[Fence] = field(default_factory=list)
+    lost_ranges: list[LostRange] = field(default_factory=list)
     """All holes, those that were there before among them."""
 
 
@@ -78,7 +78,7 @@ class _Repair:
             if begin.ordinal != here.ordinal:
                 self._fill(here, begin)
             stop = kept[at + 1][1] if at + 1 < len(kept) else last
-            # What lies between the end of a segment and the next one, if a file is missing there, is in its holes.
+            # What is between the end of a segment and the next one, if a file is missing there, is in its holes.
             limit = None if at + 1 < len(kept) else end.last_records
             self._segment(segment, begin, stop, limit)
             here = stop
@@ -94,7 +94,8 @@ class _Repair:
         return made
 
     def _remove_others(self, kept: set[int]) -> None:
-        """Files that hold nothing which counts must not be taken for segments when there is one around them."""
+        """Remove files that hold nothing which counts, so that they are not taken for segments when there is one around
+        them."""
         for segment in self._found.segments:
             if segment.base_ordinal not in kept:
                 for file in filter(None, (segment.log, segment.index)):
@@ -111,12 +112,12 @@ class _Repair:
             self._made.segments.append(segment)
             return
         # Length and header first: the scan below reads the log up to its end.
-        self._mend_log(files, segment, end)
+        self._repair_log(files, segment, end)
         log = self._disk.open(segment.log_path)
         try:
             repaired = repair_index(old, begin, end, scanner(log, segment))
             for entry in _bad_records(log, segment, bytes(repaired.index)):
-                repaired.fence(entry)
+                repaired.mark_lost(entry)
         finally:
             log.close()
         index = bytes(repaired.index)
@@ -132,7 +133,7 @@ class _Repair:
         self._note_holes(index)
         self._made.segments.append(segment)
 
-    def _mend_log(self, files: SegmentFiles, segment: Segment, end: Border) -> None:
+    def _repair_log(self, files: SegmentFiles, segment: Segment, end: Border) -> None:
         header = FileHeader(FileKind.LOG, segment.base_ordinal, segment.base_position)
         size = 0 if files.log is None else files.log.size_bytes
         sound = files.log is not None and files.log.header == header
@@ -183,8 +184,10 @@ class _Repair:
             self._time_ms = max(self._time_ms, entry.append_time_ms)
             if entry.kind == RecordKind.HOLE:
                 found = self._found
-                self._made.fences.append(
-                    Fence(found.topic, found.partition_id, entry.first_ordinal, entry.end_ordinal, FenceReason.RECORD)
+                self._made.lost_ranges.append(
+                    LostRange(
+                        found.topic, found.partition_id, entry.first_ordinal, entry.end_ordinal, LossReason.RECORD
+                    )
                 )
 
     def _read(self, path: Path, size: int, position: int) -> bytes:
@@ -212,7 +215,7 @@ def begin_of_segment(disk: Disk, segment: SegmentFiles) -> Border | None:
 
 
 def kept_segments(disk: Disk, found: PartitionFiles, end: LogEnd) -> list[tuple[SegmentFiles, Border]]:
-    """The segments of a partition that count, and where each begins."""
+    """Return the segments of a partition that count, and where each begins."""
     return [
         (segment, begin)
         for segment in found.segments
@@ -240,7 +243,7 @@ def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
 
 
 def find_reach(disk: Disk, found: PartitionFiles) -> int:
-    """The message behind the last one of which an index speaks, whatever became of its record."""
+    """Return the message behind the last one that an index names, whatever became of its record."""
     reach = 0
     for files in found.segments:
         if files.index is not None:
@@ -256,7 +259,7 @@ def find_reach(disk: Disk, found: PartitionFiles) -> int:
 
 
 def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
-    """The id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
+    """Return the id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
     # Ids rise along a partition, so the last sound record has the highest.
     for segment in reversed(partition.segments):
         index, log = disk.open(segment.index_path), disk.open(segment.log_path)
@@ -311,7 +314,7 @@ def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tu
 
 
 def _bad_records(log: DiskFile, segment: Segment, index: bytes) -> Iterator[IndexEntry]:
-    """Entries whose records fail their check."""
+    """Yield entries whose records fail their check."""
     for at in range(len(index) // INDEX_BYTES):
         entry = decode_index_entry(index, at)
         if entry is None or entry.kind == RecordKind.HOLE or entry.position < segment.base_position:

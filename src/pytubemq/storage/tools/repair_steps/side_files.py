@@ -1,4 +1,4 @@
-"""The files that lie beside a store in a Broker's directory, whose form only the Broker knows.
+"""The files beside a store in a Broker's directory, whose form only the Broker knows.
 
 The invariant: none of them holds messages or positions; each file of the directory is checked, or named as not checked.
 """
@@ -33,13 +33,13 @@ _LEFT: Final = re.compile(r"repair-.*|.*\.(new|tmp)", re.DOTALL)
 
 
 def check_side_files(disk: Disk, root: Path, decoders: Decoders) -> Iterator[Finding]:
-    """Findings of all that lies in the directory itself and is not the store's own.
+    """Yield the findings of all that is in the directory itself and is not the store's own.
 
     Raises:
         NewerVersionError: a newer version wrote one. OSError: one cannot be read.
     """
     for name in sorted(disk.listdir(root)):
-        if (kept := _kept(disk, root, name)) is not None:
+        if (kept := _find_kept(disk, root, name)) is not None:
             yield Finding(path=root / name, what=kept, severity=Severity.HARMLESS)
         if name in _OWN or _LEFT.fullmatch(name):
             continue
@@ -61,11 +61,11 @@ def check_side_files(disk: Disk, root: Path, decoders: Decoders) -> Iterator[Fin
 def kept_files(disk: Disk, root: Path) -> Iterator[tuple[Path, str]]:
     """Yield what repairs, recoveries and imports left in the directory, and what to do with each. Raises OSError."""
     for name in sorted(disk.listdir(root)):
-        if (what := _kept(disk, root, name)) is not None:
+        if (what := _find_kept(disk, root, name)) is not None:
             yield root / name, what
 
 
-def _kept(disk: Disk, root: Path, name: str) -> str | None:
+def _find_kept(disk: Disk, root: Path, name: str) -> str | None:
     """Say what a repair, a recovery or an import left in the directory, and what to do with it; None for anything
     else."""
     if name == IMPORT_MARK:

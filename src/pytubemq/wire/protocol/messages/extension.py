@@ -11,8 +11,8 @@ from pytubemq.model.limits import (
     MAX_RESET_RECORDS,
     MAX_WIRE_FILTERS,
     MAX_WIRE_GROUPS,
-    MAX_WIRE_PACKS,
     MAX_WIRE_POSITIONS,
+    MAX_WIRE_RECORD_BATCHES,
     MAX_WIRE_RESETS,
     MAX_WIRE_SPANS,
     MAX_WIRE_SUBSCRIPTIONS,
@@ -24,7 +24,8 @@ from pytubemq.wire.protocol.messages.broker import AuthorizedInfo, TransferedMes
 
 @message
 class PackEntry:
-    """A pack for one partition: `data` holds its columns (`wire.batch`), `first_sequence` its first message's."""
+    """A record batch for one partition: `data` holds its columns (`wire.batch`), `first_sequence` its first
+    message's."""
 
     partition_id: int = required(1, I32)
     data: bytes = required(2, BYTES)
@@ -34,7 +35,7 @@ class PackEntry:
 
 @message
 class SendPacksRequestP2B:
-    """Packs of one topic, for one Broker; each message of each pack is accepted or refused by itself.
+    """Record batches of one topic, for one Broker; each message of each is accepted or refused individually.
 
     `refusals_seen` keeps a producer's order when several batches are in flight: how many of its batches on this
     connection it knows to have been refused for now (419, 503, or timed out). One that is behind is refused, 419.
@@ -43,7 +44,7 @@ class SendPacksRequestP2B:
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
     sent_addr: int = required(3, I32)
-    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_PACKS, default=())
+    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_RECORD_BATCHES, default=())
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
@@ -53,9 +54,9 @@ class SendPacksRequestP2B:
 
 @message
 class PackSpan:
-    """The result of the next `count` messages of a pack: all taken or all refused.
+    """The result of the next `count` messages of a record batch: all accepted or all refused.
 
-    Taken (200): offsets and ids count up from the first one's; `repeated` says that they stood there before, and both
+    Accepted (200): offsets and ids count up from the first one's; `repeated` says that they were there before, and both
     are -1 if that was too long ago to be known.
     """
 
@@ -70,14 +71,15 @@ class PackSpan:
 
 @message
 class PackResult:
-    """The spans of one pack, in order; together they have as many messages as it."""
+    """The spans of one record batch, in order; together they have as many messages as it."""
 
     spans: tuple[PackSpan, ...] = repeated(1, PackSpan, most=MAX_WIRE_SPANS, default=())
 
 
 @message
 class SendPacksResponseB2P:
-    """Answers by position; when all packs share one fate `results` may be empty and the code speaks for every message.
+    """Results by position; when all record batches share one result, `results` may be empty and the code speaks for
+    every message.
 
     `err_msg` is about the first refused message.
     """
@@ -86,15 +88,15 @@ class SendPacksResponseB2P:
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
     # By position, since two batches of a request may be for one partition.
-    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_PACKS, default=())
+    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_RECORD_BATCHES, default=())
     append_time: int | None = optional(5, I64, default=None)
 
 
 @message
 class ReadRangeRequestC2B:
-    """Read a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
+    """A read of a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
 
-    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a pack of
+    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a batch of
     mixed types comes whole, so the reader looks again.
     """
 
@@ -113,9 +115,10 @@ class ReadRangeRequestC2B:
 
 @message
 class ReadRangeResponseB2C:
-    """`messages` has the number it has in `GetMessageResponseB2C`, so the same stored bytes serve both.
+    """The messages of a range; `messages` has the number it has in `GetMessageResponseB2C`, so the same stored bytes
+    serve both.
 
-    301 when `offset` lies below `min_offset`, 404 when nothing is there (yet); the three offsets are set with 200,
+    301 when `offset` is below `min_offset`, 404 when nothing is there (yet); the three offsets are set with 200,
     301 and 404.
     """
 
@@ -156,8 +159,8 @@ class PartitionOffsetsRequest:
 
 @message
 class PartitionEnds:
-    """`min_offset` is the first readable one, `max_offset` the one the next message gets; what lies between them takes
-    `size_bytes`."""
+    """The ends of a partition: `min_offset` is the first readable one, `max_offset` the one the next message gets; what
+    is between them takes `size_bytes`."""
 
     topic_name: str = required(1, STR)
     partition_id: int = required(2, I32)
@@ -181,7 +184,7 @@ class GroupPosition:
 
 @message
 class PartitionOffsetsResponse:
-    """Answer to `PartitionOffsetsRequest`; unknown partitions are left out."""
+    """The response to `PartitionOffsetsRequest`; unknown partitions are left out."""
 
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
@@ -209,7 +212,7 @@ class OffsetReset:
 
 @message
 class ResetOffsetsRequest:
-    """Move a group's confirmed offsets; `dry_run` only reports what would happen."""
+    """A move of a group's confirmed offsets; `dry_run` only reports what would happen."""
 
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)

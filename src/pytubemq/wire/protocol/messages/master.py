@@ -280,7 +280,7 @@ class RegisterRequestB2M:
     # False in the first registration of every Java Broker: it registers before it serves.
     broker_online: bool = required(2, BOOL)
     enable_tls: bool = required(3, BOOL)
-    # 0 sound, 1 stopped by the Master, -1 stopped by itself after errors of its disk.
+    # 0 sound, 1 stopped by the Master, -1 stopped on its own after errors of its disk.
     read_status_rpt: int = required(4, I32)
     write_status_rpt: int = required(5, I32)
     cur_broker_conf_id: int = required(6, I64)

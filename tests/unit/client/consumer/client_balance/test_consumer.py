@@ -375,7 +375,7 @@ async def test_a_topic_that_does_not_exist_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "which share"),
+        ({}, "neither a share"),
         ({"node_id": 0}, "only one of"),
         ({"source_count": 2, "manual": True}, "only one of"),
         ({"node_id": 2, "source_count": 2}, "node_id is 2 and source_count is 2"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytubemq.pipelines.file.model import DeadLetter, Decode, Pipeline, Sink, Source, Step
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.registry import BEFORE_SPARK, refuse
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 

@@ -12,12 +12,12 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, TransportError
 from pytubemq.net.iothread import IoThread
 from pytubemq.pipelines.analysis.guarantees import SourceKind
-from pytubemq.pipelines.check import dry
+from pytubemq.pipelines.check import dry_run
 from pytubemq.pipelines.file.model import DeadLetter, Guarantee, Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import Places, unplaced
+from pytubemq.pipelines.file.source_positions import Places, unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.sinks import possible_guarantee
-from pytubemq.pipelines.sinks.make import make_sink
+from pytubemq.pipelines.sinks.sink_factory import make_sink
 from pytubemq.pipelines.sinks.tubemq.repeat_safety import repeating
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability
@@ -74,8 +74,8 @@ def test_a_dry_run_tells_the_weaker_of_source_and_sink(monkeypatch: pytest.Monke
 
         def check(self, spark: object, schema: object) -> None: ...
 
-    monkeypatch.setattr(dry, "make_sink", Writer)
-    run = dry._DryRun(SPARK, replace(PIPELINE, sinks=(replace(LAKE, guarantee=None),)), Places("p.yaml"), 1)
+    monkeypatch.setattr(dry_run, "make_sink", Writer)
+    run = dry_run._DryRun(SPARK, replace(PIPELINE, sinks=(replace(LAKE, guarantee=None),)), Places("p.yaml"), 1)
     run._kind = SourceKind.JAVA
     [told] = run.sinks()
     assert told.text == "parquet can be written, at least once"

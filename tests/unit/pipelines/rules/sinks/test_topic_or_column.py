@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.registry import faults_of
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 

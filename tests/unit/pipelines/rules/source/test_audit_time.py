@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.types import MapType, StringType, StructType
 
 from pytubemq.pipelines.file.model import Audit, Pipeline, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Compiled, Context, Need
 from pytubemq.pipelines.rules.source import audit_time
 

@@ -11,7 +11,7 @@ import pytubemq.sync
 from pytubemq.errors import Code, ExitCode, RefusedError, TransportError
 from pytubemq.pipelines import load_checked
 from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.source import known_topics
 from pytubemq.pipelines.rules.source.known_topics import topics_named

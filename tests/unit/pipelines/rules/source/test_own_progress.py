@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.pipelines.file.model import Pipeline, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.source import own_progress
 from pytubemq.pipelines.state.directory import StateDirectory

@@ -9,7 +9,7 @@ import pytest
 import pytubemq.sync
 from pytubemq.errors import RemoteError, UnreachableError
 from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.source import reachable_masters
 from pytubemq.spark.source.read import cluster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.pipelines.file.model import Pipeline, Sink, Source, Step, Table
-from pytubemq.pipelines.file.places import unplaced
+from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context
 from pytubemq.pipelines.rules.steps import unique_names
 

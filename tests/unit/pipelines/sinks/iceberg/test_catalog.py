@@ -11,8 +11,8 @@ from py4j.protocol import Py4JError
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.file.model import Sink
 from pytubemq.pipelines.sinks.iceberg.catalog import iceberg_catalog
-from pytubemq.pipelines.sinks.make import make_sink
-from pytubemq.pipelines.sinks.port import SinkContext
+from pytubemq.pipelines.sinks.sink_factory import make_sink
+from pytubemq.pipelines.sinks.sink_writer import SinkContext
 
 SINK = Sink("out", "iceberg", table="lake.db.t")
 

@@ -20,8 +20,8 @@ from pytubemq.errors import (
 )
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.spark.source.java import ends as ends_module
-from pytubemq.spark.source.java.ends import EndsWatch, refuse_time
+from pytubemq.spark.source.java import partition_ends as ends_module
+from pytubemq.spark.source.java.partition_ends import EndsWatch, refuse_time
 from pytubemq.spark.source.planning.plan import Ends
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability

@@ -16,8 +16,7 @@ from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java import ranges as ranges_module
 from pytubemq.spark.source.java.access import access, forget
-from pytubemq.spark.source.java.ends import java_ends
-from pytubemq.spark.source.java.guarantee import java_guarantee
+from pytubemq.spark.source.java.partition_ends import java_ends
 from pytubemq.spark.source.java.ranges import java_batches
 from pytubemq.spark.source.java.reading import RangePiece
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
@@ -127,13 +126,6 @@ async def test_a_process_has_one_way_to_a_cluster(mock: MockBroker) -> None:
     assert await asyncio.to_thread(access, masters(mock)) is first
     await asyncio.to_thread(forget, masters(mock))
     assert await asyncio.to_thread(access, masters(mock)) is not first
-
-
-@pytest.mark.parametrize(("flushed_only", "level"), [(True, "exactly once"), (False, "at least once")])
-def test_the_guarantee_follows_from_what_is_read(flushed_only: bool, level: str) -> None:
-    said, why = java_guarantee(flushed_only)
-    assert said == level
-    assert "Java Broker" in why
 
 
 async def test_a_task_that_is_told_what_the_driver_knows_needs_no_master(mock: MockBroker) -> None:

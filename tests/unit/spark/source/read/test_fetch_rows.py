@@ -18,9 +18,9 @@ from pytubemq.spark.source.read import fetch_rows
 from pytubemq.spark.source.read.fetch_rows import build
 from pytubemq.spark.source.schema import COLUMNS
 from pytubemq.wire.batch.checksum import check_sum
-from pytubemq.wire.batch.fetch_batches import DamagedPack, Pack
+from pytubemq.wire.batch.fetch_batches import DamagedBatch, FetchedBatch
 from pytubemq.wire.batch.payload import encode_payload
-from pytubemq.wire.batch.record_batch import PackHead, encode_columns, read_columns
+from pytubemq.wire.batch.record_batch import RecordBatchHead, encode_columns, read_columns
 from pytubemq.wire.batch.stored import StoredMessage
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ stretches = st.lists(st.tuples(st.booleans(), st.lists(payloads, min_size=1, max
 honest_stretches = st.lists(st.tuples(st.booleans(), st.lists(honest, min_size=1, max_size=6)), max_size=5)
 
 
-def records_of(stretches: Sequence[tuple[bool, list[Payload]]], *, start: int = 0) -> list[StoredMessage | Pack]:
+def records_of(
+    stretches: Sequence[tuple[bool, list[Payload]]], *, start: int = 0
+) -> list[StoredMessage | FetchedBatch]:
     """Each stretch as a pack, or as messages stored alone."""
-    made: list[StoredMessage | Pack] = []
+    made: list[StoredMessage | FetchedBatch] = []
     number = start
     for packed, messages in stretches:
         time_ms = 1_700_000_000_000 + number
@@ -64,7 +66,7 @@ def records_of(stretches: Sequence[tuple[bool, list[Payload]]], *, start: int = 
             flags = [flag for _, flag in messages]
             one = flags[0] if len(set(flags)) == 1 else flags
             columns = read_columns(encode_columns([payload for payload, _ in messages], one, 0))
-            made.append(Pack(PackHead(number * OFFSET_UNIT, 1000 + number, time_ms), columns))
+            made.append(FetchedBatch(RecordBatchHead(number * OFFSET_UNIT, 1000 + number, time_ms), columns))
         else:
             made.extend(
                 StoredMessage(1000 + at, check_sum(payload), payload, flag, at * OFFSET_UNIT, time_ms, None, None, None)
@@ -90,7 +92,7 @@ def test_the_rows_are_those_of_the_message_path(
     in_range = [
         record
         for record in records
-        if isinstance(record, Pack) or (record.offset is not None and start <= record.offset < end)
+        if isinstance(record, FetchedBatch) or (record.offset is not None and start <= record.offset < end)
     ]
     expected = Unpacker(PARTITION, raw=True).read(in_range, start=start, end=end)
     gathered = gather(records, (), start=start, end=end)
@@ -135,7 +137,7 @@ def test_what_fails_its_check_is_a_gap_with_a_reason() -> None:
     gathered = gather([first, second._replace(check_sum=1), third], (), start=0, end=84)
     assert gathered.gap(0, 84) == (28, 56)
     assert gathered.unreadable == ["its checksum does not match"]
-    damaged = gather([first], [DamagedPack(28, "a pack fails its check", 2)], start=0, end=84)
+    damaged = gather([first], [DamagedBatch(28, "a pack fails its check", 2)], start=0, end=84)
     assert damaged.gap(0, 84) == (28, 84)
     assert damaged.unreadable == ["a pack fails its check"]
 
