@@ -45,6 +45,7 @@ from pytubemq.model.limits import (
 )
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
+from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.observe.metrics import Shown
@@ -221,7 +222,7 @@ class BrokerService:
                 web_port=self.web_port,
                 durability=settings.store.durability,
             ),
-            MasterClient(settings.masters, self._pool),
+            MasterClient(settings.masters, self._pool, RequestSigner(settings.credentials)),
             config,
             orders,
             heartbeat_period_s=settings.heartbeat_period_s,

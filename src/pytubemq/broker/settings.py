@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Address
     from pytubemq.model.topic import TopicConfig
+    from pytubemq.security.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,10 @@ class BrokerSettings:
     advertised: Address | None = None
     masters: tuple[Address, ...] = ()
     topics: tuple[TopicConfig, ...] = ()
+    credentials: Credentials | None = None
+    """The user as which this Broker registers at its Master; None: it does not sign."""
+    requires_access: bool = False
+    """True if callers are refused until the Master has sent the rules of access."""
     insecure: bool = False
     """Shown in the Broker's health, metrics and pages."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.counters import Counters
+from pytubemq.broker.members.caller_access import CallerAccess
 from pytubemq.broker.members.expired_messages import ExpiredMessages
 from pytubemq.broker.members.flow_control import FlowControl
-from pytubemq.broker.members.visit_tokens import VisitTokens
 from pytubemq.model.limits import MAX_PENDING_READS, MAX_SHORT_REQUESTS, SHORT_REQUEST_BYTES
 from pytubemq.net.server.long_work import LongWork
 
@@ -52,7 +52,7 @@ class BrokerState:
     resets: ResetHistory
     reset_epochs: ResetEpochs
     flow: FlowControl = field(default_factory=FlowControl)
-    visit_tokens: VisitTokens = field(default_factory=VisitTokens)
+    access: CallerAccess = field(default_factory=CallerAccess)
     counters: Counters = field(default_factory=Counters)
     expired: ExpiredMessages = field(default_factory=ExpiredMessages)
     long_work: LongWork = field(default_factory=LongWork)

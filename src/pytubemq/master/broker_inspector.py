@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytubemq.net.client.pool import ConnectionPool
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 CLIENT_ID = "master-inspect"
 
@@ -40,8 +41,15 @@ class InspectedOffsets:
 class BrokerInspector:
     """The Master's queries to Brokers."""
 
-    def __init__(self, pool: ConnectionPool, *, timeout_s: float = INSPECT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        *,
+        timeout_s: float = INSPECT_TIMEOUT_S,
+        tokens: Callable[[str], AuthorizedInfo | None] = lambda client_id: None,
+    ) -> None:
         self._pool = pool
+        self._tokens = tokens
         self._timeout_s = timeout_s
         self._slots = asyncio.Semaphore(MAX_INSPECTED_AT_ONCE)
 
@@ -126,7 +134,7 @@ class BrokerInspector:
                     )
                     return False
                 answer = await connection.request(
-                    request,
+                    replace(request, auth_info=self._tokens(CLIENT_ID)),
                     PartitionOffsetsResponse,
                     Method.PARTITION_OFFSETS,
                     Service.BROKER_READ,

@@ -74,6 +74,7 @@ class FetchHandlers:
             state.serving.check_read()
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
+            state.access.check_member(call.connection, consumer_id, group)
             served = request_checks.topic(request.topic_name, state.topics)
             key = RegistrationKey(group, served.config.name, request.partition_id)
             registration = self._find_registration(key, consumer_id, now_s=now_s)
@@ -343,6 +344,7 @@ class FetchHandlers:
             state.serving.check_started()
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
+            state.access.check_member(call.connection, consumer_id, group)
             served = request_checks.topic(request.topic_name, state.topics)
             # As in the original: a topic that is closed in any way may be read and takes no confirms.
             request_checks.open_for_writing(served)

@@ -16,6 +16,7 @@ from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.registration_key import RegistrationKey
+from pytubemq.broker.members.caller_access import consume_from, describe_group, describe_topic
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
@@ -79,7 +80,14 @@ class RangeHandlers:
         try:
             # There is no registration to rely on, so each request is checked as a whole.
             state.serving.check_read()
-            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            state.access.check(
+                call.connection,
+                request.auth_info,
+                request.client_id.strip(),
+                (consume_from(request.topic_name.strip()),),
+                now_s=state.clock.now_s(),
+                wall_s=state.clock.wall_ms() / 1000,
+            )
             check_client_id(request.client_id)
             served = request_checks.topic(request.topic_name, state.topics)
             request_checks.partition(served, request.partition_id)
@@ -221,9 +229,21 @@ class RangeHandlers:
         state = self._state
         try:
             state.serving.check_started()
-            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
+            caller = state.access.identify(
+                request.auth_info,
+                request.client_id.strip(),
+                now_s=state.clock.now_s(),
+                wall_s=state.clock.wall_ms() / 1000,
+            )
             check_client_id(request.client_id)
+            for group in request.group_names:
+                caller.permit(describe_group(group.strip()))
             wanted = await self._find_wanted(turn, named)
+            for keys in sliced(list(wanted)):
+                for topic in {topic for topic, _ in keys}:
+                    caller.permit(describe_topic(topic))
+                if len(keys) == LONG_WORK_SLICE:
+                    await turn()
             positions = await self._positions(turn, request, wanted)
             # Only on request, as it may have to read the disk.
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)

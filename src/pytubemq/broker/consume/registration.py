@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker import request_checks
+from pytubemq.broker.members.caller_access import Wish, consume_from, join_group
 from pytubemq.broker.members.consumer_registry import RegistryFullError
 from pytubemq.broker.members.cursor import NOT_GIVEN, Cursor, start_offset
 from pytubemq.broker.registration_key import RegistrationKey
@@ -55,11 +56,10 @@ class RegisterHandlers:
         state = self._state
         try:
             state.serving.check_started()
-            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            consumer_id, group = (
-                check_client_id(request.client_id, in_lists=True),
-                check_group_name(request.group_name, in_lists=True),
-            )
+            consumer_id, group = request.client_id.strip(), request.group_name.strip()
+            self._admit(call, request, consumer_id, consume_from(request.topic_name.strip()), join_group(group))
+            check_client_id(consumer_id, in_lists=True)
+            check_group_name(group, in_lists=True)
             served = request_checks.topic(request.topic_name, state.topics)
             codes = request_checks.filter_codes(request.filter_cond_str)
             key = RegistrationKey(group, served.config.name, request.partition_id)
@@ -78,6 +78,20 @@ class RegisterHandlers:
                 )
         except Refused as refused:
             _answer(call, refused.refusal)
+
+    def _admit(
+        self, call: Call, request: RegisterRequestC2B | HeartBeatRequestC2B, consumer_id: str, *wishes: Wish
+    ) -> None:
+        """Refuse a consumer that is not admitted."""
+        clock = self._state.clock
+        self._state.access.check(
+            call.connection,
+            request.auth_info,
+            consumer_id,
+            wishes,
+            now_s=clock.now_s(),
+            wall_s=clock.wall_ms() / 1000,
+        )
 
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
         """Serve a request that waited for a confirm; a registration is dropped if its caller is gone."""
@@ -181,9 +195,10 @@ class RegisterHandlers:
         failures: list[str] = []
         try:
             state.serving.check_started()
-            state.visit_tokens.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            consumer_id = check_client_id(request.client_id)
-            group = check_group_name(request.group_name)
+            consumer_id, group = request.client_id.strip(), request.group_name.strip()
+            self._admit(call, request, consumer_id, join_group(group))
+            check_client_id(consumer_id)
+            check_group_name(group)
             if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:
                 raise Refused(
                     Code.BAD_REQUEST,

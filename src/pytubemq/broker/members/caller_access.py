@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.net.server.call import Connection
+    from pytubemq.security.client_token import ClientIdentity
     from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 ADMITTED_S: Final = 30.0
@@ -27,6 +28,10 @@ ADMITTED_S: Final = 30.0
 MAX_ADMITTED: Final = 1_000
 """Admissions remembered for a connection; beyond it all are forgotten, which costs time only."""
 _CONTEXT: Final = "admitted"
+_NOT_IDENTIFIED: Final = (
+    "this cluster requires authentication, and the request has no valid tokens of the Master; register at the Master "
+    "with a user and its secret"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,25 @@ def describe_group(group: str) -> Wish:
     return Wish(Operation.DESCRIBE, ResourceKind.GROUP, group)
 
 
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A caller that was identified, and the rules of that moment; nobody in particular where access is open."""
+
+    rules: AccessRules
+    identity: ClientIdentity | None
+
+    def permit(self, wish: Wish) -> None:
+        """Refuse what the caller is not allowed, with 401."""
+        identity = self.identity
+        if identity is None or self.rules.is_allowed(identity, wish.operation, wish.kind, wish.name):
+            return
+        raise Refused(
+            Code.UNAUTHORIZED,
+            f"user {identity.user} lacks the permission {wish.operation} on {wish.kind} {wish.name}; an administrator "
+            f"grants it with `pytubemq permission grant {identity.user} {wish.operation} {wish.kind} {wish.name}`",
+        )
+
+
 @dataclass(slots=True)
 class CallerAccess:
     """The checks of callers that the Master requires."""
@@ -87,6 +111,29 @@ class CallerAccess:
         admitted = connection.context.get(_CONTEXT)
         found = None if admitted is None else admitted.get((client_id, wish))
         return found is not None and found[0] == self.rules.version and now_s - found[1] < ADMITTED_S
+
+    def check_member(self, connection: Connection, client_id: str, group: str) -> None:
+        """Refuse a fetch or a confirm over a connection on which the member has not registered, with 415.
+
+        These requests have no tokens. A member whose rights have ended loses its registration with its next heartbeat.
+        """
+        if not self.is_enforced:
+            return
+        admitted = connection.context.get(_CONTEXT)
+        if admitted is None or (client_id, join_group(group)) not in admitted:
+            raise Refused(
+                Code.CERTIFICATE_FAILURE, f"{client_id} has not registered in group {group} over this connection"
+            )
+
+    def identify(self, info: AuthorizedInfo | None, client_id: str, *, now_s: float, wall_s: float) -> Identified:
+        """Return who calls, with the permissions to check; each wish is checked by `permit`. Raises Refused (415)."""
+        if not self.is_enforced:
+            self.visit_tokens.check_consumer(info, now_s=now_s)
+            return Identified(self.rules, None)
+        identity = self.rules.identify(None if info is None else info.auth_authorized_token, client_id, now_s=wall_s)
+        if info is None or identity is None or not self.visit_tokens.knows(info.visit_authorized_token):
+            raise Refused(Code.CERTIFICATE_FAILURE, _NOT_IDENTIFIED)
+        return Identified(self.rules, identity)
 
     def check(
         self,
@@ -116,30 +163,11 @@ class CallerAccess:
             return
         if all(self.is_admitted(connection, client_id, wish, now_s=now_s) for wish in wishes):
             return
-        self._check_rules(info, client_id, wishes, wall_s=wall_s)
+        identified = self.identify(info, client_id, now_s=now_s, wall_s=wall_s)
+        for wish in wishes:
+            identified.permit(wish)
         admitted = connection.context.setdefault(_CONTEXT, {})
         if len(admitted) + len(wishes) > MAX_ADMITTED:
             admitted.clear()
         for wish in wishes[:MAX_ADMITTED]:
             admitted[client_id, wish] = (self.rules.version, now_s)
-
-    def _check_rules(
-        self, info: AuthorizedInfo | None, client_id: str, wishes: Sequence[Wish], *, wall_s: float
-    ) -> None:
-        rules = self.rules
-        token = None if info is None else info.auth_authorized_token
-        identity = rules.identify(token, client_id, now_s=wall_s)
-        if info is None or identity is None or not self.visit_tokens.knows(info.visit_authorized_token):
-            raise Refused(
-                Code.CERTIFICATE_FAILURE,
-                "this cluster requires authentication, and the request has no valid tokens of the Master; register "
-                "at the Master with a user and its secret",
-            )
-        for wish in wishes:
-            if not rules.is_allowed(identity, wish.operation, wish.kind, wish.name):
-                raise Refused(
-                    Code.UNAUTHORIZED,
-                    f"user {identity.user} lacks the permission {wish.operation} on {wish.kind} {wish.name}; an "
-                    f"administrator grants it with `pytubemq permission grant {identity.user} {wish.operation} "
-                    f"{wish.kind} {wish.name}`",
-                )

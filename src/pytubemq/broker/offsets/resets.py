@@ -14,6 +14,7 @@ from pytubemq.broker import request_checks
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.offsets.offset_admin import OffsetAdmin
 from pytubemq.broker.registration_key import RegistrationKey
+from pytubemq.broker.members.caller_access import Identified, consume_from, describe_group, join_group
 from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_field, check_group_name
 from pytubemq.core.reset_target import ResetTarget, ResetTo
@@ -123,7 +124,7 @@ class ResetHandlers:
     async def _serve_history(self, call: Call, turn: Turn) -> None:
         request = decode(ResetHistoryRequest, call.request.body)
         try:
-            self._check_admitted(request)
+            self._check_admitted(request).permit(describe_group((request.group_name or "").strip()))
         except Refused as refused:
             code, text = refused.refusal
             call.reply(encode(ResetHistoryResponse(success=False, err_code=code, err_msg=text)))
@@ -145,11 +146,15 @@ class ResetHandlers:
             await turn()
         call.reply(parts)
 
-    def _check_admitted(self, request: ResetOffsetsRequest | ResetHistoryRequest) -> None:
-        """Refuse clients that may not register a consumer either."""
+    def _check_admitted(self, request: ResetOffsetsRequest | ResetHistoryRequest) -> Identified:
+        """Return who calls; refuse clients that may not register a consumer either."""
         self._state.serving.check_started()
-        self._state.visit_tokens.check_consumer(request.auth_info, now_s=self._state.clock.now_s())
+        clock = self._state.clock
+        caller = self._state.access.identify(
+            request.auth_info, request.client_id.strip(), now_s=clock.now_s(), wall_s=clock.wall_ms() / 1000
+        )
         check_client_id(request.client_id)
+        return caller
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -157,14 +162,17 @@ class ResetHandlers:
         self, peer: str, turn: Turn, request: ResetOffsetsRequest, resets: Values[OffsetReset]
     ) -> list[bytes]:
         """Make the moves; return the response in parts."""
-        self._check_admitted(request)
+        caller = self._check_admitted(request)
         group = check_group_name(request.group_name)
+        caller.permit(join_group(group))
         user = check_field(request.user, "user", MAX_USER_CHARS)
         if len(resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets in one request, {MAX_RESETS} are allowed")
         parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]
         moves: dict[RegistrationKey, _Move] = {}
         for items in resets.slices(LONG_WORK_SLICE):
+            for topic in {item.topic_name.strip() for item in items}:
+                caller.permit(consume_from(topic))
             results = await self._results(group, items, moves)
             parts.append(encode_values(ResetOffsetsResponse, "results", results))
             await turn()

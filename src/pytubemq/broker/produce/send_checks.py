@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.broker import request_checks
+from pytubemq.broker.members.caller_access import Wish, produce_to
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.core.sequences import MAX_SEQUENCE, ProducerMark
@@ -60,10 +61,8 @@ class SendChecks:
         serving = state.serving
         if serving.write_stopped or not serving.started:
             serving.check_write()
-        if (
-            state.visit_tokens.asks_producers
-        ):  # only then is the request read once more, for what the fast way leaves out
-            state.visit_tokens.check_producer(decode(kind, call.request.body).auth_info, now_s=state.clock.now_s())
+        if state.access.checks_producers:
+            self._check_access(call, kind, client_id.strip(), produce_to(topic_name.strip()))
         names = (client_id, topic_name)
         source = self._sources.get(names)
         # A topic whose settings have changed is another object, one that was taken away is none.
@@ -73,6 +72,18 @@ class SendChecks:
                 self._sources.clear()
             self._sources[names] = source
         return source
+
+    def _check_access(self, call: Call, kind: SendKind, client_id: str, wish: Wish) -> None:
+        """Refuse a producer that is not admitted."""
+        access, clock = self._state.access, self._state.clock
+        now_s = clock.now_s()
+        if access.is_enforced and access.is_admitted(call.connection, client_id, wish, now_s=now_s):
+            return
+        # Only now is the request read once more, for the tokens, which the fast way leaves out.
+        info = decode(kind, call.request.body).auth_info
+        access.check(
+            call.connection, info, client_id, (wish,), now_s=now_s, wall_s=clock.wall_ms() / 1000, producing=True
+        )
 
     def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int) -> ServedTopic:
         """Return the topic of a request with many messages, unless all of them are refused.

@@ -15,6 +15,8 @@ from pytubemq.broker.upkeep.stored_topics import passed_over_text, unserved
 from pytubemq.broker.upkeep.topic_removal import TopicRemoval
 from pytubemq.core.flow import parse_rules
 from pytubemq.observe.trace_events import PARTITION
+from pytubemq.security.access_rules import AccessRules, UserRules, read_permissions
+from pytubemq.security.token_keys import ClientKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.upkeep.stored_topics import StoredTopics
     from pytubemq.broker.upkeep.topic_file import TopicFile
     from pytubemq.model.topic import TopicConfig
-    from pytubemq.wire.protocol.messages.master import EnableBrokerFunInfo
+    from pytubemq.wire.protocol.messages.master import BrokerAccess, EnableBrokerFunInfo
 
 logger = logging.getLogger(__name__)
 
@@ -147,13 +149,29 @@ class MasterOrders:
 
     def record_registration(self, asked: EnableBrokerFunInfo | None) -> None:
         """Record a registration, and what the Master wants to be checked of clients."""
-        self._state.visit_tokens.record_registration(asked, now_s=self._state.clock.now_s())
+        self._state.access.visit_tokens.record_registration(asked, now_s=self._state.clock.now_s())
+
+    def access(self, told: BrokerAccess | None) -> None:
+        """Put users, permissions and keys in force; None: the Master has nothing new."""
+        if told is None:
+            return
+        self._state.access.rules = AccessRules(
+            told.version,
+            told.enforced,
+            tuple(ClientKey(key.period, key.value) for key in told.keys),
+            {user.user: UserRules(user.epoch, read_permissions(user.permissions)) for user in told.users},
+        )
+
+    @property
+    def access_version(self) -> int:
+        """The version of users and permissions that are in force."""
+        return self._state.access.rules.version
 
     def record_outage(self) -> None:
         """Record that the Master did not respond, or refused."""
-        self._state.visit_tokens.in_touch = False
+        self._state.access.visit_tokens.in_touch = False
 
     def tokens(self, text: str) -> None:
         """Replace the valid visit tokens; the Master has just responded."""
-        self._state.visit_tokens.in_touch = True
-        self._state.visit_tokens.learn(text)
+        self._state.access.visit_tokens.in_touch = True
+        self._state.access.visit_tokens.learn(text)

@@ -179,6 +179,7 @@ class MasterSession:
             ),
             own_durability=self._identity.durability.value,
             own_web_port=self._identity.web_port,
+            access_version=self._orders.access_version,
         )
         room_bytes = MAX_REGISTRATION_BYTES - len(encode(request))
         answer = await self._masters.request(
@@ -222,10 +223,11 @@ class MasterSession:
     async def _heartbeat(self, *, wait_s: float) -> bool:
         """Send one heartbeat; True if the next one is to follow at once."""
         self._news.clear()
+        request = reports.heartbeat(
+            self._identity.broker_id, self._config, self._condition, report=self._report, wait_s=wait_s
+        )
         answer = await self._ask(
-            reports.heartbeat(
-                self._identity.broker_id, self._config, self._condition, report=self._report, wait_s=wait_s
-            ),
+            replace(request, access_version=self._orders.access_version),
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S + wait_s,
         )
         self._may_have_missed = answer is None
@@ -266,6 +268,7 @@ class MasterSession:
         self._orders.stop(reads=answer.stop_read, writes=answer.stop_write)
         tokens = answer.broker_authorized_info
         self._orders.tokens(tokens.visit_authorized_token if tokens is not None else "")
+        self._orders.access(answer.access)
         changed = self._flow(self._config, answer)
         cluster = answer.cls_config
         if cluster is not None and cluster.config_id != changed.cluster_id:

@@ -1,23 +1,17 @@
-"""A client's signatures to the Master, and the tokens that it shows Brokers.
+"""The tokens that clients show Brokers.
 
-The invariants: each request to a Master is signed anew, so a Master of the original and ours accept it alike; a secret
-leaves this process in no form but a signature.
+The invariant: what a client shows is the newest that a Master has given to it; it is one object until a token changes.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.security.signature import MAX_NONCE
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
-from pytubemq.wire.protocol.messages.master import AuthenticateInfo, MasterCertificateInfo
 
 if TYPE_CHECKING:
-    from pytubemq.security.credentials import Credentials
+    from pytubemq.net.client.request_signer import RequestSigner
     from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 _MAX_CLIENTS: Final = 100_000
@@ -25,11 +19,10 @@ _MAX_CLIENTS: Final = 100_000
 
 
 class ClientAuthentication:
-    """The tokens of the clients of one `Tube`, and their signatures if there are credentials."""
+    """The tokens of the clients of one `Tube`."""
 
-    def __init__(self, credentials: Credentials | None) -> None:
-        self._credentials = credentials
-        self._nonce = random.SystemRandom()
+    def __init__(self, signer: RequestSigner) -> None:
+        self._signer = signer
         self._visit_token = UNDEFINED
         self._own: dict[str, str] = {}
         self._infos: dict[str, AuthorizedInfo] = {}
@@ -38,26 +31,6 @@ class ClientAuthentication:
     def visit_token(self) -> int:
         """The token that shows a Broker that the Master knows this client."""
         return self._visit_token
-
-    def certificate(self) -> MasterCertificateInfo | None:
-        """Return the signature of one request to a Master; None without credentials."""
-        if self._credentials is None:
-            return None
-        timestamp_ms, nonce = time.time_ns() // 1_000_000, self._nonce.randint(0, MAX_NONCE)
-        return MasterCertificateInfo(
-            auth_info=AuthenticateInfo(
-                user_name=self._credentials.user,
-                timestamp=timestamp_ms,
-                nonce=nonce,
-                oth_params="",
-                signature=self._credentials.sign(timestamp_ms=timestamp_ms, nonce=nonce),
-            )
-        )
-
-    def signed(self, message: Any) -> Any:
-        """Return a request to a Master with its signature; without credentials as it is."""
-        certificate = self.certificate()
-        return message if certificate is None else replace(message, auth_info=certificate)
 
     def learn(self, info: MasterAuthorizedInfo | None, client_id: str) -> None:
         """Store the tokens of a Master's response to a client."""
@@ -100,8 +73,7 @@ class ClientAuthentication:
         return info
 
     def _signature_text(self) -> str | None:
-        certificate = self.certificate()
-        if certificate is None or certificate.auth_info is None:
+        info = self._signer.new_signature()
+        if info is None:
             return None
-        info = certificate.auth_info
         return f"{info.user_name} {info.timestamp} {info.nonce} {info.signature}"

@@ -22,6 +22,7 @@ from pytubemq.model.ids import Address
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.client.probe import probed
+from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.wire.rpc.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -66,14 +67,15 @@ class Cluster:
     def __init__(self, options: ConnectOptions) -> None:
         self.options = options
         self.pool = ConnectionPool()
-        self.masters = MasterClient(options.masters, self.pool)
+        signer = RequestSigner(options.credentials)
+        self.masters = MasterClient(options.masters, self.pool, signer)
         self.events = EventQueue()
         self.rng = random.random
         self.host = "127.0.0.1"
         self.sent_addr = 0
         self.brokers: dict[int, Address] = {}
         """The last known address of each Broker, also of one that the Master no longer names."""
-        self.authentication = ClientAuthentication(options.credentials)
+        self.authentication = ClientAuthentication(signer)
         if options.known is not None:
             self.learn(options.known)
         self.closed = False
@@ -156,10 +158,7 @@ class Cluster:
     async def ask_master(self, message: object, response_type: type[A], method: Method, *, wait_s: float = 0.0) -> A:
         """Send a request to the leading Master; `wait_s` is how long it may hold the response on purpose."""
         response = await self.masters.request(
-            self.authentication.signed(message),
-            response_type,
-            method,
-            timeout_s=self.options.request_timeout_s + wait_s,
+            message, response_type, method, timeout_s=self.options.request_timeout_s + wait_s
         )
         return check(response)
 

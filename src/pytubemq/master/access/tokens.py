@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pytubemq.security.access_rules import MASTER
 from pytubemq.security.token_keys import visit_tokens
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo, MasterBrokerAuthorizedInfo
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ class Tokens(Protocol):
         """Return the fresh visit token as early versions of the original sent it to Brokers."""
         ...
 
+    def of_master(self, client_id: str) -> AuthorizedInfo | None:
+        """Return the tokens with which the Master itself, under this id, asks its Brokers; None if it needs none."""
+        ...
+
 
 class OpenTokens:
     """The tokens of a cluster without authentication: one visit token for as long as the Master runs."""
@@ -50,6 +56,10 @@ class OpenTokens:
     def of_deprecated(self) -> MasterAuthorizedInfo:
         """Return the visit token."""
         return self._client
+
+    def of_master(self, client_id: str) -> AuthorizedInfo | None:
+        """Return None."""
+        return None
 
 
 class AccessTokens:
@@ -77,3 +87,9 @@ class AccessTokens:
         """Return the fresh visit token."""
         _, fresh = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
         return MasterAuthorizedInfo(visit_authorized_token=fresh)
+
+    def of_master(self, client_id: str) -> AuthorizedInfo | None:
+        """Return the valid visit token, and a token of the Master's own."""
+        valid, _ = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
+        own = self._authenticator.issue(MASTER, client_id)
+        return AuthorizedInfo(visit_authorized_token=valid, auth_authorized_token=own)

@@ -21,6 +21,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.wire.rpc.methods import Service
 
 if TYPE_CHECKING:
@@ -51,13 +52,15 @@ def parse_masters(text: str) -> tuple[Address, ...]:
 class MasterClient:
     """Requests to the leading Master, with fail-over."""
 
-    def __init__(self, masters: Sequence[Address], pool: ConnectionPool) -> None:
+    def __init__(self, masters: Sequence[Address], pool: ConnectionPool, signer: RequestSigner | None = None) -> None:
+        """Requests are signed by `signer`; without one they are sent as they are."""
         if not masters:
             raise ConfigError(
                 "no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715"
             )
         self._masters = list(masters)
         self._pool = pool
+        self._signer = signer or RequestSigner()
         self._current = 0
 
     @property
@@ -97,7 +100,9 @@ class MasterClient:
             connection: RpcConnection | None = None
             try:
                 connection = await self._pool.get(address)
-                return await connection.request(message, response_type, method, Service.MASTER, timeout_s=timeout_s)
+                return await connection.request(
+                    self._signer.signed(message), response_type, method, Service.MASTER, timeout_s=timeout_s
+                )
             except ConnectionLostError as error:
                 if connection is not None and not connection.answered:
                     error.hint = _other_port(address)
