@@ -233,6 +233,7 @@ class Brokers:
 
     def metadata_changed(self, records: Collection[Record]) -> None:
         """Notify every Broker that changed or deleted records concern."""
+        self.topics.forget(records)
         for broker_id, topics in self._concerned(records).items():
             for build in self._builds.of(broker_id):
                 build.note(topics)
