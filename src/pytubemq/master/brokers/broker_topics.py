@@ -119,13 +119,19 @@ class BrokerTopics:
     def can_take_topics(self, broker_id: int) -> bool:
         """True if new topics are placed on a Broker.
 
-        An operator entered it, it holds topics, or it has taken a configuration and is connected.
+        An operator entered it, it holds topics, or it has taken a configuration and is connected. One that holds none
+        and reports a fault gets none.
         """
         record = self._catalogue.brokers.get(broker_id)
-        if record is None or not is_unused(self._catalogue, record):
-            return record is not None
+        if record is None:
+            return False
         run = self._runs.get(broker_id)
-        return broker_id in self._presence.synced and run is not None and not run.lost
+        faulty = run is not None and (run.read_status != 0 or run.write_status != 0)
+        if faulty and not self._catalogue.topics_on(broker_id):
+            return False
+        if not is_unused(self._catalogue, record):
+            return True
+        return broker_id in self._presence.synced and run is not None and run.online and not run.lost
 
     def serving(self, topic: str, broker_id: int) -> Serving | None:
         """Return a topic as an online Broker has reported it, with what may be done with it; None if it is not there.

@@ -90,6 +90,7 @@ class Brokers:
         self.faults = BrokerFaults(most=settings.max_auto_forbidden)
         self._absent_brokers = AbsentBrokers(catalogue, self.runs)
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
+        self.admission.on_made_room = self._made_room
         self.upkeep = BrokerUpkeep(catalogue, clock)
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
@@ -124,6 +125,10 @@ class Brokers:
         if broker_id in self.runs:
             self.admission.retired.add(broker_id)
             self._release(broker_id, "deleted")
+        self._forget(broker_id)
+
+    def _made_room(self, broker_id: int) -> None:
+        self._release(broker_id, "it made room for another Broker")
         self._forget(broker_id)
 
     def _forget(self, broker_id: int) -> None:
