@@ -31,6 +31,7 @@ from pytubemq.master.brokers.registration.registration_turns import Registration
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
+from pytubemq.master.limited_log import LimitedLog
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
     MAX_BROKERS_PER_CONNECTION,
@@ -96,6 +97,7 @@ class Brokers:
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
         self._responses = BrokerResponses(catalogue, self.faults, token)
+        self._log = LimitedLog(logger, "registrations and departures of Brokers")
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and the consumers that read from it."""
@@ -205,7 +207,9 @@ class Brokers:
         self._presence.expected_until[broker_id] = now_s + self._settings.broker_absence_s
         self.held.release(broker_id)
         self._connections.record_use(broker_id, call.connection)
-        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown")
+        self._log.info(
+            now_s, "broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown"
+        )
         self._on_change()
         self.on_registered(broker_id, said.readers)
         return run
@@ -279,6 +283,7 @@ class Brokers:
     def tick(self, now_s: float) -> None:
         """Release Brokers whose heartbeats are overdue, and stop expecting those that did not come back."""
         self.leases.expire(now_s)
+        self._log.log_rest(now_s)
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
                 self._release(run.broker_id, "connection lost" if run.lost else "no heartbeat in time")
@@ -353,7 +358,7 @@ class Brokers:
             run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
 
     def _release(self, broker_id: int, reason: str) -> None:
-        logger.info("broker %d is gone: %s", broker_id, reason)
+        self._log.info(self._clock.now_s(), "broker %d is gone: %s", broker_id, reason)
         del self.runs[broker_id]
         self.faults.release(broker_id)
         self._connections.forget(broker_id)

@@ -20,6 +20,7 @@ from pytubemq.master.brokers.absent_brokers import (
     is_unused,
 )
 from pytubemq.master.brokers.registration.claims import Claim, check_source, is_heard
+from pytubemq.master.limited_log import LimitedLog
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class BrokerAdmission:
         self._runs = runs
         self._absent_brokers = absent_brokers
         self._claims: dict[int, Claim] = {}
+        self._log = LimitedLog(logger, "Brokers that made room for others")
         self.on_made_room: Callable[[int], None] = lambda broker_id: None
         """Called with a Broker whose record was deleted to make room while it is registered."""
 
@@ -112,7 +114,9 @@ class BrokerAdmission:
             self.forget(gone.broker_id)
             if gone.broker_id in self._runs:
                 self.on_made_room(gone.broker_id)
-            logger.info("broker %d, which holds no topic, made room for %d", gone.broker_id, broker_id)
+            self._log.info(
+                self._clock.now_s(), "broker %d, which holds no topic, made room for %d", gone.broker_id, broker_id
+            )
         return self._catalogue.brokers[broker_id]
 
     def _makes_room(self, source: str | None) -> list[BrokerRecord]:
