@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from pytubemq.core.key_counts import KeyCounts
+from pytubemq.core.key_sizes import KeySizes
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master.key_sizes import KeySizes
 from pytubemq.model.limits import MAX_DROPPED_FOR_ONE
 
 if TYPE_CHECKING:

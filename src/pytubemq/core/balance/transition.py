@@ -13,9 +13,9 @@ have assigned stay the member's until it acknowledges the next event, since a me
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from pytubemq.core.balance.assignment_strategy import lowest, plan_assignment
+from pytubemq.core.balance.assignment_strategy import plan_assignment
 from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import (
     Acked,
@@ -25,7 +25,6 @@ from pytubemq.core.balance.facts import (
     ConnectionLost,
     Drained,
     Dropped,
-    Event,
     Fact,
     Failed,
     Joined,
@@ -39,6 +38,7 @@ from pytubemq.core.balance.facts import (
     Unread,
     Wake,
 )
+from pytubemq.core.balance.next_event import next_event, next_step, superseded
 from pytubemq.core.balance.view import GroupView, Member
 from pytubemq.model.limits import MAX_FORGONE_EVENTS
 
@@ -160,7 +160,7 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     if member is None:
         return view, ()
     member = _renewed(member, view, now_s)
-    event = _next_event(view, member, now_s)
+    event = next_event(view, member, now_s)
     if event is None:
         return _put(view, member), ()
     before = member.event
@@ -168,7 +168,7 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     is_new = before is None or before.rebalance_id != event.rebalance_id
     notified = replace(member, event=event)
     if is_new and before is not None:
-        notified = _superseded(notified, before)
+        notified = superseded(notified, before)
     notified = replace(notified, again=notified.again.difference(event.partitions))
     # Held from when it is sent, not from the acknowledgement: the member may be reading by then. What it shed no
     # longer matters, as the plan behind this event has taken account of it.
@@ -331,13 +331,6 @@ def _forgo(member: Member) -> Member:
     return replace(member, event=None, superseded=_NOTHING, forgone=member.forgone + 1, after_disconnect=False)
 
 
-def _superseded(member: Member, connect: Event) -> Member:
-    """Return the member after another event took the place of `connect`, which it may or may not have carried out."""
-    unsure = member.holds.intersection(connect.partitions)
-    # What it is to keep it is sent once more: it may never have seen the connect, or be unknown to the Broker.
-    return replace(member, superseded=member.superseded | unsure, again=member.again | unsure)
-
-
 def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> GroupView:
     """Replace the view of a member by its report, but for events that it was sent and has not acknowledged.
 
@@ -371,7 +364,7 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
             target = _target(view)
         view = replace(view, target=target)
     # Only woken: the event is made when the member asks, from the view of that moment.
-    return view, tuple(Wake(name) for name, m in view.members.items() if _next_step(view, m, now_s) is not None)
+    return view, tuple(Wake(name) for name, m in view.members.items() if next_step(view, m, now_s) is not None)
 
 
 def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
@@ -428,85 +421,3 @@ def _adopt(view: GroupView) -> GroupView:
     members = {**view.members, **changed}
     strays = frozenset().union(*(member.stray for member in members.values()))
     return replace(view, members=members, owners=owners, strays=strays)
-
-
-class _Step(NamedTuple):
-    """A move of a member towards its target, of which an event can be made."""
-
-    op: OpType
-    partitions: frozenset[Partition]
-
-
-def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """Return the next event that this member can be sent now.
-
-    It has as many partitions as one event may have; those beyond are in the events that follow.
-    """
-    step = _next_step(view, member, now_s)
-    if not isinstance(step, _Step):
-        return step
-    partitions = lowest(step.partitions, view.event_room(member.name))
-    return Event(view.next_rebalance_id, step.op, tuple(partitions), now_s, now_s)
-
-
-def _next_step(view: GroupView, member: Member, now_s: float) -> Event | _Step | None:
-    """Return what the member can be sent now: its event once more, or a new step; None if nothing is due.
-
-    Sets are compared as wholes here and nothing is sorted, since this is asked of every member after each fact.
-    """
-    if not view.planned:
-        return None
-    if member.event is not None:
-        return _repeated(view, member, member.event, now_s)
-    if now_s < member.quiet_until_s:
-        return None
-    return _new_step(view, member, now_s)
-
-
-def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Event | _Step | None:
-    """Return the event again when a repeat is due, or the step that replaces it when it is no longer valid.
-
-    A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.
-    """
-    # A heartbeat that does not acknowledge proves nothing yet: it may have crossed the event on the way.
-    if event.sent_s is not None and now_s < event.sent_s + view.timing.resend_s:
-        return None
-    sent = frozenset(event.partitions)
-    target = view.target.get(member.name, _NOTHING)
-    if not event.connects or (sent <= target and len(_connectable(view, sent, member, now_s)) == len(sent)):
-        return replace(event, sent_s=now_s)
-    return _new_step(view, _superseded(member, event), now_s)
-
-
-def _new_step(view: GroupView, member: Member, now_s: float) -> _Step | None:
-    """Return the step that moves the member from its current towards its target partitions; None if none is due."""
-    target = view.target.get(member.name, _NOTHING)
-    surplus = (member.holds - target) | member.stray
-    gain = target - member.holds
-    # Revocations first: other members wait for these partitions, and only one event may be under way.
-    if surplus:
-        return _Step(OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT, surplus)
-    taken = _connectable(view, member.again, member, now_s)
-    # The grace after a restart holds back only what would be new to the member, not what it may have lost.
-    if gain and now_s >= view.settle_until_s:
-        # `difference` and not `-`: of dictionaries, too, it takes the hashes that are there.
-        free = gain.difference(view.owners).difference(view.resting)
-        taken |= _connectable(view, free, member, now_s)
-    if not taken:
-        return None
-    return _Step(OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT, taken)
-
-
-def _connectable(
-    view: GroupView, partitions: frozenset[Partition], member: Member, now_s: float
-) -> frozenset[Partition]:
-    """Return those of a member's partitions, or of free ones, that it can be sent a connect for."""
-    found = (partitions & view.available) - view.strays
-    if not view.leases or now_s >= view.leases_until_s:
-        return found
-    return frozenset(partition for partition in found if not _is_on_its_way(view, partition, member, now_s))
-
-
-def _is_on_its_way(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
-    """True if another member consumes it that has not come back to this Master yet."""
-    return now_s < view.leases_until_s and view.leases.get(partition, member.name) != member.name

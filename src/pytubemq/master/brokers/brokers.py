@@ -24,6 +24,7 @@ from pytubemq.master.brokers.configuration import SyncId, changed_conf
 from pytubemq.master.brokers.configuration_builds import ConfBuilds
 from pytubemq.master.brokers.heartbeat_reports import HeartbeatReports
 from pytubemq.master.brokers.leases import Leases
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.brokers.registration.admission import BrokerAdmission
 from pytubemq.master.brokers.registration.claims import BrokerIdentity, parse_broker_id
 from pytubemq.master.brokers.registration.registration_request import Registration
@@ -31,7 +32,6 @@ from pytubemq.master.brokers.registration.registration_turns import Registration
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
-from pytubemq.master.limited_log import LimitedLog
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
     MAX_BROKERS_PER_CONNECTION,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
 from pytubemq.master.brokers.absent_brokers import AUTO_REPORT_USER, author_of_report, is_brokers_own, is_unused
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.catalogue.topic_deletion import with_records
 from pytubemq.model.records import TopicStatus
 
@@ -35,6 +36,7 @@ class BrokerUpkeep:
         """The error of the last write; None once one succeeded."""
         self._catalogue = catalogue
         self._clock = clock
+        self._log = LimitedLog(logger, "deletions of records of unused Brokers")
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
     def give_status(self, broker_id: int, status: ManageStatus) -> None:
@@ -109,7 +111,8 @@ class BrokerUpkeep:
         for record in gone:
             on_gone(record.broker_id)
         if gone:
-            logger.info(
+            self._log.info(
+                self._clock.now_s(),
                 "deleted the records of %d Brokers that are away and hold no topic, broker %d at %s among them",
                 len(gone),
                 gone[0].broker_id,

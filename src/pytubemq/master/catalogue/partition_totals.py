@@ -6,7 +6,7 @@ configuration from then on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.errors import BadRequestError, Code
 from pytubemq.model.limits import MAX_PARTITIONS_PER_BROKER
@@ -15,8 +15,30 @@ from pytubemq.model.records import BUILT_IN_PROPS, BrokerRecord, ClusterRecord, 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.model.records import Record, TopicProps
+
+
+class Records(Protocol):
+    """The part of the catalogue that is counted."""
+
+    @property
+    def cluster(self) -> ClusterRecord:
+        """The cluster's record."""
+        ...
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRecord]:
+        """The records of Brokers, by id."""
+        ...
+
+    def broker_props(self, broker_id: int) -> TopicProps:
+        """Return a Broker's defaults for topics."""
+        ...
+
+    def deploys_on(self, broker_id: int) -> Mapping[str, DeployRecord]:
+        """Return the deployments on a Broker, by topic."""
+        ...
+
 
 _Deploys = dict[str, "DeployRecord | None"]
 
@@ -24,16 +46,16 @@ _Deploys = dict[str, "DeployRecord | None"]
 class PartitionTotals:
     """The number of partitions by Broker, counted once and kept up to date."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, records: Records) -> None:
+        self._records = records
         self._totals: dict[int, int] = {}
 
     def on(self, broker_id: int) -> int:
         """Return how many partitions the records place on a Broker."""
         if (known := self._totals.get(broker_id)) is not None:
             return known
-        below = self._catalogue.broker_props(broker_id)
-        total = sum(_partitions(place, below) for place in self._catalogue.deploys_on(broker_id).values())
+        below = self._records.broker_props(broker_id)
+        total = sum(_partitions(place, below) for place in self._records.deploys_on(broker_id).values())
         self._totals[broker_id] = total
         return total
 
@@ -41,7 +63,7 @@ class PartitionTotals:
         """Count a deployment that was added, changed or deleted; call it before its Broker's settings change."""
         for place, sign in ((old, -1), (new, 1)):
             if place is not None and place.broker_id in self._totals:
-                below = self._catalogue.broker_props(place.broker_id)
+                below = self._records.broker_props(place.broker_id)
                 self._totals[place.broker_id] += sign * _partitions(place, below)
 
     def forget(self, record: BrokerRecord | ClusterRecord) -> None:
@@ -64,20 +86,20 @@ class PartitionTotals:
         for record in puts:
             if isinstance(record, DeployRecord):
                 changed.setdefault(record.broker_id, {})[record.topic] = record
-        cluster = next((one for one in puts if isinstance(one, ClusterRecord)), self._catalogue.cluster)
+        cluster = next((one for one in puts if isinstance(one, ClusterRecord)), self._records.cluster)
         brokers = {one.broker_id: one for one in puts if isinstance(one, BrokerRecord)}
-        everywhere = _layout(cluster.props) != _layout(self._catalogue.cluster.props)
-        for broker_id in {*changed, *brokers, *(self._catalogue.brokers if everywhere else ())}:
+        everywhere = _layout(cluster.props) != _layout(self._records.cluster.props)
+        for broker_id in {*changed, *brokers, *(self._records.brokers if everywhere else ())}:
             self._check(broker_id, changed.get(broker_id, {}), brokers, cluster)
 
     def _check(
         self, broker_id: int, changed: _Deploys, brokers: Mapping[int, BrokerRecord], cluster: ClusterRecord
     ) -> None:
-        now, before = self._catalogue.broker_props(broker_id), self.on(broker_id)
-        broker = brokers.get(broker_id) or self._catalogue.brokers.get(broker_id)
+        now, before = self._records.broker_props(broker_id), self.on(broker_id)
+        broker = brokers.get(broker_id) or self._records.brokers.get(broker_id)
         below = cluster.props.over(BUILT_IN_PROPS)
         below = below if broker is None else broker.props.over(below)
-        there = self._catalogue.deploys_on(broker_id)
+        there = self._records.deploys_on(broker_id)
         added = sum(_partitions(place, below) for place in changed.values() if place is not None)
         if _layout(below) == _layout(now):
             kept = before - sum(_partitions(there[topic], now) for topic in changed if topic in there)

@@ -19,8 +19,8 @@ from pytubemq.master.brokers.absent_brokers import (
     is_auto_registered,
     is_unused,
 )
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.brokers.registration.claims import Claim, check_source, is_heard
-from pytubemq.master.limited_log import LimitedLog
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytubemq.master.limited_log import MOST_LINES, LimitedLog
+from pytubemq.master.brokers.limited_log import MOST_LINES, LimitedLog
 
 if TYPE_CHECKING:
     import pytest
