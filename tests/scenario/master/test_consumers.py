@@ -550,3 +550,19 @@ async def test_a_client_balanced_member_names_no_more_partitions_than_its_topics
         )
         assert (answer.err_code, "its topics have 2" in answer.err_msg) == (400, True)
         serving.cancel()
+
+
+async def test_a_report_that_is_too_long_to_be_remembered_is_refused_and_its_acknowledgement_counts() -> None:
+    async with served(max_client_state_bytes=250) as t:
+        consumer = await t.peer(FakeConsumer)
+        assert (await consumer.register()).success
+        answer = await consumer.heartbeat(holds=(), wait_ms=WAIT_MS)
+        member = t.master.group_room.groups["g"].view.members[consumer.client_id]
+        assert (member.event is not None, len(member.holds)) == (True, 4)
+        assert answer.event is not None
+        refused = await consumer.heartbeat(holds=answer.event.subscribe_info, done=done(answer))
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "250 are allowed" in refused.err_msg
+        member = t.master.group_room.groups["g"].view.members[consumer.client_id]
+        assert (member.event, len(member.holds)) == (None, 4)
+        assert (await consumer.heartbeat()).success, "it stays"
