@@ -482,13 +482,17 @@ async def test_consumers_are_bounded_in_number_and_in_what_they_say() -> None:
         assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
         assert "1 clients, 1 are allowed" in refused.err_msg
         holds = tuple(f"{first.client_id}@g#1:127.0.0.9:8123#demo:{number}" for number in range(100))
-        assert (await first.heartbeat(holds=holds)).success, "who is in stays in, whatever it says"
         admission = t.master._groups._admission
-        assert admission.total_bytes > 2_000
+        registered_bytes = admission.total_bytes
+        assert (await first.heartbeat(holds=holds)).err_code == Code.BAD_REQUEST
+        assert admission.total_bytes == registered_bytes
+        assert (await first.heartbeat(holds=holds[:20])).success, "who is in stays in"
+        reported_bytes = admission.total_bytes
+        assert registered_bytes < reported_bytes <= 2_000
         assert (await first.heartbeat()).success
-        assert admission.total_bytes > 2_000, "what is not told anew is still remembered"
+        assert admission.total_bytes == reported_bytes, "what is not told anew is still remembered"
         assert (await first.heartbeat(holds=holds[:1])).success
-        assert admission.total_bytes < 2_000
+        assert admission.total_bytes < reported_bytes
         await first.ask(
             CloseRequestC2M(client_id=first.client_id, group_name="g"), CloseResponseM2C, Method.CONSUMER_CLOSE_C2M
         )
