@@ -41,6 +41,8 @@ MAX_FILE_NAME_BYTES: Final = 255
 MAX_SHOWN_CHARS: Final = 120
 """Characters of a peer's text that an error or a log line repeats."""
 MAX_TOPICS_PER_CLIENT: Final = 1024
+MAX_UNKNOWN_NAMES: Final = 16
+"""Names without a topic that the Master remembers of one producer, to notify it when the topic is created."""
 MAX_FILTER_ITEMS: Final = 500
 MAX_FILTER_ITEM_CHARS: Final = 256
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 * MIB
