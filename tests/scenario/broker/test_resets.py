@@ -11,7 +11,7 @@ import pytest
 
 from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import Code
-from pytubemq.model.limits import MAX_RESETS_UNDER_WAY
+from pytubemq.model.limits import MAX_LONG_CALLS
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.protocol.messages.extension import (
@@ -203,10 +203,10 @@ async def test_who_asks_must_say_who_he_is() -> None:
 async def test_many_requests_of_one_connection_at_a_time_are_refused_at_once() -> None:
     async with running() as broker, connected(broker) as peer, connected(broker) as other:
         answers = await asyncio.gather(
-            *(ask(peer, to("latest"), group=f"g{number}") for number in range(2 * MAX_RESETS_UNDER_WAY))
+            *(ask(peer, to("latest"), group=f"g{number}") for number in range(2 * MAX_LONG_CALLS))
         )
         codes = [answer.err_code for answer in answers]
-        assert codes.count(Code.SUCCESS) >= MAX_RESETS_UNDER_WAY
+        assert codes.count(Code.SUCCESS) >= MAX_LONG_CALLS
         assert Code.SERVICE_UNAVAILABLE in codes
         assert {Code.SUCCESS, Code.SERVICE_UNAVAILABLE} == set(codes)
         assert (await ask(peer, to("latest"))).success, "there is room again"

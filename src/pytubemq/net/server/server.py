@@ -22,18 +22,20 @@ from pytubemq.model.limits import (
     FRAME_TIMEOUT_S,
     IDLE_TIMEOUT_S,
     MAX_BUFFERED_BYTES,
+    MAX_CALL_BYTES,
     MAX_CONNECTIONS,
     MAX_UNSENT_TOTAL_BYTES,
     MIB,
     REFUSALS_SHOWN_S,
     SILENT_UNTIL_CLOSED_S,
-    STALLED_PERIOD_S,
 )
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.connection import ServerConnection
+from pytubemq.net.server.hosts import Hosts
 from pytubemq.net.server.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.net.server.response_budget import ResponseBudget
+from pytubemq.net.server.serving_turns import ServingTurns
 from pytubemq.net.server.stats import ServerStats
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import METHODS
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SWEEP_PERIOD_S = 1.0
+STANDING_FRAME_S: Final = 1.0
+"""How long a frame has not grown whose connection is closed first when too much is buffered."""
 LEAST_PEAK_BYTES: Final = 64 * MIB
 """The least peak of buffered bytes after which returning memory is worth its cost."""
 
@@ -62,7 +66,9 @@ class ServerLimits:
     """The longest silence of a connection without an open call."""
     max_connections: int = MAX_CONNECTIONS
     max_buffered_bytes: int = MAX_BUFFERED_BYTES
-    """Bytes of unanswered calls and of incomplete frames."""
+    """Bytes of unanswered calls, of incomplete frames, and of requests that were put off."""
+    max_call_bytes: int = MAX_CALL_BYTES
+    """The part of these in unanswered calls beyond which each connection may only have its share."""
     max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES
     """Bytes of responses that peers have not received."""
 
@@ -119,9 +125,18 @@ class RpcServer:
         self._refused_s = float("-inf")
         self._on_connection_lost = on_connection_lost
         self._limits = limits
-        self.max_buffered_bytes = limits.max_buffered_bytes
+        self.hosts = Hosts()
+        self.turns = ServingTurns(self.clock)
         self.buffered_bytes = 0
-        """The bytes of unanswered calls and of incomplete frames, of all connections."""
+        """The bytes of unanswered calls and of what is not served yet, of all connections."""
+        self.unserved_bytes = 0
+        """The part of these in incomplete frames and requests that were put off."""
+        self.watched_bytes = min(limits.max_buffered_bytes, limits.max_call_bytes)
+        """The bytes beyond which `limit_buffers` is called when more are buffered."""
+        self.is_crowded = False
+        """True while open calls take so much that each connection may only have its share."""
+        self._divided_bytes = 0
+        """The bytes of open calls when they were last divided."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._socket: ListeningSocket | None = None
@@ -216,6 +231,7 @@ class RpcServer:
             )
             return False
         self.connections.add(connection)
+        connection.host = self.hosts.enter(connection.host.name, connection)
         self.unused[connection] = None
         self.stats.accepted += 1
         self.stats.connections = len(self.connections)
@@ -262,22 +278,50 @@ class RpcServer:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
+        self.hosts.leave(connection.host, connection)
         self.unused.pop(connection, None)
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)
 
-    def shed(self) -> None:
-        """Close the connection with a stalled frame, or else the one that buffers most, when too much is buffered."""
-        now_s = self.clock.now_s()
-        standing = [one for one in self.connections if one.frame_age_s(now_s) > STALLED_PERIOD_S]
-        victim = max(standing or self.connections, key=lambda connection: connection.buffered_bytes, default=None)
-        if victim is None:
+    def limit_buffers(self) -> None:
+        """Stop reading from hosts whose open calls take more than their share; close a connection beyond the limit."""
+        call_bytes = self.buffered_bytes - self.unserved_bytes
+        max_bytes = self._limits.max_call_bytes
+        if call_bytes > (self._divided_bytes + max_bytes // 8 if self.is_crowded else max_bytes):
+            self._divide_calls(call_bytes)
+        if self.buffered_bytes > self._limits.max_buffered_bytes:
+            self._shed()
+
+    def _divide_calls(self, call_bytes: int) -> None:
+        """Let each connection have its share of open calls, or as many as before once all take little again."""
+        max_bytes = self._limits.max_call_bytes
+        was_crowded, self.is_crowded = self.is_crowded, call_bytes > max_bytes // 2
+        if not (was_crowded or self.is_crowded):
             return
-        held_bytes = victim.buffered_bytes
+        self._divided_bytes = call_bytes
+        self.hosts.share_calls(max_bytes // 2)
+        for connection in list(self.connections):
+            connection.balance_reading()
+        if self.is_crowded and not was_crowded:
+            self._warnings.warning(
+                f"open calls take {call_bytes} bytes: reading less from hosts with more than their share",
+                self.clock.now_s(),
+            )
+
+    def _shed(self) -> None:
+        """Close a connection of the host that buffers most: one whose frame stands still, or else the largest."""
+        host = self.hosts.largest_buffer()
+        if host is None:
+            return
+        now_s = self.clock.now_s()
+        members = cast("dict[ServerConnection, None]", host.connections)
+        standing = [one for one in members if one.still_s(now_s) > STANDING_FRAME_S]
+        victim = max(standing or members, key=lambda connection: connection.buffered_bytes)
         victim.fault(
-            f"it has {held_bytes} bytes in unfinished or unanswered requests, and all together have "
-            f"{self.buffered_bytes}; {self.max_buffered_bytes} are allowed"
+            f"it has {victim.buffered_bytes} bytes in unfinished or unanswered requests, its host "
+            f"{host.buffered_bytes} and all together {self.buffered_bytes}; "
+            f"{self._limits.max_buffered_bytes} are allowed"
         )
         victim.abort()
         victim.release()
@@ -334,6 +378,8 @@ class RpcServer:
                 silent.append(connection)
         self._silent = deque(sorted(silent, key=lambda connection: connection.last_byte_s))
         self._close_slow([cast("ServerConnection", reader) for reader in self.responses.slow_readers(now_s)])
+        if self.is_crowded:
+            self._divide_calls(self.buffered_bytes - self.unserved_bytes)
         self.responses.admit()
         self.stats.unsent_bytes = self.responses.unsent_bytes
         self._warnings.log_rest(now_s)
