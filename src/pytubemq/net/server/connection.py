@@ -76,7 +76,6 @@ class ConnectionServer(Protocol):
     request_bytes: Mapping[int, int]
     capabilities: Capability
     capability_bits: int
-    unused: dict[ServerConnection, None]
     hosts: Hosts
     turns: ServingTurns
     buffered_bytes: int
@@ -168,7 +167,7 @@ class ServerConnection(asyncio.Protocol):
         if (
             self._unread
             or self._put_off  # and a transport had read this before it was paused
-            or (server.turns.has_waiting and server.turns.has_to_wait(self.host, len(data)))
+            or (server.turns.waiting and server.turns.has_to_wait(self.host, len(data)))
             or (server.is_crowded and self._is_over_share())
         ):
             self._unread.append(data)
@@ -517,7 +516,7 @@ class ServerConnection(asyncio.Protocol):
     def mark_used(self) -> None:
         """Mark the connection as used: a request of it was served, not refused."""
         self.is_unused = False
-        self.server.unused.pop(self, None)
+        self.server.hosts.mark_used(self.host, self)
 
     def _learn(self, capabilities: Capability) -> None:
         self.capabilities = capabilities

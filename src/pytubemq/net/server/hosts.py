@@ -32,11 +32,13 @@ class Member(Protocol):
 class Host:
     """One host, its connections, and the bytes that they buffer together."""
 
-    __slots__ = ("_idle", "buffered_bytes", "connections", "name", "unserved_bytes")
+    __slots__ = ("_idle", "buffered_bytes", "connections", "name", "unserved_bytes", "unused")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.connections: dict[Member, None] = {}
+        self.unused: dict[Member, None] = {}
+        """Those of which no request was served so far, the oldest first."""
         self.buffered_bytes = 0
         """The bytes of unserved and of unanswered requests."""
         self.unserved_bytes = 0
@@ -67,19 +69,28 @@ class Hosts:
     def __init__(self) -> None:
         self._by_name: dict[str, Host] = {}
         self._counts: KeyCounts[str] = KeyCounts()
+        self._unused_counts: KeyCounts[str] = KeyCounts()
         self._call_share_bytes = 0
 
     def enter(self, name: str, member: Member) -> Host:
-        """Add a connection of the host with this name; return the host."""
+        """Add an unused connection of the host with this name; return the host."""
         host = self._by_name.get(name)
         if host is None:
             host = self._by_name[name] = Host(name)
-        host.connections[member] = None
+        host.connections[member] = host.unused[member] = None
         self._counts.add(name)
+        self._unused_counts.add(name)
         return host
+
+    def mark_used(self, host: Host, member: Member) -> None:
+        """Record that a request of this connection was served."""
+        if member in host.unused:
+            del host.unused[member]
+            self._unused_counts.remove(host.name)
 
     def leave(self, host: Host, member: Member) -> None:
         """Remove a connection, which holds nothing any more."""
+        self.mark_used(host, member)
         del host.connections[member]
         self._counts.remove(host.name)
         if not host.connections:
@@ -91,6 +102,11 @@ class Hosts:
         if largest is None or self._counts[largest] < 2 * (self._counts[name] + 1):
             return None
         return self._by_name[largest]
+
+    def most_unused(self) -> Host | None:
+        """Return the host with most unused connections; None if there are none."""
+        name = self._unused_counts.largest()
+        return None if name is None else self._by_name[name]
 
     def largest_buffer(self) -> Host | None:
         """Return the host that buffers most."""

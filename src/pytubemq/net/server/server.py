@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
     from pytubemq.net.server.call import Call, Handler
     from pytubemq.net.server.call_run import RunHandler
+    from pytubemq.net.server.hosts import Host
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +115,6 @@ class RpcServer:
         self._warnings = PeerWarnings(logger, name)
         self.faults = PeerWarnings(logger, name)
         self.connections: set[ServerConnection] = set()
-        self.unused: dict[ServerConnection, None] = {}
-        """Connections of which no request was served so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
         """Silent connections, found when all slots were in use, the longest silent first."""
         self.responses = ResponseBudget(max_bytes=limits.max_unsent_bytes)
@@ -220,7 +219,8 @@ class RpcServer:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Register a new connection; return False if there are too many and none can make room for it."""
-        if self._server is None or (len(self.connections) >= self._limits.max_connections and not self._make_room()):
+        is_full = len(self.connections) >= self._limits.max_connections
+        if self._server is None or (is_full and not self._make_room(connection.host)):
             now_s = self.clock.now_s()
             self.stats.refused += 1
             if self._server is not None:
@@ -232,7 +232,6 @@ class RpcServer:
             return False
         self.connections.add(connection)
         connection.host = self.hosts.enter(connection.host.name, connection)
-        self.unused[connection] = None
         self.stats.accepted += 1
         self.stats.connections = len(self.connections)
         return True
@@ -248,13 +247,23 @@ class RpcServer:
             return f"all {self._limits.max_connections} connections were in use within the last minute; {refused}"
         return None
 
-    def _make_room(self) -> bool:
-        """Close the oldest connection without a served request, or else one that has been silent for long."""
-        victim = next(iter(self.unused), None)
+    def _make_room(self, newcomer: Host) -> bool:
+        """Close a connection for one from this host; return False if none is to be closed for it.
+
+        First the oldest without a served request, of the host with most of these; then one that has been silent for
+        long; then the least active one of the host with most, if that has clearly more than the newcomer's. A host
+        that has clearly less closes none of its own.
+        """
+        crowding, unused = self.hosts.crowding(newcomer.name), self.hosts.most_unused()
+        victim: ServerConnection | None = None
+        if unused is not None and (crowding is None or unused.name != newcomer.name):
+            victim = cast("ServerConnection", next(iter(unused.unused)))
         while victim is None and self._silent:
             silent = self._silent.popleft()
             if silent in self.connections and self._is_silent(silent, self.clock.now_s()):
                 victim = silent
+        if victim is None and crowding is not None:
+            victim = cast("ServerConnection | None", crowding.least_active())
         if victim is None:
             return False
         self.stats.made_room += 1
@@ -279,7 +288,6 @@ class RpcServer:
             return
         self.connections.discard(connection)
         self.hosts.leave(connection.host, connection)
-        self.unused.pop(connection, None)
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)

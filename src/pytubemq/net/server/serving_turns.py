@@ -42,57 +42,52 @@ class ServingTurns:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._hosts: OrderedDict[Hashable, _Queue] = OrderedDict()
+        self.waiting: OrderedDict[Hashable, _Queue] = OrderedDict()
         """The waiting connections of each host, both in the order of their turns."""
         self._scheduled = False
 
-    @property
-    def has_waiting(self) -> bool:
-        """True if connections wait for their turns."""
-        return bool(self._hosts)
-
     def has_to_wait(self, host: Hashable, size_bytes: int) -> bool:
         """True if a read is to be put off while others wait: it is large, or one of its host waits already."""
-        return bool(self._hosts) and (size_bytes > _SMALL_READ_BYTES or host in self._hosts)
+        return bool(self.waiting) and (size_bytes > _SMALL_READ_BYTES or host in self.waiting)
 
     def add(self, connection: Put) -> None:
         """Add a connection behind the others of its host, unless it waits already."""
-        self._hosts.setdefault(connection.host, OrderedDict()).setdefault(connection)
+        self.waiting.setdefault(connection.host, OrderedDict()).setdefault(connection)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._give)
 
     def remove(self, connection: Put) -> None:
         """Remove a connection that has ended."""
-        queue = self._hosts.get(connection.host)
+        queue = self.waiting.get(connection.host)
         if queue is not None and connection in queue:
             del queue[connection]
             if not queue:
-                del self._hosts[connection.host]
+                del self.waiting[connection.host]
 
     def _give(self) -> None:
         """Serve connections for one slice."""
         self._scheduled = False
         now_s = self._clock.now_s()
         until_s = now_s + PUT_OFF_SLICE_S
-        waiting = sum(map(len, self._hosts.values())) if len(self._hosts) < _SHARES else _SHARES
+        waiting = sum(map(len, self.waiting.values()))
         part_s = PUT_OFF_SLICE_S / max(1, min(waiting, _SHARES))
         left: list[Put] = []
-        while self._hosts and now_s < until_s:
+        while self.waiting and now_s < until_s:
             connection = self._next()
             if connection.serve_put_off(min(until_s, now_s + part_s)):
                 left.append(connection)
             now_s = self._clock.now_s()
         for connection in left:
             self.add(connection)
-        if self._hosts and not self._scheduled:
+        if self.waiting and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._give)
 
     def _next(self) -> Put:
         """Take the next connection out; its host's others move behind the other hosts."""
-        host, queue = self._hosts.popitem(last=False)
+        host, queue = self.waiting.popitem(last=False)
         connection, _ = queue.popitem(last=False)
         if queue:
-            self._hosts[host] = queue
+            self.waiting[host] = queue
         return connection

@@ -55,10 +55,10 @@ async def test_hosts_take_turns_and_all_together_have_one_slice_in_a_turn_of_the
         await asyncio.sleep(0)
         assert clock.now - before <= 2 * PUT_OFF_SLICE_S
     assert len(served) <= 3 * 20, "beside 160 connections of one host, another host has half of the time"
-    await until(lambda: not turns.has_waiting)
+    await until(lambda: not turns.waiting)
     at_first = Counter(id(peer) for peer in served[:400])
     assert max(at_first.values()) <= 20
-    assert not turns.has_waiting
+    assert not turns.waiting
 
 
 async def test_a_connection_that_ended_has_no_turn() -> None:
@@ -69,7 +69,7 @@ async def test_a_connection_that_ended_has_no_turn() -> None:
     turns.add(there)
     turns.remove(gone)
     turns.remove(gone)
-    await until(lambda: not turns.has_waiting)
+    await until(lambda: not turns.waiting)
     assert served == [there] * 3
 
 
@@ -97,8 +97,8 @@ async def test_who_waits_for_each_response_is_served_beside_160_connections_that
             await asyncio.open_connection(address.host, address.port, local_addr=("127.0.0.2", 0)) for _ in range(160)
         ]
         for _, attacker in crowd:
-            attacker.write(requests(200))
-        await until(lambda: len(served) > 10)
+            attacker.write(requests(2000))
+        await until(lambda: len(served) > 1000)
         between: list[int] = []
         for _ in range(20):
             before = len(served)
@@ -106,8 +106,7 @@ async def test_who_waits_for_each_response_is_served_beside_160_connections_that
             assert await reader.read(1 << 16)
             between.append(len(served) - before)
         assert served.count("127.0.0.3") == 20
-        # 160 slices would be 800 requests.
-        assert sorted(between)[10] <= 30
+        assert max(between) <= 30, "160 slices would be 800 requests"
         for _, attacker in crowd:
             attacker.close()
         writer.close()
