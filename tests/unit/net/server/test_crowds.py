@@ -118,8 +118,9 @@ async def test_hosts_have_fair_shares_of_the_connections() -> None:
         assert (server.stats.made_room, server.stats.refused) == (7, 5)
         third = await Peer.connect(address, "127.0.0.4")
         assert await third.is_served()
-        assert not await (await Peer.connect(address, "127.0.0.2")).is_served(), "it has most itself"
-        for peer in [*crowd, *others, third]:
+        last = await Peer.connect(address, "127.0.0.2")
+        assert not await last.is_served(), "it has most itself"
+        for peer in [*crowd, *others, third, last]:
             peer.writer.close()
 
 
