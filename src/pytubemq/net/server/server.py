@@ -323,9 +323,12 @@ class RpcServer:
         if host is None:
             return
         now_s = self.clock.now_s()
-        members = cast("dict[ServerConnection, None]", host.connections)
+        # One that was closed in this turn of the loop is still there and holds nothing.
+        members = [one for one in cast("dict[ServerConnection, None]", host.connections) if one.buffered_bytes > 0]
         standing = [one for one in members if one.still_s(now_s) > STANDING_FRAME_S]
-        victim = max(standing or members, key=lambda connection: connection.buffered_bytes)
+        victim = max(standing or members, key=lambda connection: connection.buffered_bytes, default=None)
+        if victim is None:
+            return
         victim.fault(
             f"it has {victim.buffered_bytes} bytes in unfinished or unanswered requests, its host "
             f"{host.buffered_bytes} and all together {self.buffered_bytes}; "

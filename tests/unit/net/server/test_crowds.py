@@ -191,6 +191,28 @@ async def test_of_one_host_a_frame_that_stands_still_is_cut_before_one_that_grow
             peer.writer.close()
 
 
+async def test_a_connection_is_cut_once_also_if_many_have_to_go_in_one_turn_of_the_loop() -> None:
+    clock = HandClock()
+    async with serving(max_buffered_bytes=500_000, clock=clock) as (server, address):
+        frame = b"".join(encode_frame(1, [bytes(1_500_000)], block_bytes=None))
+        still = [await Peer.connect(address, "127.0.0.2") for _ in range(4)]
+        for peer in still:
+            peer.writer.write(frame[:100_000])
+        await until(lambda: server.buffered_bytes > 399_000)
+        clock.now += 10
+        before = set(server.connections)
+        growing = await Peer.connect(address, "127.0.0.2")
+        await until(lambda: len(server.connections) == 5)
+        (sound,) = server.connections - before
+        for at in range(0, 400_000, 50_000):  # in one turn
+            sound.data_received(frame[at : at + 50_000])
+        assert server.stats.faults == 3
+        assert server.buffered_bytes <= 500_000
+        assert not sound.closed
+        for peer in [*still, growing]:
+            peer.writer.close()
+
+
 async def test_who_asked_once_and_is_silent_for_long_makes_room_too() -> None:
     clock = HandClock()
     async with serving(max_connections=2, clock=clock) as (server, address):
