@@ -11,7 +11,6 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -31,10 +30,13 @@ from pytubemq.wire.protocol.messages.broker import (
 )
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.scenario.broker.support import connected, item, service
+from tests.support.properties import examples, run_machine
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.soaking import Part
 
 KEY = RegistrationKey("g", "demo", 0)
 MEMBERS = ("g_127.0.0.1-1-1-1-Pull-1.0", "g_127.0.0.1-2-1-1-Pull-1.0")
@@ -254,7 +256,5 @@ class GroupPositions(RuleBasedStateMachine):
         self.the_position_never_moves_back()
 
 
-GroupPositions.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
-)
-TestGroupPositions = GroupPositions.TestCase
+def test_a_position_never_moves_back(part: Part) -> None:
+    run_machine(GroupPositions, part, max_examples=examples(60), step_count=25)

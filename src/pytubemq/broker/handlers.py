@@ -11,11 +11,19 @@ from pytubemq.broker.offsets.resets import ResetHandlers
 from pytubemq.broker.produce.batch_sends import BatchSendHandlers
 from pytubemq.broker.produce.send import SendHandlers
 from pytubemq.broker.produce.send_run import RunHandlers
+from pytubemq.errors import Code
+from pytubemq.net.server.waiting_calls import bounded
 from pytubemq.wire.protocol.extensions import OURS, Capability
+from pytubemq.wire.protocol.messages.extension import (
+    PartitionOffsetsResponse,
+    ResetHistoryResponse,
+    ResetOffsetsResponse,
+)
 from pytubemq.wire.rpc.methods import Method, Service
+from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytubemq.broker.produce.send_checks import SendChecks
     from pytubemq.broker.state import BrokerState
@@ -49,7 +57,14 @@ def handlers(state: BrokerState, checks: SendChecks) -> Mapping[int, Handler]:
         Method.GET_MESSAGE_C2B: fetch.get,
         Method.CONSUMER_COMMIT_C2B: fetch.commit,
         Method.READ_RANGE_C2B: ranges.read_range,
-        Method.PARTITION_OFFSETS: ranges.offsets,
-        Method.RESET_OFFSETS: resets.reset,
-        Method.RESET_HISTORY: resets.history,
+        Method.PARTITION_OFFSETS: bounded(ranges.offsets, _refusal(PartitionOffsetsResponse)),
+        Method.RESET_OFFSETS: bounded(resets.reset, _refusal(ResetOffsetsResponse)),
+        Method.RESET_HISTORY: bounded(resets.history, _refusal(ResetHistoryResponse)),
     }
+
+
+def _refusal(
+    response: type[PartitionOffsetsResponse | ResetOffsetsResponse | ResetHistoryResponse],
+) -> Callable[[str], bytes]:
+    """Return a function that makes the response for a Broker that has too much to do."""
+    return lambda text: encode(response(success=False, err_code=Code.SERVICE_UNAVAILABLE, err_msg=text))

@@ -1,28 +1,30 @@
 """Limits on the number of registered clients and on the bytes they report, and the choice of who makes room for others.
 
-The invariants: the bytes that registered producers and consumers report (topics, filters, partitions) are bounded.
-Places are shared by address, then by connection: when all are taken, a new client replaces one from the origin with the
-most clients, if that origin has clearly more than the new client's own, so nobody can keep all others out. Clients
-that never sent a heartbeat go first; when bytes run out instead of places, only these go. When every origin has a fair
-share, a new client is refused, and registered ones stay: neither a heartbeat nor another registration of theirs is
-refused for its size, because a refusal would end them. Making room takes time in proportion to the clients that go, at
-most `MAX_DROPPED_FOR_ONE`, however many are registered.
+The invariants: the bytes that registered producers and consumers report (topics, filters, partitions) are bounded,
+also those that a registered client adds later.
+Places and bytes are shared by address, then by connection: when all are taken, a new client replaces one from the
+origin that has most, if that origin has clearly more than the new client's own, so nobody can keep all others out.
+Clients that never sent a heartbeat go first. When every origin has a fair share, a new client is refused, and
+registered ones stay: who may not report more keeps what it has reported before. Making room takes time in proportion to
+the clients that go, at most `MAX_DROPPED_FOR_ONE`, however many are registered.
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pytubemq.core.key_counts import KeyCounts
+from pytubemq.core.key_sizes import KeySizes
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_DROPPED_FOR_ONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class _Place:
     """True once it has sent a heartbeat."""
 
 
+REFUSALS_SHOWN_S: Final = 60.0
+"""How long the health shows that clients were refused for want of room."""
 _SPARE_ENTRIES: Final = 64
 """Outdated entries that a heap may always have; beyond them it has no more than current ones."""
 
@@ -92,9 +96,12 @@ class IdleClients:
 class ClientAdmission:
     """All registered clients with the bytes of what they said: of the registration, or of a longer last heartbeat."""
 
-    def __init__(self, *, max_clients: int, max_bytes: int) -> None:
+    def __init__(self, *, max_clients: int, max_bytes: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._max_clients = max_clients
         self._max_bytes = max_bytes
+        self._now_s = now_s
+        self._refused: tuple[float, str] | None = None
+        """When a client was last refused for want of room, and why."""
         self._places: dict[Hashable, _Place] = {}
         self._hosts: KeyCounts[str] = KeyCounts()
         """Number of clients by host."""
@@ -105,6 +112,10 @@ class ClientAdmission:
         self._idle_carried: dict[Origin, dict[Hashable, None]] = {}
         """Those of them that never sent a heartbeat."""
         self._idle = IdleClients()
+        self._host_bytes: KeySizes[str] = KeySizes()
+        self._connection_bytes: dict[str, KeySizes[int]] = {}
+        """Bytes by connection, by host."""
+        self._client_bytes: dict[Origin, KeySizes[Hashable]] = {}
         self.total_bytes = 0
         self.made_room = 0
         """Clients that had to make room for others."""
@@ -123,19 +134,27 @@ class ClientAdmission:
             return f"all {self._max_clients} places for producers and consumers are taken"
         if self.total_bytes >= self._max_bytes:
             return f"producers and consumers have reported {self.total_bytes} bytes, {self._max_bytes} are allowed"
+        if self._refused is not None and self._now_s() < self._refused[0] + REFUSALS_SHOWN_S:
+            return f"clients were refused within the last {REFUSALS_SHOWN_S:.0f} s: {self._refused[1]}"
         return None
 
     def check(self, key: Hashable, size_bytes: int, origin: Origin = NOWHERE) -> None:
-        """Make room for a client that reports `size_bytes`, or refuse it; a registered client is never refused.
+        """Make room for a client that registers with `size_bytes`, or for what it has more than before, or refuse it.
 
         Raises:
             Refused: there are too many clients, or they report too much, and none has to make room.
         """
-        if key in self._places:
-            return
-        dropped = self._for_place(origin)
-        short_bytes = self.total_bytes - sum(self._places[one].size_bytes for one in dropped) + size_bytes
-        dropped += self._for_bytes(short_bytes - self._max_bytes, size_bytes, dropped)
+        known = self._places.get(key)
+        if known is None:
+            self._make_room(key, size_bytes, origin, self._for_place(origin))
+        else:
+            self._make_room(key, size_bytes - known.size_bytes, origin, [])
+
+    def _make_room(self, key: Hashable, more_bytes: int, origin: Origin, dropped: list[Hashable]) -> None:
+        """Drop clients so that this one has room for `more_bytes`; `dropped` are those that give it a place."""
+        if more_bytes > 0:
+            short_bytes = self.total_bytes - sum(self._places[one].size_bytes for one in dropped) + more_bytes
+            dropped += self._for_bytes(short_bytes - self._max_bytes, more_bytes, origin, (key, *dropped))
         for one in dropped:
             self.made_room += 1
             self.on_dropped(one)
@@ -164,14 +183,19 @@ class ClientAdmission:
         self._resize(key, size_bytes)
 
     def record_report(self, key: Hashable, size_bytes: int = 0) -> None:
-        """Record the size of what a client reports in a heartbeat, replacing the last one; never refused.
+        """Record the size of what a client reports in a heartbeat, replacing the last one.
 
         It counts no less than its registration, whose filters are remembered and are in no heartbeat.
+
+        Raises:
+            Refused: 400, there is no room for what it reports more than before; that is not to be remembered.
         """
         self.record_heartbeat(key)
         place = self._places.get(key)
         if place is not None:
-            self._resize(key, max(size_bytes, place.registered_bytes))
+            size_bytes = max(size_bytes, place.registered_bytes)
+            self._make_room(key, size_bytes - place.size_bytes, place.origin, [])
+            self._resize(key, size_bytes)
 
     def record_heartbeat(self, key: Hashable) -> None:
         """Record a registered client's heartbeat that reports nothing about itself."""
@@ -218,40 +242,100 @@ class ClientAdmission:
         connections = self._connections.get(crowd) if crowd is not None else None
         carrier = connections.largest() if connections is not None else None
         if crowd is None or connections is None or carrier is None:
-            raise self._no_place()
+            self._refuse_place()
         most, own = self._hosts[crowd], self._hosts[host]
         if crowd == host:  # then its connections share
             most, own = connections[carrier], connections[connection]
         if most <= own + 1:
-            raise self._no_place()
+            self._refuse_place()
         idle = self._idle_carried.get((crowd, carrier))
         return [next(reversed(idle or self._carried[crowd, carrier]))]
 
-    def _for_bytes(self, short_bytes: int, size_bytes: int, dropped: Collection[Hashable]) -> list[Hashable]:
+    def _for_bytes(self, short_bytes: int, more_bytes: int, origin: Origin, but: Sequence[Hashable]) -> list[Hashable]:
         """Return who makes room when `short_bytes` more are reported than are allowed: the largest that are idle.
 
+        Where they report too little, the largest of the origin with most bytes, as long as it has clearly more than the
+        origin that wants `more_bytes`. `but` is the client that wants them, and those that go anyway.
+
         Raises:
-            Refused: they report too little; then nobody goes.
+            Refused: there is none; then nobody goes.
         """
-        found = self._idle.largest(short_bytes, most=MAX_DROPPED_FOR_ONE, but=dropped) if short_bytes > 0 else []
+        if short_bytes <= 0:
+            return []
+        found = self._idle.largest(short_bytes, most=MAX_DROPPED_FOR_ONE, but=but)
         if found is None:
-            raise Refused(
-                Code.BAD_REQUEST,
+            found = self._from_largest_origins(short_bytes, more_bytes, origin, but)
+        if found is None:
+            self._refuse(
                 f"the clients of this Master have reported {self.total_bytes} bytes of topics, filters and "
-                f"partitions, and this one {size_bytes} more; {self._max_bytes} are allowed",
+                f"partitions, and this one {more_bytes} more; {self._max_bytes} are allowed"
             )
         return found
 
-    def _no_place(self) -> Refused:
-        return Refused(
-            Code.BAD_REQUEST, f"this Master has {len(self._places)} clients, {self._max_clients} are allowed"
-        )
+    def _from_largest_origins(
+        self, short_bytes: int, more_bytes: int, origin: Origin, but: Sequence[Hashable]
+    ) -> list[Hashable] | None:
+        """Return clients of the largest origins that reported `short_bytes` together; None if these are not enough."""
+        sizes = {key: self._places[key].size_bytes for key in but if key in self._places}
+        own_bytes = sizes.get(but[0], 0)
+        for key in sizes:
+            self._count(key, -sizes[key])
+        found: list[Hashable] = []
+        while short_bytes > 0 and len(found) < MAX_DROPPED_FOR_ONE:
+            one = self._largest_beyond(origin, own_bytes + more_bytes)
+            if one is None:
+                break
+            found.append(one)
+            sizes[one] = self._places[one].size_bytes
+            self._count(one, -sizes[one])
+            short_bytes -= sizes[one]
+        for key, size_bytes in sizes.items():
+            self._count(key, size_bytes)
+        return None if short_bytes > 0 else found
+
+    def _largest_beyond(self, origin: Origin, more_bytes: int) -> Hashable | None:
+        """Return the largest client of the origin that has more bytes than `origin` would have with so many more."""
+        host, connection = origin
+        crowd = self._host_bytes.largest()
+        if crowd is None:
+            return None
+        connections = self._connection_bytes[crowd]
+        carrier = connections.largest()
+        if carrier is None:
+            return None
+        most, own = self._host_bytes[crowd], self._host_bytes[host]
+        if crowd == host:  # then its connections share
+            most, own = connections[carrier], connections[connection]
+        return self._client_bytes[crowd, carrier].largest() if most > own + more_bytes else None
+
+    def _refuse_place(self) -> NoReturn:
+        self._refuse(f"this Master has {len(self._places)} clients, {self._max_clients} are allowed")
+
+    def _refuse(self, text: str) -> NoReturn:
+        self._refused = (self._now_s(), text)
+        raise Refused(Code.BAD_REQUEST, text)
 
     def _resize(self, key: Hashable, size_bytes: int) -> None:
         place = self._places[key]
         more = size_bytes - place.size_bytes
-        place.size_bytes = size_bytes
-        self.total_bytes += more
+        if more:
+            self._count(key, more)
+            place.size_bytes = size_bytes
+            self.total_bytes += more
+
+    def _count(self, key: Hashable, more_bytes: int) -> None:
+        """Count more bytes of a client with its origin, or fewer."""
+        origin = self._places[key].origin
+        host, connection = origin
+        self._host_bytes.add(host, more_bytes)
+        connections = self._connection_bytes.setdefault(host, KeySizes())
+        connections.add(connection, more_bytes)
+        clients = self._client_bytes.setdefault(origin, KeySizes())
+        clients.add(key, more_bytes)
+        if not clients:
+            del self._client_bytes[origin]
+        if not connections:
+            del self._connection_bytes[host]
 
 
 def _discard(by_origin: dict[Origin, dict[Hashable, None]], origin: Origin, key: Hashable) -> None:

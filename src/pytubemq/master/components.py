@@ -59,7 +59,9 @@ def make_components(
     """
     access = make_access(catalogue, settings, clock)
     brokers = Brokers(catalogue, settings, clock, access.tokens, access.checks, layout_changed)
-    admission = ClientAdmission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
+    admission = ClientAdmission(
+        max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes, now_s=clock.now_s
+    )
     groups = Groups(catalogue, brokers, settings, clock, poke, admission)
     brokers.on_registered = groups.broker_registered
     producers = Producers(catalogue, brokers, settings, clock, access.tokens, admission)

@@ -17,6 +17,7 @@ from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
 from pytubemq.master.producers import refused_heartbeat as refused_producer
+from pytubemq.net.server.waiting_calls import bounded
 from pytubemq.wire.protocol.messages import master
 from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode, encode
@@ -161,14 +162,14 @@ def _broker_registration(brokers: Brokers, access: Access) -> Handler:
             answer = _broker_register(Code.INTERNAL_SERVER_ERROR, str(error))
         call.reply(encode(answer))
 
-    return handle
+    return bounded(handle, lambda text: encode(_broker_register(Code.SERVICE_UNAVAILABLE, text)))
 
 
 def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
     """Return a handler that serves long reports of Brokers one at a time, and other heartbeats at once."""
 
     def handle(call: Call) -> Awaitable[None] | None:
-        return take_turn(call) if brokers.turns.has_to_wait(call) else heartbeat(call)
+        return wait(call) if brokers.turns.has_to_wait(call) else heartbeat(call)
 
     async def take_turn(call: Call) -> None:
         async with brokers.turns.take_heartbeat(call):
@@ -177,6 +178,7 @@ def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
             else:
                 heartbeat(call)
 
+    wait = bounded(take_turn, lambda text: encode(refused_broker(int(Code.SERVICE_UNAVAILABLE), text)))
     return handle
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytubemq.core.refusal import Refused
@@ -17,6 +18,7 @@ from pytubemq.master import responses
 from pytubemq.master.client_connections import ClientConnections, Connection, origin_of
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
 from pytubemq.master.registration_checks import check_other_text, check_produced
+from pytubemq.model.limits import MAX_UNKNOWN_NAMES
 from pytubemq.wire.protocol.messages.master import (
     CloseRequestP2M,
     CloseResponseM2P,
@@ -108,13 +110,13 @@ class Producers:
         if producer is None:
             raise Refused(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
         producer.deadline_s = self._deadline_s()
+        if self._connections.record_use(client_id, call.connection):
+            self.held.release(client_id)
+            producer.last_answer = None
         self._admission.record_report(producer_key(client_id), call.size_bytes)
         if topics != producer.topics:
             producer.topics = self._known(topics)
         topics = producer.topics
-        if self._connections.record_use(client_id, call.connection):
-            self.held.release(client_id)
-            producer.last_answer = None
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._settings.heartbeat_wait_s
         )
@@ -197,9 +199,18 @@ class Producers:
         )
 
     def _known(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the same names as the catalogue's own strings, so that many producers share one text in memory."""
+        """Return the same names as the catalogue's own strings, so that many producers share one text in memory.
+
+        Of those that no record has, the first few: they are there to be noticed when the topic is created. Others are
+        looked for anew with each heartbeat, which names them.
+        """
         records = self._catalogue.topics
-        return tuple(records[topic].topic if topic in records else topic for topic in topics)
+        unknown = set(islice((topic for topic in topics if topic not in records), MAX_UNKNOWN_NAMES))
+        return tuple(
+            records[topic].topic if topic in records else topic
+            for topic in topics
+            if topic in records or topic in unknown
+        )
 
     def _deadline_s(self) -> float:
         return self._clock.now_s() + self._settings.client_timeout_s

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.model.limits import MAX_REGISTRATION_TEXT_BYTES, MAX_TOPICS_PER_CLIENT
-from pytubemq.model.names import is_plain, unplain
+from pytubemq.model.limits import MAX_REGISTRATION_TEXT_BYTES, MAX_TOPIC_CHARS, MAX_TOPICS_PER_CLIENT
+from pytubemq.model.names import is_plain, shown, unplain
 from pytubemq.model.topic import HISTORY_TOPIC
 
 if TYPE_CHECKING:
@@ -50,4 +50,10 @@ def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:
     topics = check_topics(names, client=client)
     if HISTORY_TOPIC in topics:
         raise Refused(Code.BAD_REQUEST, f"{HISTORY_TOPIC} is the system's own topic, nothing can be produced to it")
+    for topic in topics:
+        if len(topic) > MAX_TOPIC_CHARS:
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"topicName {shown(topic)} has {len(topic)} characters, topics have at most {MAX_TOPIC_CHARS}",
+            )
     return topics

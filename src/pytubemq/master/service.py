@@ -124,8 +124,12 @@ class MasterService:
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
         self._closing = False
-        inspector = BrokerInspector(self._pool, timeout_s=settings.inspect_timeout_s)
-        self._resets = GroupResets(self._pool, inspector, timeout_s=RESET_TIMEOUT_S)
+        inspector = BrokerInspector(
+            self._pool, timeout_s=settings.inspect_timeout_s, tokens=parts.access.tokens.of_master
+        )
+        self._resets = GroupResets(
+            self._pool, inspector, timeout_s=RESET_TIMEOUT_S, tokens=parts.access.tokens.of_master
+        )
         self._layout = Layout(self._catalogue, self._brokers)
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)

@@ -49,7 +49,7 @@ class TopicView(View, frozen=True, kw_only=True):
     setting of the Brokers. Brokers that differ are divided by ` / `.
 
     `state` is `deployed`, `removing` (deleted, until its Brokers have reported that it is gone), or `undeployed`: there
-    is a record, and no Broker has it.
+    is a record, and no Broker has it. `why` names the Brokers that have it and are not online, each with its state.
 
     `unreachable` names the Brokers that did not answer, `unsupported` those that answer but do not support the request
     (Java Brokers).
@@ -68,6 +68,7 @@ class TopicView(View, frozen=True, kw_only=True):
     durability_from: str
     created: str
     places: list[TopicPlace]
+    why: str = ""
     unreachable: list[str] = msgspec.field(default_factory=list)
     unsupported: list[str] = msgspec.field(default_factory=list)
 

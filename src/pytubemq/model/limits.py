@@ -41,6 +41,8 @@ MAX_FILE_NAME_BYTES: Final = 255
 MAX_SHOWN_CHARS: Final = 120
 """Characters of a peer's text that an error or a log line repeats."""
 MAX_TOPICS_PER_CLIENT: Final = 1024
+MAX_UNKNOWN_NAMES: Final = 16
+"""Names without a topic that the Master remembers of one producer, to notify it when the topic is created."""
 MAX_FILTER_ITEMS: Final = 500
 MAX_FILTER_ITEM_CHARS: Final = 256
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 * MIB
@@ -92,11 +94,18 @@ MAX_WORKERS: Final = 64
 SERVING_SLICE_S: Final = 0.02
 """The time for which a server goes on with the requests of one read of a connection before others have their turn. A
 read of 256 KiB of our own producer takes 5 to 10 ms."""
+PUT_OFF_SLICE_S: Final = 0.005
+"""How long a server serves, in one turn of its loop, all connections together whose requests it had to put off. A small
+request of another host takes three or four turns."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
 MAX_BUFFERED_BYTES: Final = 512 * MIB
-"""Bytes of unfinished frames and of unanswered requests at one server, of all its connections together; beyond it the
-connection that holds the most of them is closed."""
+"""Bytes of unfinished frames and of unanswered requests at one server, of all its connections together; beyond it one
+of the host that holds the most of them is closed."""
+MAX_CALL_BYTES: Final = 128 * MIB
+"""The part of these that unanswered requests may take, each with 2 KiB beside its body; beyond it the server stops
+reading from connections of hosts with more than their share. Sends under way take 64 MiB (`MAX_STAGED_BYTES`), 20,000
+heartbeats that wait 40 MiB."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
 """Responses that a peer does not read; beyond it the connection is closed (a well-behaved one pauses us before)."""
 MAX_UNSENT_TOTAL_BYTES: Final = 256 * MIB
@@ -340,11 +349,12 @@ SHORT_REQUEST_BYTES: Final = 16 * KIB
 """A long request that does not wait for longer ones: a group is moved in, or asked about in, some 1,000 partitions."""
 MAX_SHORT_REQUESTS: Final = 4
 """Requests of that size that are worked on at the same time, beside the longer ones."""
+MAX_LONG_CALLS: Final = 64
+"""Such requests of one connection that a Broker keeps at a time; also registrations and long heartbeats of Brokers at a
+Master. One more is refused with 503 at once. A Master asks a Broker for one group at a time, for each of its callers
+over HTTP."""
 MAX_RESETS: Final = 10_000
 """Positions that one request may move (RESET_OFFSETS); as many as a topic can have partitions."""
-MAX_RESETS_UNDER_WAY: Final = 64
-"""Requests to move positions of one connection that a Broker works on at a time; one more is refused with 503 at once.
-A Master asks a Broker for one group at a time, for each of its callers over HTTP."""
 MAX_RESET_RECORDS: Final = 10_000
 """Moves of positions that a Broker remembers, in about 2 MB; then the oldest of the host, then the group, that has most
 of them go."""

@@ -303,7 +303,7 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
     assert "12" not in (await peer.register()).err_msg
     assert (await peer.get())[0].err_code == Code.NOT_FOUND, "a fetch relies on its registration"
     await scripted.stop()
-    await until(lambda: not state(broker).visit_tokens.in_touch)
+    await until(lambda: not state(broker).access.visit_tokens.in_touch)
     assert (await peer.register()).success, "who may come cannot be known while the Master is away"
 
 

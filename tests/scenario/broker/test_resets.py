@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.errors import Code
-from pytubemq.model.limits import MAX_RESETS_UNDER_WAY
+from pytubemq.model.limits import MAX_LONG_CALLS
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.protocol.messages.extension import (
     OffsetReset,
+    PartitionOffsetsRequest,
+    PartitionOffsetsResponse,
     ResetHistoryRequest,
     ResetHistoryResponse,
     ResetOffsetsRequest,
@@ -24,6 +26,9 @@ from pytubemq.wire.protocol.messages.extension import (
 from pytubemq.wire.rpc.methods import Method
 
 from .support import TIMEOUT_S, Peer, connected, running
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
@@ -200,13 +205,32 @@ async def test_who_asks_must_say_who_he_is() -> None:
         assert (await history(peer)).records == ()
 
 
+async def offsets(peer: Peer) -> PartitionOffsetsResponse:
+    request = PartitionOffsetsRequest(client_id=peer.client_id)
+    return await peer.connection.request(
+        request, PartitionOffsetsResponse, Method.PARTITION_OFFSETS, 2, timeout_s=TIMEOUT_S
+    )
+
+
+@pytest.mark.parametrize("request_once", [history, offsets])
+async def test_many_queries_of_one_connection_at_a_time_are_refused_at_once(
+    request_once: Callable[[Peer], Awaitable[ResetHistoryResponse | PartitionOffsetsResponse]],
+) -> None:
+    async with running() as broker, connected(broker) as peer:
+        answers = await asyncio.gather(*(request_once(peer) for _ in range(2 * MAX_LONG_CALLS)))
+        codes = [answer.err_code for answer in answers]
+        assert codes.count(Code.SUCCESS) >= MAX_LONG_CALLS
+        assert {Code.SUCCESS, Code.SERVICE_UNAVAILABLE} == set(codes)
+        assert (await request_once(peer)).success, "there is room again"
+
+
 async def test_many_requests_of_one_connection_at_a_time_are_refused_at_once() -> None:
     async with running() as broker, connected(broker) as peer, connected(broker) as other:
         answers = await asyncio.gather(
-            *(ask(peer, to("latest"), group=f"g{number}") for number in range(2 * MAX_RESETS_UNDER_WAY))
+            *(ask(peer, to("latest"), group=f"g{number}") for number in range(2 * MAX_LONG_CALLS))
         )
         codes = [answer.err_code for answer in answers]
-        assert codes.count(Code.SUCCESS) >= MAX_RESETS_UNDER_WAY
+        assert codes.count(Code.SUCCESS) >= MAX_LONG_CALLS
         assert Code.SERVICE_UNAVAILABLE in codes
         assert {Code.SUCCESS, Code.SERVICE_UNAVAILABLE} == set(codes)
         assert (await ask(peer, to("latest"))).success, "there is room again"

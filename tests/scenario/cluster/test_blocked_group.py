@@ -95,6 +95,8 @@ def test_a_broker_that_is_offline_reads_so_wherever_it_is_listed(tube: CommandLi
     assert (broker["state"], broker["why"]) == (
         "offline", "an operator has set it so, and no client uses it; it runs"
     )  # fmt: skip
+    listed = tube("topic", "list")
+    assert b"broker 1 is offline: demo" in listed.stderr
     failed = tube("produce", "demo", "x", "--timeout", "1")
     assert failed.returncode == ExitCode.REFUSED
     assert b"pytubemq topic show demo" in failed.stderr

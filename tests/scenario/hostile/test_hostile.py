@@ -1,7 +1,7 @@
 """Each of the parties as a process of its own, among peers that want to harm it.
 
 A failure names the seed and what was sent last; `make_case(number, seed, ...)` and `FaultInjector` make it again. With
-`--soak` there are a hundred times as many cases, with a new seed each time.
+`--soak` there are forty times as many cases, with a new seed each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
 SEED = 20260131
-SOAK_TIMES = 100
+SOAK_TIMES = 40
 SOAK_TIMES_HTTP = 20
 """A connection for each case takes longer."""
 MOST_GROWN_BYTES = 2 * 64 * MIB

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.master.brokers import configuration, leases, reported_topics
+from pytubemq.master.brokers.absent_brokers import author_of_report, is_unused
 from pytubemq.master.brokers.registration import unknown_topics
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION, MAX_STRAY_PARTITIONS
@@ -454,3 +455,50 @@ async def test_no_topic_is_placed_on_a_stranger_that_left() -> None:
         await until(lambda: t.master.broker_room.runs[2].lost)
         assert not t.master.broker_room.topics.can_take_topics(2)
         assert t.master.broker_room.topics.can_take_topics(1)
+
+
+@pytest.mark.parametrize(("read", "write"), [(0, -1), (0, 1), (1, 1), (-1, -1)])
+async def test_a_stranger_that_reports_faults_stays_a_stranger(read: int, write: int) -> None:
+    async with town(max_brokers=2, lost_connection_grace_s=0.01) as t:
+        await with_topic(t)
+        stranger = await t.peer(FakeBroker, capabilities=Capability(0), broker_id=2, address=ELSEWHERE)
+        assert (await stranger.register()).success
+        await stranger.heartbeat(read_status_rpt=read, write_status_rpt=write)
+        await t.master.broker_room.upkeep.close()
+        record = t.master.catalogue.brokers[2]
+        assert (record.manage_status.text, record.stamp.modify_user) == ("online", "autoRegister")
+        assert 2 in t.master.broker_room.faults.forbidden, "in memory only"
+        assert not t.master.broker_room.topics.can_take_topics(2)
+        await stranger.ask(CloseRequestB2M(broker_id="2"), CloseResponseM2B, Method.BROKER_CLOSE_B2M)
+        await until(lambda: t.master.broker_room._absent_brokers.unused())
+        third = await t.peer(FakeBroker, broker_id=3, address=Address("127.0.0.9", 9300))
+        assert (await third.register()).success
+        assert set(t.master.catalogue.brokers) == {1, 3}
+
+
+async def test_records_that_earlier_versions_changed_for_reports_of_strangers_are_unused_as_well() -> None:
+    async with town() as t:
+        await t.broker(1)
+        record = t.master.catalogue.brokers[1]
+        reported = replace(record, stamp=replace(record.stamp, modify_user="Broker AutoReport"))
+        changed = replace(record, stamp=replace(record.stamp, modify_user="alice"))
+        assert is_unused(t.master.catalogue, reported)
+        assert not is_unused(t.master.catalogue, changed)
+        assert author_of_report(changed, "Broker AutoReport") == "alice", "what an operator changed stays theirs"
+
+
+async def test_connected_strangers_of_the_host_with_most_make_room_for_another_host() -> None:
+    async with town(max_brokers=6) as t:
+        await with_topic(t)
+        strangers = {broker_id: await t.broker(broker_id) for broker_id in range(2, 7)}
+        for broker_id in strangers:
+            t.master.broker_room.runs[broker_id].source = "10.0.0.9"
+        honest = await t.peer(FakeBroker, broker_id=7, address=ELSEWHERE)
+        assert (await honest.register()).success
+        assert set(t.master.catalogue.brokers) == {1, 2, 3, 4, 5, 7}, "the last one of that host went"
+        assert (await strangers[2].heartbeat()).success
+        second = await t.peer(FakeBroker, broker_id=8, address=Address("127.0.0.9", 9300))
+        assert (await second.register()).success
+        assert set(t.master.catalogue.brokers) == {1, 2, 3, 4, 7, 8}
+        third = await t.peer(FakeBroker, broker_id=9, address=Address("127.0.0.9", 9400))
+        assert (await third.register()).err_code == 400, "by now each host has a fair share"

@@ -482,13 +482,17 @@ async def test_consumers_are_bounded_in_number_and_in_what_they_say() -> None:
         assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
         assert "1 clients, 1 are allowed" in refused.err_msg
         holds = tuple(f"{first.client_id}@g#1:127.0.0.9:8123#demo:{number}" for number in range(100))
-        assert (await first.heartbeat(holds=holds)).success, "who is in stays in, whatever it says"
         admission = t.master._groups._admission
-        assert admission.total_bytes > 2_000
+        registered_bytes = admission.total_bytes
+        assert (await first.heartbeat(holds=holds)).err_code == Code.BAD_REQUEST
+        assert admission.total_bytes == registered_bytes
+        assert (await first.heartbeat(holds=holds[:20])).success, "who is in stays in"
+        reported_bytes = admission.total_bytes
+        assert registered_bytes < reported_bytes <= 2_000
         assert (await first.heartbeat()).success
-        assert admission.total_bytes > 2_000, "what is not told anew is still remembered"
+        assert admission.total_bytes == reported_bytes, "what is not told anew is still remembered"
         assert (await first.heartbeat(holds=holds[:1])).success
-        assert admission.total_bytes < 2_000
+        assert admission.total_bytes < reported_bytes
         await first.ask(
             CloseRequestC2M(client_id=first.client_id, group_name="g"), CloseResponseM2C, Method.CONSUMER_CLOSE_C2M
         )
@@ -508,7 +512,7 @@ async def test_a_member_names_no_more_partitions_than_its_topics_have() -> None:
         assert "lists 10003 partitions but its topics have 2; list each assigned partition once" in refused.err_msg
         assert (await consumer.register(holds=many[:2])).success
         answer = await consumer.heartbeat(holds=many)
-        assert (answer.err_code, "names 10003 partitions" in answer.err_msg) == (400, True)
+        assert (answer.err_code, "lists 10003 partitions" in answer.err_msg) == (400, True)
         serving.cancel()
 
 
@@ -550,3 +554,19 @@ async def test_a_client_balanced_member_names_no_more_partitions_than_its_topics
         )
         assert (answer.err_code, "its topics have 2" in answer.err_msg) == (400, True)
         serving.cancel()
+
+
+async def test_a_report_that_is_too_long_to_be_remembered_is_refused_and_its_acknowledgement_counts() -> None:
+    async with served(max_client_state_bytes=250) as t:
+        consumer = await t.peer(FakeConsumer)
+        assert (await consumer.register()).success
+        answer = await consumer.heartbeat(holds=(), wait_ms=WAIT_MS)
+        member = t.master.group_room.groups["g"].view.members[consumer.client_id]
+        assert (member.event is not None, len(member.holds)) == (True, 4)
+        assert answer.event is not None
+        refused = await consumer.heartbeat(holds=answer.event.subscribe_info, done=done(answer))
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "250 are allowed" in refused.err_msg
+        member = t.master.group_room.groups["g"].view.members[consumer.client_id]
+        assert (member.event, len(member.holds)) == (None, 4)
+        assert (await consumer.heartbeat()).success, "it stays"

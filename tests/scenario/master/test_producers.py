@@ -216,20 +216,40 @@ async def test_one_connection_carries_a_bounded_number_of_producers() -> None:
             producer.client_id = f"127.0.0.1-1-1-{number}-1.0"
             answers.append(await producer.register())
         assert [answer.success for answer in answers] == [True, True, False]
-        assert "carries 2 clients" in answers[2].err_msg
+        assert "has 2 clients" in answers[2].err_msg
 
 
 async def test_what_producers_say_is_bounded_in_bytes() -> None:
+    names = [f"topic_{number:050}" for number in range(100)]
     async with town(max_client_state_bytes=2_000) as t:
         producer, late = [await t.peer(FakeProducer, client_id=f"127.0.0.1-1-1-{n}-1.0") for n in range(2)]
         assert (await producer.register()).success
-        assert (await producer.heartbeat(*(f"topic_{number:050}" for number in range(100)))).success
-        refused = await late.register()
-        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
-        assert "2000 are allowed" in refused.err_msg
-        assert (await producer.register()).success, "who is in stays in"
-        assert (await producer.heartbeat("demo")).success
+        again = RegisterRequestP2M(
+            client_id=producer.client_id, broker_check_sum=-1, host_name="h", topic_list=tuple(names)
+        )
+        for refused in (
+            await producer.heartbeat(*names),
+            await producer.ask(again, RegisterResponseM2P, Method.PRODUCER_REGISTER_P2M),
+        ):
+            assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+            assert "2000 are allowed" in refused.err_msg
+        assert t.master.producer_room.by_id[producer.client_id].topics == (), "nothing of it is remembered"
+        (reason,) = [reason for reason in (await t.master.health()).reasons if reason.thing == "clients"]
+        assert "refused within the last 60 s" in reason.why
+        assert (await producer.heartbeat("demo")).success, "who is in stays in"
         assert (await late.register()).success
+
+
+async def test_names_of_topics_that_do_not_exist_are_not_collected() -> None:
+    async with town() as t:
+        producer = await t.peer(FakeProducer)
+        assert (await producer.register()).success
+        refused = await producer.heartbeat("x" * 65)
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "has 65 characters, topics have at most 64" in refused.err_msg
+        assert (await producer.heartbeat("demo", *(f"later{number}" for number in range(100)))).success
+        known = t.master.producer_room.by_id[producer.client_id].topics
+        assert known == ("demo", *(f"later{number}" for number in range(15))), "the first few"
 
 
 async def test_a_flood_of_registrations_keeps_nobody_out_and_shows() -> None:

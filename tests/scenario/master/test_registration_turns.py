@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from pytubemq.errors import Code
 from pytubemq.master.brokers.registration.registration_request import Registration
-from pytubemq.model.limits import MAX_LONG_HEARTBEATS, MAX_LONG_REGISTRATIONS, SHORT_REGISTRATION_BYTES
+from pytubemq.model.limits import (
+    MAX_LONG_CALLS,
+    MAX_LONG_HEARTBEATS,
+    MAX_LONG_REGISTRATIONS,
+    SHORT_REGISTRATION_BYTES,
+)
 from pytubemq.net.server.long_work import LongWork
 from tests.scenario.master.town import FakeBroker, town
 from tests.support.waiting import until
@@ -65,6 +71,20 @@ async def test_registrations_go_with_their_connection(monkeypatch: pytest.Monkey
         await asyncio.gather(*asked, return_exceptions=True)
         assert len(reading.begun) == MAX_LONG_REGISTRATIONS
         assert not t.master.broker_room.runs
+
+
+async def test_many_registrations_over_one_connection_at_a_time_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading = Reading(monkeypatch)
+    async with town() as t:
+        broker = await t.peer(FakeBroker, broker_id=2, reports=(LONG[0], LONG[1][:3]))
+        asked = [asyncio.create_task(broker.register()) for _ in range(MAX_LONG_CALLS + 3)]
+        await until(lambda: sum(one.done() for one in asked) == 3)
+        refused = [one.result() for one in asked if one.done()]
+        assert {(answer.success, answer.err_code) for answer in refused} == {(False, Code.SERVICE_UNAVAILABLE)}
+        reading.go_on.set()
+        assert sum(answer.success for answer in await asyncio.gather(*asked)) == MAX_LONG_CALLS
 
 
 class Turns:

@@ -446,3 +446,45 @@ async def test_unknown_topics_that_are_let_go_are_not_served_any_more() -> None:
         told = await waiting
         assert (told.take_conf_info, told.broker_topic_set_conf_info) == (True, ())
         assert not t.master.catalogue.topics
+
+
+async def test_a_broker_gets_no_more_partitions_than_it_takes_whichever_way_they_come() -> None:
+    async with lively() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 4)
+        await t.master.create_topic("later", 1)
+        wide = {f"t{number}": topic_change(partitions=10_000) for number in range(11)}
+        too_many = "topics on broker 1 have .*, and would have .*; 100,000 are allowed"
+        with pytest.raises(BadRequestError, match=too_many):
+            await t.master.create_topics(wide)
+        wide.popitem()
+        wide.popitem()
+        await t.master.registry.topics.deploy(
+            [(DeploySpec(name, 1, TopicProps(num_partitions=10_000)), BY) for name in wide]
+        )
+        with pytest.raises(BadRequestError, match=too_many):
+            await t.master.alter_topic("demo", partitions=10_000)
+        with pytest.raises(BadRequestError, match=too_many):
+            await t.master.registry.topics.update_deploy(
+                [(DeploySpec("demo", 1, TopicProps(num_topic_stores=2500)), BY)]
+            )
+        with pytest.raises(BadRequestError, match=too_many):
+            await t.master.registry.topics.deploy([(DeploySpec("x", 1, TopicProps(num_partitions=9_997)), BY)])
+        assert len(t.master.catalogue.deploys) == 11
+        await t.master.alter_topic("demo", partitions=9_999)
+        serving.cancel()
+
+
+async def test_topics_that_are_being_removed_count_in_the_health_as_they_are_listed() -> None:
+    async with town(topic_ready_timeout_s=0.01) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 1)
+        serving.cancel()
+        await broker.close()
+        await until(lambda: t.master.broker_room.runs[1].lost if 1 in t.master.broker_room.runs else True)
+        assert [(topic.state, topic.why) for topic in await t.master.topics()] == [("deployed", "broker 1 is away")]
+        await t.master.delete_topic("demo")
+        assert [topic.state for topic in await t.master.topics()] == ["removing"]
+        assert (await t.master.health()).topics == 1

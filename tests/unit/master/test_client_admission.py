@@ -24,20 +24,73 @@ def test_the_number_is_bounded_and_those_that_are_in_may_come_again() -> None:
     admission.check("c", 10)
 
 
-def test_who_is_in_stays_in_whatever_it_says() -> None:
+def test_who_is_in_stays_in_and_may_not_grow_beyond_what_is_allowed() -> None:
     admission = ClientAdmission(max_clients=10, max_bytes=100)
     admission.enter("a", 60)
-    admission.enter("b", 40)
+    admission.enter("b", 20)
     admission.record_heartbeat("b")
-    admission.record_report("a", 500)
-    assert admission.total_bytes == 540
-    with pytest.raises(Refused, match="540 bytes"):
-        admission.check("c", 1)
-    admission.check("a", 900)
+    with pytest.raises(
+        Refused, match="have reported 80 bytes of topics, filters and partitions, and this one 440 more"
+    ):
+        admission.record_report("a", 500)
+    with pytest.raises(Refused, match="840 more"):
+        admission.check("a", 900)
+    assert (len(admission), admission.total_bytes) == (2, 80), "what it had before still counts"
     admission.record_report("a", 80)
-    assert admission.total_bytes == 120, "the last heartbeat counts, not the longest"
+    assert admission.total_bytes == 100
+    admission.record_report("a", 70)
+    assert admission.total_bytes == 90, "the last heartbeat counts, not the longest"
     admission.record_report("a", 5)
-    assert admission.total_bytes == 100, "what was registered is remembered"
+    assert admission.total_bytes == 80, "what was registered is remembered"
+    admission.check("a", 60)
+    admission.check("a", 80)
+
+
+def test_many_small_clients_cannot_grow_together() -> None:
+    admission = ClientAdmission(max_clients=1_000, max_bytes=100_000)
+    for number in range(1_000):
+        come(admission, str(number), ("10.0.0.9", number % 3))
+        admission.record_heartbeat(str(number))
+    refused = 0
+    for number in range(1_000):
+        try:
+            admission.record_report(str(number), 2_000)
+        except Refused:
+            refused += 1
+        assert admission.total_bytes <= 100_000
+    assert refused
+    assert admission.problem is not None
+
+
+def test_bytes_are_shared_by_host_then_by_connection() -> None:
+    now_s = 0.0
+    admission = ClientAdmission(max_clients=100, max_bytes=1_000, now_s=lambda: now_s)
+    gone: list[object] = []
+    admission.on_dropped = gone.append
+    for number in range(10):
+        admission.enter(number, 100 - number, ("10.0.0.9", number % 2))
+        admission.record_heartbeat(number)
+    admission.enter("filler", 45, ("10.0.0.9", 1))
+    admission.record_heartbeat("filler")
+    assert admission.problem is not None
+    admission.check("honest", 150, ("10.0.0.2", 7))
+    admission.enter("honest", 150, ("10.0.0.2", 7))
+    admission.record_heartbeat("honest")
+    assert gone == [1, 0], "the largest of the connections with most, in turns"
+    admission.check("of the same host", 100, ("10.0.0.9", 5))
+    admission.enter("of the same host", 100, ("10.0.0.9", 5))
+    admission.record_heartbeat("of the same host")
+    assert gone == [1, 0, 3]
+    admission.record_report("honest", 200)
+    assert admission.total_bytes <= 1_000
+    with pytest.raises(Refused):
+        admission.check("too much", 600, ("10.0.0.2", 7))
+    with pytest.raises(Refused):
+        admission.check("more of the crowd", 300, ("10.0.0.9", 0))
+    admission.leave(2)
+    assert "refused within the last 60 s" in (admission.problem or "")
+    now_s = 61.0
+    assert admission.problem is None
 
 
 def test_what_they_say_is_bounded_and_counts_until_they_leave() -> None:
@@ -45,9 +98,10 @@ def test_what_they_say_is_bounded_and_counts_until_they_leave() -> None:
     admission.enter("a", 60)
     admission.record_heartbeat("a")
     admission.record_report("stranger", 1000)
-    assert admission.total_bytes == 60
+    assert admission.total_bytes == 60, "nothing counts of a client that is not in"
     with pytest.raises(Refused, match="60 bytes of topics, filters and partitions, and this one 41 more"):
         admission.check("b", 41)
+    admission.check("b", 40)
     admission.enter("b", 40)
     assert admission.total_bytes == 100
     admission.enter("a", 10)
@@ -127,6 +181,7 @@ def test_all_that_is_remembered_goes_with_the_clients() -> None:
     assert (len(admission), admission.total_bytes) == (0, 0)
     assert not any((admission._carried, admission._idle_carried, admission._connections))
     assert (len(admission._hosts), len(admission._idle)) == (0, 0)
+    assert not any((admission._host_bytes, admission._connection_bytes, admission._client_bytes))
 
 
 class CountingKey:
@@ -192,3 +247,18 @@ def test_clients_that_come_again_and_again_leave_nothing_behind() -> None:
     for _ in range(1_000):
         admission.enter("a", 10)
     assert len(admission._idle._heap) < 100
+
+
+def test_to_share_bytes_costs_the_same_beside_few_clients_and_many() -> None:
+    looks = []
+    for clients in (200, 5_000):
+        admission = ClientAdmission(max_clients=clients + 1, max_bytes=clients * 10)
+        for number in range(clients):
+            key = CountingKey(number)
+            admission.enter(key, 10, ("10.0.0.9", number % 7))
+            admission.record_heartbeat(key)
+        CountingKey.looks = 0
+        admission.check("new", 200, ("10.0.0.2", 1))
+        assert admission.made_room == 20
+        looks.append(CountingKey.looks)
+    assert looks[1] <= looks[0] + 100, looks

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import request_checks, tracing
 from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
+from pytubemq.broker.members.caller_access import consume_from, describe_group, describe_topic
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.registration_key import RegistrationKey
-from pytubemq.broker.members.caller_access import consume_from, describe_group, describe_topic
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError

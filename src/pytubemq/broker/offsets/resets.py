@@ -11,10 +11,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.broker import request_checks
+from pytubemq.broker.members.caller_access import Identified, consume_from, describe_group, join_group
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.offsets.offset_admin import OffsetAdmin
 from pytubemq.broker.registration_key import RegistrationKey
-from pytubemq.broker.members.caller_access import Identified, consume_from, describe_group, join_group
 from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_field, check_group_name
 from pytubemq.core.reset_target import ResetTarget, ResetTo
@@ -24,7 +24,6 @@ from pytubemq.model.limits import (
     MAX_POSITIONS_CHARS,
     MAX_RESET_RECORDS,
     MAX_RESETS,
-    MAX_RESETS_UNDER_WAY,
     MAX_USER_CHARS,
 )
 from pytubemq.model.offset import OFFSET_UNIT
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from pytubemq.storage.store.store import BrokerStore
     from pytubemq.wire.serialization.message_bytes import Values
 
-_UNDER_WAY: Final = "resets under way"
-"""The key under which a connection's context has the number of its unanswered reset requests."""
 _DEFAULT_RECORDS: Final = 100
 """The records in a response when no number is requested."""
 _RECORD_CHARS: Final = 80
@@ -81,21 +78,11 @@ class ResetHandlers:
 
     async def reset(self, call: Call) -> None:
         """Serve ResetOffsets: each item is moved or refused individually."""
-        context = call.connection.context
-        under_way = context.get(_UNDER_WAY, 0)
-        if under_way >= MAX_RESETS_UNDER_WAY:
-            text = f"{under_way} requests of this connection are being worked on, which is the limit; retry later"
-            call.reply(encode(ResetOffsetsResponse(success=False, err_code=Code.SERVICE_UNAVAILABLE, err_msg=text)))
-            return
-        context[_UNDER_WAY] = under_way + 1
-        try:
-            async with self._state.turns_of(call).request(call.connection) as turn:
-                if call.expired or call.connection.closed:
-                    call.drop()
-                else:
-                    await self._serve_reset(call, turn)
-        finally:
-            context[_UNDER_WAY] -= 1
+        async with self._state.turns_of(call).request(call.connection) as turn:
+            if call.expired or call.connection.closed:
+                call.drop()
+            else:
+                await self._serve_reset(call, turn)
 
     async def _serve_reset(self, call: Call, turn: Turn) -> None:
         request, resets = decode_apart(ResetOffsetsRequest, call.request.body, "resets")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TextIO
 
+_MOST_NAMED = 8
+"""Topics in one line about Brokers that are not online."""
 COLUMNS = ["name", "partitions", "brokers", "messages", "state"]
 
 
@@ -105,6 +107,9 @@ def list_topics(http: str | None) -> None:
     untold = (row for row in rows if row.get("messages") is None)
     for line in sorted({line for row in untold for line in (*row.get("unreachable", ()), *row.get("unsupported", ()))}):
         options.say(f"unknown: {line}")
+    for why in sorted({row["why"] for row in rows if row.get("why")}):
+        names = [row["name"] for row in rows if row.get("why") == why]
+        options.say(f"{why}: {', '.join(names[:_MOST_NAMED])}{' and more' if len(names) > _MOST_NAMED else ''}")
 
 
 @topic.command("show")

@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytubemq.model.ids import Partition
+
+_TOPIC: Final = attrgetter("topic")
+_PLACE: Final = attrgetter("broker_id", "topic")
+_ID: Final = attrgetter("partition_id")
+_ORDER_OF_TOPIC: Final = attrgetter("broker_id", "partition_id")
+"""The natural order of partitions of one topic. Keys are sorted several times as fast as partitions are compared."""
+_TO_HAND_OUT: Final = attrgetter("partition_id", "broker_id")
 
 
 def plan_assignment(
@@ -56,27 +64,51 @@ def plan_assignment(
     return {member: frozenset(partitions) for member, partitions in target.items()}
 
 
+def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
+    """Return the first `most` partitions in their natural order; only as many are sorted as it takes."""
+    by_place: dict[tuple[int, str], list[Partition]] = {}
+    for partition in partitions:
+        by_place.setdefault(_PLACE(partition), []).append(partition)
+    found: list[Partition] = []
+    for place in sorted(by_place):
+        if len(found) >= most:
+            break
+        found += sorted(by_place[place], key=_ID)
+    return found[:most]
+
+
 def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:
     """Choose the partitions that a member keeps: the surplus comes from the topics it has most of."""
     if len(held) <= quota:
         return held
     remaining = set(held)
     count = Counter(partition.topic for partition in held)
-    # Sorted, since sets of texts iterate in another order in each process, and a replayed history must end alike.
-    movable = {topic: sorted(p for p in held - last_to_move if p.topic == topic) for topic in count}
-    pinned = sorted(held & last_to_move)
-    while len(remaining) > quota:
-        topics = [topic for topic, partitions in movable.items() if partitions]
-        if not topics:
-            # Nothing else is left to take: better a partition without a Broker moves than that the others stay
-            # unevenly spread.
-            remaining.discard(pinned.pop())
-            continue
-        # From the topic that the member has most of, so that the partitions of a topic spread over the members; the
-        # name breaks ties, so that the same facts give the same plan.
-        topic = max(topics, key=lambda name: (count[name], name))
-        count[topic] -= 1
-        remaining.discard(movable[topic].pop())
+    movable: dict[str, list[Partition]] = {}
+    for partition in held - last_to_move:
+        movable.setdefault(partition.topic, []).append(partition)
+    # From the topic that the member has most of, so that the partitions of a topic spread over the members; the name
+    # breaks ties, so that the same facts give the same plan. A heap, as there may be a thousand topics.
+    names = sorted(movable, reverse=True)
+    heap = [(-count[topic], rank) for rank, topic in enumerate(names)]
+    heapq.heapify(heap)
+    ordered: set[int] = set()
+    while heap and len(remaining) > quota:
+        negative_count, rank = heap[0]
+        partitions = movable[names[rank]]
+        if rank not in ordered:
+            # Sorted, since sets of texts iterate in another order in each process, and a replayed history must end
+            # alike.
+            partitions.sort(key=_ORDER_OF_TOPIC)
+            ordered.add(rank)
+        remaining.discard(partitions.pop())
+        if partitions:
+            heapq.heapreplace(heap, (negative_count + 1, rank))
+        else:
+            heapq.heappop(heap)
+    if len(remaining) > quota:
+        # Nothing else is left to take: better a partition without a Broker moves than that the others stay unevenly
+        # spread.
+        return lowest(remaining, quota)
     return remaining
 
 
@@ -89,13 +121,16 @@ def _hand_out(
 ) -> None:
     """Give each free partition to a member below its quota, first to who has least of its topic."""
     by_topic: dict[str, list[Partition]] = {}
-    for partition in sorted(free, key=lambda p: (p.topic, p.partition_id, p.broker_id)):
+    for partition in free:
         by_topic.setdefault(partition.topic, []).append(partition)
-    for topic, partitions in by_topic.items():
+    # Counted once: to count in each of a thousand topics what a member has would cost topics times partitions.
+    counts = {member: Counter(map(_TOPIC, target[member])) for member in members}
+    for topic, partitions in sorted(by_topic.items()):
+        partitions.sort(key=_TO_HAND_OUT)
         # By count of this topic, then of all, then the order of joining: a heap, as there may be tens of thousands of
         # partitions.
         heap = [
-            (sum(p.topic == topic for p in target[member]), len(target[member]), position, member)
+            (counts[member][topic], len(target[member]), position, member)
             for position, member in enumerate(members)
             if len(target[member]) < quota[member]
         ]
@@ -103,13 +138,15 @@ def _hand_out(
         for partition in partitions:
             # A bar is on one partition only, so who is passed over stays in the round for the others of the topic.
             passed_over = []
-            while heap and partition in barred.get(heap[0][3], ()):
+            while heap and barred and partition in barred.get(heap[0][3], ()):
                 passed_over.append(heapq.heappop(heap))
             # The quotas add up to the pool, so without bars there is always somebody left.
             if heap:
-                of_topic, total, position, member = heapq.heappop(heap)
+                of_topic, total, position, member = heap[0]
                 if total + 1 < quota[member]:
-                    heapq.heappush(heap, (of_topic + 1, total + 1, position, member))
+                    heapq.heapreplace(heap, (of_topic + 1, total + 1, position, member))
+                else:
+                    heapq.heappop(heap)
             else:
                 member = _instead(partition, target, members, barred)
             target[member].add(partition)

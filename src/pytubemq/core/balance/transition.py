@@ -25,7 +25,6 @@ from pytubemq.core.balance.facts import (
     ConnectionLost,
     Drained,
     Dropped,
-    Event,
     Fact,
     Failed,
     HeartbeatReceived,
@@ -40,6 +39,7 @@ from pytubemq.core.balance.facts import (
     Unread,
     Wake,
 )
+from pytubemq.core.balance.next_event import next_event, next_step, supersede
 from pytubemq.core.balance.view import GroupView, Member
 from pytubemq.model.limits import MAX_FORGONE_EVENTS
 
@@ -161,7 +161,7 @@ def _apply_heartbeat(view: GroupView, fact: HeartbeatReceived, now_s: float) -> 
     if member is None:
         return view, ()
     member = _renew(member, view, now_s)
-    event = _next_event(view, member, now_s)
+    event = next_event(view, member, now_s)
     if event is None:
         return _put(view, member), ()
     before = member.event
@@ -169,7 +169,7 @@ def _apply_heartbeat(view: GroupView, fact: HeartbeatReceived, now_s: float) -> 
     is_new = before is None or before.rebalance_id != event.rebalance_id
     notified = replace(member, event=event)
     if is_new and before is not None:
-        notified = _supersede(notified, before)
+        notified = supersede(notified, before)
     notified = replace(notified, again=notified.again.difference(event.partitions))
     # Held from when it is sent, not from the acknowledgement: the member may be reading by then. What it shed no
     # longer matters, as the plan behind this event has taken account of it.
@@ -283,6 +283,15 @@ _STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[A
 # --- what they share --------------------------------------------------------------------------------------------
 
 
+def _owners(view: GroupView) -> dict[Partition, str]:
+    """Return who holds each partition."""
+    owners: dict[Partition, str] = {}
+    for name, member in view.members.items():
+        # Not one by one: `fromkeys` takes the hashes that a set has.
+        owners.update(dict.fromkeys(member.holds, name))
+    return owners
+
+
 def _put(view: GroupView, member: Member) -> GroupView:
     return replace(view, members={**view.members, member.name: member})
 
@@ -325,13 +334,6 @@ def _forgo(member: Member) -> Member:
     return replace(member, event=None, superseded=_NOTHING, forgone=member.forgone + 1, after_disconnect=False)
 
 
-def _supersede(member: Member, connect: Event) -> Member:
-    """Return the member after another event took the place of `connect`, which it may or may not have carried out."""
-    unsure = member.holds.intersection(connect.partitions)
-    # What it is to keep it is sent once more: it may never have seen the connect, or be unknown to the Broker.
-    return replace(member, superseded=member.superseded | unsure, again=member.again | unsure)
-
-
 def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> GroupView:
     """Replace the view of a member by its report, but for events that it was sent and has not acknowledged.
 
@@ -342,7 +344,7 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     if not view.planned:
         return _put(view, replace(member, holds=reported))
     sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
-    others = {partition for partition in reported if view.owners.get(partition, name) != name}
+    others = {partition for partition in reported - member.holds if view.owners.get(partition, name) != name}
     # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
     holds = (reported - others) | (sent & member.holds)
     # A stray that it is being asked to give up stays one until it acknowledges, whatever an older report says.
@@ -353,8 +355,7 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
 def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[GroupView, tuple[Action, ...]]:
     """Derive owners and target anew, and wake the members that an event can be sent to."""
     if not view.planned:
-        owners = {partition: name for name, member in view.members.items() for partition in member.holds}
-        return replace(view, owners=owners), ()
+        return replace(view, owners=_owners(view)), ()
     view = _adopt(view)
     if replan:
         view = _back_in(view, now_s)
@@ -366,7 +367,7 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
             target = _target(view)
         view = replace(view, target=target)
     # Only woken: the event is made when the member asks, from the view of that moment.
-    return view, tuple(Wake(name) for name, m in view.members.items() if _next_event(view, m, now_s) is not None)
+    return view, tuple(Wake(name) for name, m in view.members.items() if next_step(view, m, now_s) is not None)
 
 
 def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
@@ -375,7 +376,7 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     if view.reserving:
         return share_claimed(view.claims, view.available, view.owners, sharing)
     # Absent partitions count only with those who hold them: nobody else could be given one.
-    absent_held = view.absent.intersection(view.owners)
+    absent_held = view.absent - view.absent.difference(view.owners)
     # What a member shed or could not take is moved last from whoever has it now, so that the member gets others.
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan_assignment(
@@ -411,7 +412,7 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
 def _adopt(view: GroupView) -> GroupView:
     """Set the owners and the strays; a stray partition whose owner is gone belongs to whoever reported it. The Broker
     had given it to that owner, so it is sent again."""
-    owners = {partition: name for name, member in view.members.items() for partition in member.holds}
+    owners = _owners(view)
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
         # Not what it is just giving up: only its acknowledgement says if it still has that.
@@ -423,74 +424,3 @@ def _adopt(view: GroupView) -> GroupView:
     members = {**view.members, **changed}
     strays = frozenset().union(*(member.stray for member in members.values()))
     return replace(view, members=members, owners=owners, strays=strays)
-
-
-def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """Return the next event that this member can be sent now."""
-    if not view.planned:
-        return None
-    if member.event is not None:
-        return _repeat_event(view, member, member.event, now_s)
-    if now_s < member.quiet_until_s:
-        return None
-    return _new_event(view, member, now_s)
-
-
-def _repeat_event(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
-    """Return the event again when a repeat is due, or the event that replaces it when it is no longer valid.
-
-    A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.
-    """
-    # A heartbeat that does not acknowledge proves nothing yet: it may have crossed the event on the way.
-    if event.sent_s is not None and now_s < event.sent_s + view.timing.resend_s:
-        return None
-    target = view.target.get(member.name, _NOTHING)
-    if not event.connects or all(p in target and _can_be_taken_again(view, p, member, now_s) for p in event.partitions):
-        return replace(event, sent_s=now_s)
-    return _new_event(view, _supersede(member, event), now_s)
-
-
-def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """Return the event that moves the member from its current towards its target partitions; None if none is due.
-
-    It has as many partitions as one event may have; those beyond are in the events that follow.
-    """
-    room = view.event_room(member.name)
-    target = view.target.get(member.name, _NOTHING)
-    surplus = (member.holds - target) | member.stray
-    gain = target - member.holds
-    # Revocations first: other members wait for these partitions, and only one event may be under way.
-    if surplus:
-        op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
-        return Event(view.next_rebalance_id, op, tuple(sorted(surplus)[:room]), now_s, now_s)
-    taken = {p for p in member.again if _can_be_taken_again(view, p, member, now_s)}
-    # The grace after a restart holds back only what would be new to the member, not what it may have lost.
-    if now_s >= view.settle_until_s:
-        taken.update(p for p in gain if _can_be_assigned(view, p) and not _is_on_its_way(view, p, member, now_s))
-    if not taken:
-        return None
-    op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
-    return Event(view.next_rebalance_id, op, tuple(sorted(taken)[:room]), now_s, now_s)
-
-
-def _can_be_assigned(view: GroupView, partition: Partition) -> bool:
-    return (
-        partition in view.available
-        and partition not in view.owners
-        and partition not in view.resting
-        and partition not in view.strays
-    )
-
-
-def _can_be_taken_again(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
-    """True if the member, to which the partition is assigned, can be sent a connect for it once more."""
-    return (
-        partition in view.available
-        and partition not in view.strays
-        and not _is_on_its_way(view, partition, member, now_s)
-    )
-
-
-def _is_on_its_way(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
-    """True if another member consumes it that has not come back to this Master yet."""
-    return now_s < view.leases_until_s and view.leases.get(partition, member.name) != member.name

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 AUTO_REGISTER_USER = "autoRegister"
 """The user name in the record of an auto-registered Broker."""
+AUTO_REPORT_USER = "Broker AutoReport"
+"""The user name on a status that was changed for a Broker's report; the original's name."""
 RETRY_S = 30.0
 """Pause before a record that could not be deleted is tried again."""
 
@@ -26,13 +28,22 @@ def is_auto_registered(record: BrokerRecord) -> bool:
     return record.stamp.create_user in ("", AUTO_REGISTER_USER)
 
 
+def is_brokers_own(record: BrokerRecord) -> bool:
+    """True if the record is as its Broker reported it, and no operator has changed it."""
+    return is_auto_registered(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)
+
+
+def author_of_report(record: BrokerRecord, user: str) -> str:
+    """Return who is to be the last author of a record that is changed for what its Broker reports.
+
+    An operator who changed a Broker's own record stays it: otherwise the record would count as the Broker's again.
+    """
+    return user if is_brokers_own(record) or not is_auto_registered(record) else record.stamp.modify_user
+
+
 def is_unused(catalogue: Catalogue, record: BrokerRecord) -> bool:
     """True if only the Broker itself made and changed the record, and no topic is placed there."""
-    return (
-        is_auto_registered(record)
-        and record.stamp.modify_user in ("", AUTO_REGISTER_USER)
-        and not catalogue.topics_on(record.broker_id)
-    )
+    return is_brokers_own(record) and not catalogue.topics_on(record.broker_id)
 
 
 class AbsentBrokers:

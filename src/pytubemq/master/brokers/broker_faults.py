@@ -56,7 +56,7 @@ class BrokerFaults:
         earlier = self.forbidden.get(broker_id)
         if earlier is not None:
             self.forbidden[broker_id] = replace(earlier, status=status, last_ms=now_ms)
-        elif max(read, write) > 0 or len(self.forbidden) < self._most:
+        elif len(self.forbidden) < self._most:  # whatever it reports, also that it was stopped already
             self.forbidden[broker_id] = ForcedStatus(status, now_ms, now_ms)
         else:
             return None

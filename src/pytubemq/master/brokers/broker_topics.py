@@ -12,7 +12,7 @@ from pytubemq.master.brokers.absent_brokers import is_unused
 from pytubemq.master.brokers.broker_run import Serving
 from pytubemq.master.brokers.reported_topics import reported_surplus, within_record
 from pytubemq.model.ids import Partition
-from pytubemq.model.records import ManageStatus, TopicStatus
+from pytubemq.model.records import DeployRecord, ManageStatus, TopicStatus
 from pytubemq.wire.text.topic_strings import TopicBroker
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.catalogue.catalogue import Catalogue
-    from pytubemq.model.records import DeployRecord
+    from pytubemq.model.records import Record
     from pytubemq.model.topic import TopicConfig
 
 
@@ -45,6 +45,14 @@ class BrokerTopics:
         self._catalogue = catalogue
         self._presence = presence
         self._runs = presence.runs
+        self._partitions: dict[tuple[str, int], tuple[tuple[int, int], frozenset[Partition]]] = {}
+        """Layout and partitions of topics that consumers asked for: each registration would make 100,000 anew."""
+
+    def forget(self, records: Iterable[Record]) -> None:
+        """Forget what is remembered of deployments that were changed or deleted."""
+        for record in records:
+            if isinstance(record, DeployRecord):
+                self._partitions.pop((record.topic, record.broker_id), None)
 
     def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
         """Return where a topic can be written to now: the record allows it, and the Broker has reported it."""
@@ -66,18 +74,18 @@ class BrokerTopics:
 
     def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
         """Return the partitions of some topics that can be read now, and those whose Broker may come back."""
-        available: set[Partition] = set()
-        absent: set[Partition] = set()
+        available: list[frozenset[Partition]] = []
+        absent: list[frozenset[Partition]] = []
         for topic in topics:
             for broker_id, deploy in self._catalogue.deployed(topic).items():
                 run = self._runs.get(broker_id)
                 if run is not None and run.online:
                     served = self.serving(topic, broker_id)
                     if served is not None and served.subscribe:
-                        available.update(_partitions(broker_id, served.config))
+                        available.append(self._partitions_of(broker_id, served.config))
                 elif broker_id in self._presence.expected_until and self._readable(deploy):
-                    absent.update(_partitions(broker_id, self._catalogue.config(deploy)))
-        return frozenset(available), frozenset(absent)
+                    absent.append(self._partitions_of(broker_id, self._catalogue.config(deploy)))
+        return frozenset().union(*available), frozenset().union(*absent)
 
     def away(self, topics: Iterable[str]) -> list[int]:
         """Return the Brokers that are not online and have partitions of these topics that could be read, by id.
@@ -111,13 +119,19 @@ class BrokerTopics:
     def can_take_topics(self, broker_id: int) -> bool:
         """True if new topics are placed on a Broker.
 
-        An operator entered it, it holds topics, or it has taken a configuration and is connected.
+        An operator entered it, it holds topics, or it has taken a configuration and is connected. One that holds none
+        and reports a fault gets none.
         """
         record = self._catalogue.brokers.get(broker_id)
-        if record is None or not is_unused(self._catalogue, record):
-            return record is not None
+        if record is None:
+            return False
         run = self._runs.get(broker_id)
-        return broker_id in self._presence.synced and run is not None and not run.lost
+        faulty = run is not None and (run.read_status != 0 or run.write_status != 0)
+        if faulty and not self._catalogue.topics_on(broker_id):
+            return False
+        if not is_unused(self._catalogue, record):
+            return True
+        return broker_id in self._presence.synced and run is not None and run.online and not run.lost
 
     def serving(self, topic: str, broker_id: int) -> Serving | None:
         """Return a topic as an online Broker has reported it, with what may be done with it; None if it is not there.
@@ -154,6 +168,12 @@ class BrokerTopics:
         record = self._catalogue.brokers.get(broker_id)
         return ManageStatus.OFFLINE if record is None else record.manage_status
 
-
-def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:
-    return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]
+    def _partitions_of(self, broker_id: int, config: TopicConfig) -> frozenset[Partition]:
+        """Return all partitions of a topic on a Broker."""
+        key, layout = (config.name, broker_id), (config.partitions, config.stores)
+        known = self._partitions.get(key)
+        if known is not None and known[0] == layout:
+            return known[1]
+        found = frozenset(Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids())
+        self._partitions[key] = (layout, found)
+        return found

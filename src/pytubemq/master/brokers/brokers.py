@@ -24,6 +24,7 @@ from pytubemq.master.brokers.configuration import SyncId, changed_conf
 from pytubemq.master.brokers.configuration_builds import ConfBuilds
 from pytubemq.master.brokers.heartbeat_reports import HeartbeatReports
 from pytubemq.master.brokers.leases import Leases
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.brokers.registration.admission import BrokerAdmission
 from pytubemq.master.brokers.registration.claims import BrokerIdentity, parse_broker_id
 from pytubemq.master.brokers.registration.registration_request import Registration
@@ -92,11 +93,13 @@ class Brokers:
         self.faults = BrokerFaults(most=settings.max_auto_forbidden)
         self._absent_brokers = AbsentBrokers(catalogue, self.runs)
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
+        self.admission.on_made_room = self._made_room
         self.upkeep = BrokerUpkeep(catalogue, clock)
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
         self._responses = BrokerResponses(catalogue, self.faults, tokens, checks)
+        self._log = LimitedLog(logger, "registrations and departures of Brokers")
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and the consumers that read from it."""
@@ -128,6 +131,10 @@ class Brokers:
         if broker_id in self.runs:
             self.admission.retired.add(broker_id)
             self._release(broker_id, "deleted")
+        self._forget(broker_id)
+
+    def _made_room(self, broker_id: int) -> None:
+        self._release(broker_id, "it made room for another Broker")
         self._forget(broker_id)
 
     def _forget(self, broker_id: int) -> None:
@@ -204,7 +211,9 @@ class Brokers:
         self._presence.expected_until[broker_id] = now_s + self._settings.broker_absence_s
         self.held.release(broker_id)
         self._connections.record_use(broker_id, call.connection)
-        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown")
+        self._log.info(
+            now_s, "broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown"
+        )
         self._on_change()
         self.on_registered(broker_id, said.readers)
         return run
@@ -241,6 +250,7 @@ class Brokers:
 
     def metadata_changed(self, records: Collection[Record]) -> None:
         """Notify every Broker that changed or deleted records concern."""
+        self.topics.forget(records)
         for broker_id, topics in self._concerned(records).items():
             for build in self._builds.of(broker_id):
                 build.note(topics)
@@ -281,6 +291,7 @@ class Brokers:
     def tick(self, now_s: float) -> None:
         """Release Brokers whose heartbeats are overdue, and stop expecting those that did not come back."""
         self.leases.expire(now_s)
+        self._log.log_rest(now_s)
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
                 self._release(run.broker_id, "connection lost" if run.lost else "no heartbeat in time")
@@ -355,7 +366,7 @@ class Brokers:
             run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
 
     def _release(self, broker_id: int, reason: str) -> None:
-        logger.info("broker %d is gone: %s", broker_id, reason)
+        self._log.info(self._clock.now_s(), "broker %d is gone: %s", broker_id, reason)
         del self.runs[broker_id]
         self.faults.release(broker_id)
         self._connections.forget(broker_id)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
-from pytubemq.master.brokers.absent_brokers import AUTO_REGISTER_USER, is_auto_registered, is_unused
+from pytubemq.master.brokers.absent_brokers import AUTO_REPORT_USER, author_of_report, is_brokers_own, is_unused
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.catalogue.topic_deletion import with_records
 from pytubemq.model.records import TopicStatus
 
@@ -21,13 +22,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytubemq.master.catalogue.catalogue import Catalogue
-    from pytubemq.model.records import BrokerRecord, ManageStatus
+    from pytubemq.model.records import ManageStatus
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-AUTO_REPORT_USER = "Broker AutoReport"
-"""The user name on a status that was changed for a Broker's report; the original's name."""
 
 
 class BrokerUpkeep:
@@ -38,16 +36,20 @@ class BrokerUpkeep:
         """The error of the last write; None once one succeeded."""
         self._catalogue = catalogue
         self._clock = clock
+        self._log = LimitedLog(logger, "deletions of records of unused Brokers")
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
     def give_status(self, broker_id: int, status: ManageStatus) -> None:
-        """Give a Broker the status that follows from its reports."""
+        """Give a Broker the status that follows from its reports; the record of an unused one stays as it is."""
+        record = self._catalogue.brokers.get(broker_id)
+        if record is None or is_unused(self._catalogue, record):
+            return  # it serves nothing, and a changed record would be kept for good
         self._start(("status", broker_id), self._give_status(broker_id, status))
 
     def give_web_port(self, broker_id: int, port: int) -> None:
         """Record the real port of a Broker's web pages, unless an operator has changed the record."""
         record = self._catalogue.brokers.get(broker_id)
-        if record is not None and _is_brokers_own(record):
+        if record is not None and is_brokers_own(record):
             self._start(("web port", broker_id), self._give_web_port(broker_id, port))
 
     def forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
@@ -71,7 +73,8 @@ class BrokerUpkeep:
             record = self._catalogue.brokers.get(broker_id)
             if record is None or record.manage_status is status:
                 return
-            stamp = replace(record.stamp, modify_user=AUTO_REPORT_USER, modify_ms=self._clock.wall_ms())
+            user = author_of_report(record, AUTO_REPORT_USER)
+            stamp = replace(record.stamp, modify_user=user, modify_ms=self._clock.wall_ms())
             await self._catalogue.apply([replace(record, manage_status=status, stamp=stamp)])
         logger.warning(
             "broker %d reports faults of its storage: it is %s from now on, instead of %s",
@@ -83,7 +86,7 @@ class BrokerUpkeep:
     async def _give_web_port(self, broker_id: int, port: int) -> None:
         async with self._catalogue.lock:
             record = self._catalogue.brokers.get(broker_id)
-            if record is not None and _is_brokers_own(record) and record.web_port != port:
+            if record is not None and is_brokers_own(record) and record.web_port != port:
                 await self._catalogue.apply([replace(record, web_port=port)])
 
     async def _forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
@@ -108,7 +111,8 @@ class BrokerUpkeep:
         for record in gone:
             on_gone(record.broker_id)
         if gone:
-            logger.info(
+            self._log.info(
+                self._clock.now_s(),
                 "deleted the records of %d Brokers that are away and hold no topic, broker %d at %s among them",
                 len(gone),
                 gone[0].broker_id,
@@ -135,8 +139,3 @@ class BrokerUpkeep:
             self.problem = None
         finally:
             del self._tasks[key]
-
-
-def _is_brokers_own(record: BrokerRecord) -> bool:
-    """True if the record is as its Broker reported it, and no operator has changed it."""
-    return is_auto_registered(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)

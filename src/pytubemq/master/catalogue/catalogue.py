@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.master.catalogue.loading import sound_records
+from pytubemq.master.catalogue.partition_totals import PartitionTotals
 from pytubemq.model.policy import parse_delete_policy
 from pytubemq.model.records import (
     BUILT_IN_PROPS,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 SERIAL_STEP = 10
 """The growth of a serial id when the clock has not advanced, in ms."""
 _NOTHING: Mapping[int, DeployRecord] = {}
+_NO_DEPLOYS: Mapping[str, DeployRecord] = {}
 _NOBODY: Mapping[str, ConsumeRecord] = {}
 
 
@@ -76,6 +78,7 @@ class Catalogue:
         """Deployments on Brokers whose records cannot be used."""
         self._configs: dict[tuple[str, int], TopicConfig] = {}
         """Results of `config`, until a record on which they depend changes."""
+        self._totals = PartitionTotals(self)
 
     async def open(self, make: Callable[[], MetaStore]) -> None:
         """Open the store and read all of it."""
@@ -102,6 +105,7 @@ class Catalogue:
 
         Raises:
             NotFoundError: a topic would be left on a Broker, or be a topic, that is not known.
+            BadRequestError: the topics of a Broker would have more partitions than it takes; nothing has changed.
             StorageError: the store cannot write; nothing has changed.
         """
         store = self._store
@@ -112,6 +116,7 @@ class Catalogue:
         gone = list(deletes)
         if not renewed and not gone:
             return
+        self._totals.check(renewed, gone)
         self._last_serial_id = serial_id
         await self._run(lambda: store.apply(renewed, gone))
         for record in chain(gone, renewed):
@@ -133,6 +138,14 @@ class Catalogue:
     def deployed_on(self, broker_id: int) -> list[DeployRecord]:
         """Return the topics that a Broker carries, or has carried and not yet removed, sorted by name."""
         return [deploy for _, deploy in sorted(self._by_broker.get(broker_id, {}).items())]
+
+    def deploys_on(self, broker_id: int) -> Mapping[str, DeployRecord]:
+        """Return the deployments of `deployed_on` by topic, in no order; a live view that follows the records."""
+        return self._by_broker.get(broker_id, _NO_DEPLOYS)
+
+    def partitions_on(self, broker_id: int) -> int:
+        """Return how many partitions the topics of a Broker have together, by the records."""
+        return self._totals.on(broker_id)
 
     def topics_on(self, broker_id: int) -> Collection[str]:
         """Return the names of the topics of `deployed_on`, in no order; a live view that follows the records."""
@@ -211,13 +224,16 @@ class Catalogue:
         match record:
             case ClusterRecord():
                 self.cluster = record
+                self._totals.forget(record)
             case BrokerRecord():
                 self.brokers[record.broker_id] = record
+                self._totals.forget(record)
                 for place in self._set_aside.pop(record.broker_id, ()):
                     self._enter(place)
             case TopicRecord():
                 self.topics[record.topic] = record
             case DeployRecord():
+                self._totals.replaced(self.deploys.get((record.topic, record.broker_id)), record)
                 self.deploys[record.topic, record.broker_id] = record
                 self._by_topic.setdefault(record.topic, {})[record.broker_id] = record
                 self._by_broker.setdefault(record.broker_id, {})[record.topic] = record
@@ -239,12 +255,14 @@ class Catalogue:
         match record:
             case ClusterRecord():
                 self.cluster = ClusterRecord()
+                self._totals.forget(record)
             case BrokerRecord():
                 self.brokers.pop(record.broker_id, None)
+                self._totals.forget(record)
             case TopicRecord():
                 self.topics.pop(record.topic, None)
             case DeployRecord():
-                self.deploys.pop((record.topic, record.broker_id), None)
+                self._totals.replaced(self.deploys.pop((record.topic, record.broker_id), None), None)
                 _drop(self._by_topic, record.topic, record.broker_id)
                 _drop(self._by_broker, record.broker_id, record.topic)
             case ConsumeRecord():

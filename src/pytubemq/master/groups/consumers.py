@@ -137,11 +137,16 @@ class Consumers:
         self._groups.record_use(group, client_id, call.connection)
         check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
         held = parse_subscribed(request.subscribe_info) if request.report_subscribe_info else None
+        result = request.event if request.event is not None and (request.event.rebalance_id or 0) > 0 else None
         if held is not None:  # otherwise the last report still counts
-            self._groups.record_report(name, client_id, call.size_bytes)
-        if request.event is not None and (request.event.rebalance_id or 0) > 0:
-            failed = request.event.status == EVENT_FAILED
-            self._groups.record_result(group, client_id, request.event.rebalance_id or 0, failed=failed, holds=held)
+            try:
+                self._groups.record_report(name, client_id, call.size_bytes)
+            except Refused:
+                # What it did of the last event counts all the same: only its report is too long to be remembered.
+                self._record_result(group, client_id, result, None)
+                raise
+        if result is not None:
+            self._record_result(group, client_id, result, held)
         elif held is not None:
             self._groups.apply(group, Reported(client_id, held))
         wait_s = allowed_wait_s(
@@ -150,6 +155,13 @@ class Consumers:
         self._groups.hold(
             group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
         )
+
+    def _record_result(
+        self, group: Group, client_id: str, result: EventProto | None, held: frozenset[Partition] | None
+    ) -> None:
+        if result is not None:
+            failed = result.status == EVENT_FAILED
+            self._groups.record_result(group, client_id, result.rebalance_id or 0, failed=failed, holds=held)
 
     def close(self, call: Call, request: CloseRequestC2M) -> CloseResponseM2C:
         """Serve method 6; an unknown consumer is closed all the same."""

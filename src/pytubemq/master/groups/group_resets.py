@@ -7,6 +7,7 @@ reports as moved is durable at its Broker.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, TubeError, UnavailableError, refused
@@ -29,11 +30,12 @@ from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.text.positional import match_results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytubemq.core.reset_target import ResetTarget
     from pytubemq.model.ids import Address
     from pytubemq.net.client.pool import ConnectionPool
+    from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 R = TypeVar("R")
 
@@ -50,8 +52,16 @@ class CannotResetError(TubeError):
 class GroupResets:
     """Resets through the Brokers; `timeout_s` bounds each response."""
 
-    def __init__(self, pool: ConnectionPool, inspector: BrokerInspector, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        inspector: BrokerInspector,
+        *,
+        timeout_s: float,
+        tokens: Callable[[str], AuthorizedInfo | None] = lambda client_id: None,
+    ) -> None:
         self._pool = pool
+        self._tokens = tokens
         self._inspector = inspector
         self._timeout_s = timeout_s
 
@@ -194,6 +204,7 @@ class GroupResets:
                         f"{name} cannot reset offsets over RPC: use its own page (/broker.htm?method=admin_set_offset)",
                         code=Code.BAD_REQUEST,
                     )
+                request = replace(request, auth_info=self._tokens(CLIENT_ID))
                 answer: Any = await connection.request(
                     request, response, method, Service.BROKER_READ, timeout_s=self._timeout_s
                 )

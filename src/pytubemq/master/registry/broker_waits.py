@@ -121,8 +121,13 @@ class BrokerWaits:
             logger.warning("%s %s, but broker %s has not reported it yet", what, done, listed(waiting))
             return
         passed_s = self._clock.now_s() - begun_s
+        # A Broker that is away, silent or was late before is not waited for.
+        if passed_s < self._timeout_s(waiting):
+            why = "has not reported it yet: it is away, silent, or was late before"
+        else:
+            why = f"did not report it within {passed_s:.2g} s"
         raise UnavailableError(
-            f"{what} {done}, but broker {listed(waiting)} did not report it within {passed_s:.2g} s",
+            f"{what} {done}, but broker {listed(waiting)} {why}",
             hint="it is in force there once the Broker reports it: see `pytubemq topic show`",
             code=Code.SERVICE_UNAVAILABLE,
         )

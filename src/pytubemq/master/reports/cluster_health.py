@@ -100,10 +100,10 @@ class ClusterHealth:
             )
         some_online = any(broker.state == "online" for broker in brokers)
         for broker in brokers:
-            if broker.id in self._brokers.faults.forbidden:
+            if (forced := self._brokers.faults.forbidden.get(broker.id)) is not None:
                 yield Reason(
                     thing=f"broker {broker.id}",
-                    why=f"it reported faults of its storage and has been {broker.manage_status} since",
+                    why=f"it reported faults of its storage and has been {forced.status.text} since",
                     hint="repair it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
                 )
             run = self._brokers.runs.get(broker.id)

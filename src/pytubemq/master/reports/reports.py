@@ -28,7 +28,7 @@ from pytubemq.model.policy import policy_of_retention
 from pytubemq.model.records import ManageStatus, TopicStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.groups.groups import Groups
@@ -108,6 +108,7 @@ class Reports:
             created=iso(topic.stamp.create_ms),
             places=[self._place(topic.topic, broker_id, config) for broker_id, config in configs.items()],
             state=self._topic_state(topic.topic, configs),
+            why="; ".join(self._not_online(configs)),
             unreachable=[*offsets.unreachable, *(away[broker_id] for broker_id in configs if broker_id in away)],
             unsupported=offsets.unsupported,
         )
@@ -116,6 +117,13 @@ class Reports:
         if configs:
             return "deployed"
         return "removing" if self._catalogue.deployed(topic) else "undeployed"
+
+    def _not_online(self, broker_ids: Iterable[int]) -> Iterator[str]:
+        """Yield the states of those of these Brokers that are not online."""
+        for broker_id in broker_ids:
+            state, _ = state_of(self._catalogue.brokers.get(broker_id), self._brokers.runs.get(broker_id))
+            if state != "online":
+                yield f"broker {broker_id} is {state}"
 
     def _place(self, topic: str, broker_id: int, config: TopicConfig) -> TopicPlace:
         served = self._brokers.topics.serving(topic, broker_id)

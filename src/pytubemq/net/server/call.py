@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pytubemq.errors import Code, EnvelopeError, FrameError, TubeError
+from pytubemq.net.server.hosts import OPEN_CALL_BYTES
 from pytubemq.net.server.response_budget import Reader, ResponseBudget
 from pytubemq.wire.protobuf.varint import encode_varint
 from pytubemq.wire.rpc.envelope import Request, encode_exception, encode_response
@@ -95,8 +96,8 @@ class Connection(Reader, Protocol):
         """Return the capability field of the response to a request."""
         ...
 
-    def count_answered(self, size_bytes: int, calls: int = 1) -> None:
-        """Count calls as answered that came with this many bytes."""
+    def count_answered(self, held_bytes: int, calls: int = 1) -> None:
+        """Count calls as answered that held this many bytes."""
 
     def mark_used(self) -> None:
         """Mark the connection as used."""
@@ -111,7 +112,7 @@ class Connection(Reader, Protocol):
 class Call:
     """A request with its origin, its arrival and its deadline."""
 
-    __slots__ = ("answered", "connection", "deadline_s", "received_s", "request", "size_bytes")
+    __slots__ = ("answered", "connection", "deadline_s", "held_bytes", "received_s", "request", "size_bytes")
 
     def __init__(self, request: Request, connection: Connection, received_s: float, deadline_s: float) -> None:
         self.request = request
@@ -121,6 +122,8 @@ class Call:
         self.answered = False
         self.size_bytes = len(request.body)
         """The size of its frame, also after the body was released."""
+        self.held_bytes = self.size_bytes + OPEN_CALL_BYTES
+        """What it counts in the server's buffers while it waits for its response."""
 
     @property
     def peer(self) -> str:
@@ -178,7 +181,7 @@ class Call:
         if not self.answered:
             self.answered = True
             self.connection.server.stats.late += 1
-            self.connection.count_answered(self.size_bytes)
+            self.connection.count_answered(self.held_bytes)
 
     def crash(self, error: BaseException) -> None:
         """Respond for a handler that raised: the caller learns that it failed, the log has the reason."""
@@ -201,7 +204,7 @@ class Call:
             return False
         self.answered = True
         connection = self.connection
-        connection.count_answered(self.size_bytes)
+        connection.count_answered(self.held_bytes)
         if connection.closed:
             return False
         if connection.server.clock.now_s() >= self.deadline_s:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytubemq.net.server.call import Call
+from pytubemq.net.server.hosts import OPEN_CALL_BYTES, RUN_CALL_BYTES
 from pytubemq.wire.rpc.request_run import RequestRun
 
 if TYPE_CHECKING:
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
 class CallRun:
     """Requests whose envelopes differ in nothing but the serial number."""
 
-    __slots__ = ("answered", "connection", "deadline_s", "first", "parts", "received_s", "serials", "size_bytes")
+    __slots__ = (
+        "answered",
+        "connection",
+        "deadline_s",
+        "first",
+        "held_bytes",
+        "parts",
+        "received_s",
+        "serials",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,8 @@ class CallRun:
             else:
                 self.serials.append(part.serial)
                 self.size_bytes += len(part.body)
+        self.held_bytes = self.size_bytes + OPEN_CALL_BYTES + RUN_CALL_BYTES * len(self.serials)
+        """What they count in the server's buffers while they wait for their responses."""
         self.connection = connection
         self.received_s = received_s
         self.deadline_s = deadline_s
@@ -72,7 +85,12 @@ class CallRun:
 
     def calls(self) -> list[Call]:
         """Return individual calls, each with its request; the run cannot be used any more."""
-        return [Call(request, self.connection, self.received_s, self.deadline_s) for request in self.requests()]
+        calls = [Call(request, self.connection, self.received_s, self.deadline_s) for request in self.requests()]
+        # They are counted with the run, which has less for each.
+        for call in calls:
+            call.held_bytes = call.size_bytes + RUN_CALL_BYTES
+        calls[0].held_bytes += OPEN_CALL_BYTES
+        return calls
 
     def first_call(self) -> Call:
         """Return the first one as an individual call, for checks: it is answered with the others."""
@@ -85,7 +103,7 @@ class CallRun:
             return
         self.answered = True
         connection = self.connection
-        connection.count_answered(self.size_bytes, len(self.serials))
+        connection.count_answered(self.held_bytes, len(self.serials))
         if connection.closed:
             return
         if connection.server.clock.now_s() >= self.deadline_s:
@@ -100,7 +118,7 @@ class CallRun:
         if not self.answered:
             self.answered = True
             self.connection.server.stats.late += len(self.serials)
-            self.connection.count_answered(self.size_bytes, len(self.serials))
+            self.connection.count_answered(self.held_bytes, len(self.serials))
 
 
 RunHandler: TypeAlias = "Callable[[CallRun], bool]"

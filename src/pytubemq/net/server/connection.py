@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from pytubemq.errors import EnvelopeError, FrameError
 from pytubemq.model.limits import (
     BLOCK_BYTES,
     DEFAULT_REQUEST_TIMEOUT_S,
+    KIB,
     MAX_CALLS_PER_CONNECTION,
     MAX_REQUEST_TIMEOUT_S,
     MIB,
@@ -23,6 +25,7 @@ from pytubemq.model.limits import (
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.server.call import Call
 from pytubemq.net.server.call_run import CallRun
+from pytubemq.net.server.hosts import Host
 from pytubemq.net.server.response_budget import COUNTED_BYTES
 from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.framing.frame import Frame
@@ -38,8 +41,10 @@ if TYPE_CHECKING:
     from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Handler
     from pytubemq.net.server.call_run import RunHandler
+    from pytubemq.net.server.hosts import Hosts
     from pytubemq.net.server.peer_warnings import PeerWarnings
     from pytubemq.net.server.response_budget import ResponseBudget
+    from pytubemq.net.server.serving_turns import ServingTurns
     from pytubemq.net.server.stats import ServerStats
 
 _Item: TypeAlias = Request | RequestRun | Frame
@@ -47,6 +52,12 @@ _Item: TypeAlias = Request | RequestRun | Frame
 NO_CAPABILITY = Capability(0)
 _BACKLOG_BYTES = 2 * MIB
 _LARGE_BODY_BYTES = 4096
+_PUT_OFF_BYTES = 256
+"""What a request that was put off takes beside its bytes."""
+_PIECE_BYTES = 64 * KIB
+"""What was put off is read in such pieces, each in 1 to 5 ms."""
+_LEAST_GROWTH_BYTES = 64 * KIB
+"""An incomplete frame that grows by less stands still."""
 _MAX_TIMEOUT_MS = MAX_REQUEST_TIMEOUT_S * 1000
 
 
@@ -65,9 +76,12 @@ class ConnectionServer(Protocol):
     request_bytes: Mapping[int, int]
     capabilities: Capability
     capability_bits: int
-    unused: dict[ServerConnection, None]
+    hosts: Hosts
+    turns: ServingTurns
     buffered_bytes: int
-    max_buffered_bytes: int
+    unserved_bytes: int
+    watched_bytes: int
+    is_crowded: bool
 
     def admit(self, connection: ServerConnection) -> bool:
         """Register a new connection; return False if there is no room for it."""
@@ -76,8 +90,8 @@ class ConnectionServer(Protocol):
     def forget(self, connection: ServerConnection) -> None:
         """Forget a connection that has ended."""
 
-    def shed(self) -> None:
-        """Close a connection, because all together buffer too much."""
+    def limit_buffers(self) -> None:
+        """Stop reading from connections, or close one, because all together buffer much."""
 
     def close_slowest_reader(self) -> None:
         """Close the connection of the slowest reader."""
@@ -102,15 +116,22 @@ class ServerConnection(asyncio.Protocol):
         self.is_unused = True
         """True until a request of it was served; refused ones do not count."""
         self.open_calls = 0
+        self.host = Host("?")
+        """The peer's host, with all connections from there once the server admitted this one."""
         self.buffered_bytes = 0
-        """The bytes of its unanswered calls and of its incomplete frame."""
+        """The bytes of its unanswered calls and of what is not served yet."""
+        self.unserved_bytes = 0
+        """The bytes of its incomplete frame, and of requests that were put off."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
         """Time when the incomplete frame began; times without reading do not count."""
+        self._grown_s = 0.0
+        """Time when the incomplete frame had last grown by some amount."""
+        self._grown_bytes = 0
+        """Its size then."""
         self._paused_s = 0.0
         """Time when reading was paused."""
         self._stream = RequestStream(server.request_bytes)
-        self._unfinished_bytes = 0
         self._shown: int | None = None
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -119,6 +140,12 @@ class ServerConnection(asyncio.Protocol):
         self._put_off: list[_Item] = []
         """Requests that would take too long to serve in one turn of the loop; nothing is read until they are served.
         """
+        self._put_off_bytes = 0
+        """About what each of them takes."""
+        self._unread: deque[bytes] = deque()
+        """What came behind them, or while others waited for their turns."""
+        self._has_turn = False
+        """True if it waits for a turn to serve them, or has it."""
 
     # --- asyncio calls these --------------------------------------------------------------------------------
 
@@ -126,6 +153,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.host = Host(str(peer[0]) if peer else "?")
         self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
         watch_peer(transport, gone_after_s=VANISHED_PEER_S)
         self._outbox = Outbox(self._transport, asyncio.get_running_loop(), self._count_unsent)
@@ -133,38 +161,43 @@ class ServerConnection(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        now_s = self.server.clock.now_s()
+        server = self.server
+        now_s = server.clock.now_s()
         self.last_byte_s = now_s
-        stream = self._stream
-        try:
-            items = stream.feed_requests(data)
-        except FrameError as error:
-            self.fault(str(error))
-            return
-        if not stream.mid_frame:
-            self.mid_frame_since_s = None
-        elif items or self.mid_frame_since_s is None:
-            self.mid_frame_since_s = now_s
-        unfinished_bytes = stream.buffered_bytes
-        if unfinished_bytes != self._unfinished_bytes:
-            self._buffer(unfinished_bytes - self._unfinished_bytes)
-            self._unfinished_bytes = unfinished_bytes
-        if self._put_off:  # what a transport had read before it was paused
-            self._put_off += items
+        if (
+            self._unread
+            or self._put_off  # and a transport had read this before it was paused
+            or (server.turns.waiting and server.turns.has_to_wait(self.host, len(data)))
+            or (server.is_crowded and self._is_over_share())
+        ):
+            self._unread.append(data)
+            self._count_unserved()
         else:
-            self._serve_all(items, now_s)
-        if self._reading_paused or self._writing_paused or self._put_off or self.open_calls > MAX_CALLS_PER_CONNECTION:
-            self._balance_reading()
+            items = self._read(data, now_s)
+            self._put_off = self._serve_all(items, now_s, now_s + SERVING_SLICE_S)
+            if self._put_off:
+                self._put_off_bytes = _PUT_OFF_BYTES + len(data) // len(items)
+            if self._put_off or self._stream.buffered_bytes != self.unserved_bytes:
+                self._count_unserved()
+        if (
+            self._reading_paused
+            or self._writing_paused
+            or self._put_off
+            or self._unread
+            or server.is_crowded
+            or self.open_calls > MAX_CALLS_PER_CONNECTION
+        ):
+            self.balance_reading()
 
     def pause_writing(self) -> None:
         self._writing_paused = True
-        self._balance_reading()
+        self.balance_reading()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
         self._count_unsent()
         self.server.responses.admit()
-        self._balance_reading()
+        self.balance_reading()
         if self.on_writable is not None:
             self.on_writable()
 
@@ -173,6 +206,8 @@ class ServerConnection(asyncio.Protocol):
         # Its parts refer to each other, so the collector of cycles would free it, and that runs rarely in a server.
         self._stream = RequestStream(self.server.request_bytes)
         self._put_off = []
+        self._unread.clear()
+        self.server.turns.remove(self)
         self._outbox = None
         self.server.forget(self)
 
@@ -216,21 +251,26 @@ class ServerConnection(asyncio.Protocol):
         """Return the capability field of the response: only for a peer that announced its own."""
         return None if request.capabilities is None else self.server.capability_bits
 
-    def count_answered(self, size_bytes: int, calls: int = 1) -> None:
-        """Count calls, which came with this many bytes, as answered."""
+    def count_answered(self, held_bytes: int, calls: int = 1) -> None:
+        """Count calls, which held this many bytes, as answered."""
         self.open_calls -= calls
         if not self.closed:
-            self.buffered_bytes -= size_bytes
-            self.server.buffered_bytes -= size_bytes
+            self.buffered_bytes -= held_bytes
+            self.host.buffered_bytes -= held_bytes
+            self.server.buffered_bytes -= held_bytes
         if self._reading_paused:
-            self._balance_reading()
+            self.balance_reading()
 
     def release(self) -> None:
         """Stop counting the bytes of this connection, because it has ended."""
         self.closed = True
-        self.server.responses.forget(self)
-        self.server.buffered_bytes -= self.buffered_bytes
-        self.buffered_bytes = 0
+        server, host = self.server, self.host
+        server.responses.forget(self)
+        server.buffered_bytes -= self.buffered_bytes
+        server.unserved_bytes -= self.unserved_bytes
+        host.buffered_bytes -= self.buffered_bytes
+        host.unserved_bytes -= self.unserved_bytes
+        self.buffered_bytes = self.unserved_bytes = 0
 
     def fault(self, reason: str) -> None:
         """End a connection whose bytes cannot be understood: one line in the log."""
@@ -254,14 +294,32 @@ class ServerConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _serve_all(self, items: Sequence[_Item], now_s: float) -> None:
-        """Serve alike requests together, if their method has a handler for that; after a while put off the rest."""
-        handlers, count, at = self.server.run_handlers, len(items), 0
-        clock, until_s = self.server.clock, now_s + SERVING_SLICE_S
+    def _read(self, data: bytes, now_s: float) -> list[_Item]:
+        """Return the requests that are whole with this data; none if it ends the connection."""
+        stream = self._stream
+        try:
+            items = stream.feed_requests(data)
+        except FrameError as error:
+            self.fault(str(error))
+            return []
+        if not stream.mid_frame:
+            self.mid_frame_since_s = None
+        elif items or self.mid_frame_since_s is None:
+            self.mid_frame_since_s = self._grown_s = now_s
+            self._grown_bytes = stream.buffered_bytes
+        elif stream.buffered_bytes - self._grown_bytes >= _LEAST_GROWTH_BYTES:
+            self._grown_s = now_s
+            self._grown_bytes = stream.buffered_bytes
+        return items
+
+    def _serve_all(self, items: list[_Item], now_s: float, until_s: float) -> list[_Item]:
+        """Serve alike requests together, if their method has a handler for that; after a while return the rest."""
+        server = self.server
+        handlers, count, at = server.run_handlers, len(items), 0
+        clock = server.clock
         while at < count and not self.closed:
-            if at and clock.now_s() > until_s:
-                self._put_off_rest(items[at:])
-                return
+            if at and (clock.now_s() > until_s or (server.is_crowded and self._is_over_share())):
+                return items[at:]
             first = items[at]
             end = at + 1
             envelope = _envelope(first)
@@ -279,30 +337,60 @@ class ServerConnection(asyncio.Protocol):
             else:
                 left = self._serve_each(parts, now_s, until_s)
             if left:
-                self._put_off_rest([*left, *items[at:]])
-                return
+                return [*left, *items[at:]]
+        return []
 
-    def _put_off_rest(self, items: Sequence[_Item]) -> None:
-        """Serve these in the loop's next turn, after requests that others have sent meanwhile."""
-        self._put_off += items
-        asyncio.get_running_loop().call_soon(self._serve_rest)
+    def serve_put_off(self, until_s: float) -> bool:
+        """Serve requests that were put off until then, at least one; return True if others wait for a turn."""
+        self._has_turn = False
+        if self.closed or not self._may_serve():
+            return False
+        self._has_turn = True
+        clock = self.server.clock
+        now_s = clock.now_s()
+        while True:
+            items, self._put_off = self._put_off, []
+            if not items:
+                data = self._unread.popleft()
+                if len(data) > _PIECE_BYTES:
+                    self._unread.appendleft(data[_PIECE_BYTES:])
+                    data = data[:_PIECE_BYTES]
+                items = self._read(data, now_s)
+                self._put_off_bytes = _PUT_OFF_BYTES + len(data) // max(1, len(items))
+            self._put_off = self._serve_all(items, now_s, until_s)
+            now_s = clock.now_s()
+            if now_s > until_s or not self._may_serve():
+                break
+        self._count_unserved()
+        self._has_turn = self._may_serve()
+        self.balance_reading()
+        return self._has_turn
 
-    def _serve_rest(self) -> None:
-        items, self._put_off = self._put_off, []
-        if self.closed:
-            return
-        now_s = self.server.clock.now_s()
-        self._serve_all(items, now_s)
-        self._balance_reading()
+    def _may_serve(self) -> bool:
+        """True if requests were put off and may be served."""
+        if self.closed or not (self._put_off or self._unread):
+            return False
+        if self.server.is_crowded and self._is_over_share():
+            return False
+        return bool(self._put_off) or not (self._writing_paused or self.open_calls > MAX_CALLS_PER_CONNECTION)
+
+    def _is_over_share(self) -> bool:
+        """True if its open calls take more than its share, while those of all take too much."""
+        share_bytes = self.server.hosts.call_share_bytes(self.host)
+        if share_bytes is None:
+            return False
+        # Less to begin again, so that not each response begins and ends it.
+        return self.buffered_bytes - self.unserved_bytes > (share_bytes // 2 if self._reading_paused else share_bytes)
 
     def _serve_each(self, parts: Sequence[Request | RequestRun], now_s: float, until_s: float) -> list[Request]:
         """Serve them one by one; return those that are left when the time is over."""
         requests = [request for part in parts for request in (part if isinstance(part, RequestRun) else (part,))]
-        clock = self.server.clock
+        server = self.server
+        clock = server.clock
         for at, request in enumerate(requests):
             if self.closed:
                 return []
-            if at and clock.now_s() > until_s:
+            if at and (clock.now_s() > until_s or (server.is_crowded and self._is_over_share())):
                 return requests[at:]
             self._serve(request, now_s)
         return []
@@ -318,7 +406,7 @@ class ServerConnection(asyncio.Protocol):
         run.deadline_s += _timeout_s(first.timeout_ms)
         server.stats.calls += len(run.serials)
         self.open_calls += len(run.serials)
-        self._buffer(run.size_bytes)
+        self._buffer(run.held_bytes)
         try:
             taken = server.run_handlers[first.method](run)
         except EnvelopeError:  # of the first; the others are served nevertheless
@@ -331,7 +419,7 @@ class ServerConnection(asyncio.Protocol):
         if taken:
             run.keep_serials()
             return []
-        self.count_answered(run.size_bytes, len(run.serials))  # each is counted individually
+        self.count_answered(run.held_bytes, len(run.serials))  # each is counted individually
         server.stats.calls -= len(run.serials)
         return self._serve_each(parts, now_s, until_s)
 
@@ -351,7 +439,7 @@ class ServerConnection(asyncio.Protocol):
             return
         call = Call(request, self, now_s, now_s + _timeout_s(request.timeout_ms))
         self.open_calls += 1
-        self._buffer(call.size_bytes)
+        self._buffer(call.held_bytes)
         self._handle(call)
 
     def _handle(self, call: Call) -> None:
@@ -375,14 +463,26 @@ class ServerConnection(asyncio.Protocol):
                 call.request = request._replace(body=b"")
 
     def _buffer(self, more_bytes: int) -> None:
-        """Count the bytes that are buffered for this peer, and for all of them."""
+        """Count the bytes that are buffered for this peer, for its host, and for all of them."""
         if self.closed:
             return
         self.buffered_bytes += more_bytes
+        self.host.buffered_bytes += more_bytes
         server = self.server
         server.buffered_bytes += more_bytes
-        if server.buffered_bytes > server.max_buffered_bytes and more_bytes > 0:
-            server.shed()
+        if server.buffered_bytes > server.watched_bytes and more_bytes > 0:
+            server.limit_buffers()
+
+    def _count_unserved(self) -> None:
+        """Count the bytes of requests that are incomplete or put off."""
+        if self.closed:
+            return
+        put_off_bytes = len(self._put_off) * self._put_off_bytes + sum(map(len, self._unread))
+        more_bytes = self._stream.buffered_bytes + put_off_bytes - self.unserved_bytes
+        self.unserved_bytes += more_bytes
+        self.host.unserved_bytes += more_bytes
+        self.server.unserved_bytes += more_bytes
+        self._buffer(more_bytes)
 
     def _count_unsent(self) -> None:
         """Record the bytes that wait for this peer in the server's budget."""
@@ -396,6 +496,10 @@ class ServerConnection(asyncio.Protocol):
     def frame_age_s(self, now_s: float) -> float:
         """Return the age of an incomplete frame; 0 if there is none, or while we pause reading."""
         return 0.0 if self.mid_frame_since_s is None or self._reading_paused else now_s - self.mid_frame_since_s
+
+    def still_s(self, now_s: float) -> float:
+        """Return the time in which an incomplete frame has not grown; 0 if there is none, or while we pause reading."""
+        return 0.0 if self.mid_frame_since_s is None or self._reading_paused else now_s - self._grown_s
 
     def _refuse(self, serial: int, error: EnvelopeError, request: Request | None) -> None:
         self.server.stats.failed += 1
@@ -412,18 +516,27 @@ class ServerConnection(asyncio.Protocol):
     def mark_used(self) -> None:
         """Mark the connection as used: a request of it was served, not refused."""
         self.is_unused = False
-        self.server.unused.pop(self, None)
+        self.server.hosts.mark_used(self.host, self)
 
     def _learn(self, capabilities: Capability) -> None:
         self.capabilities = capabilities
         if Capability.BIG_BLOCKS in capabilities:
             self.block_bytes = None
 
-    def _balance_reading(self) -> None:
+    def balance_reading(self) -> None:
+        """Read from the peer or not, according to what it has under way; serve what was put off once that may be."""
         if self._transport is None or self._transport.is_closing():
             return
+        if not self._has_turn and self._may_serve():
+            self._has_turn = True
+            self.server.turns.add(self)
         limit = MAX_CALLS_PER_CONNECTION // 2 if self._reading_paused else MAX_CALLS_PER_CONNECTION
-        pause = self._writing_paused or bool(self._put_off) or self.open_calls > limit
+        pause = (
+            self._writing_paused
+            or bool(self._put_off or self._unread)
+            or self.open_calls > limit
+            or (self.server.is_crowded and self._is_over_share())
+        )
         if pause and not self._reading_paused:
             self._transport.pause_reading()
             self._paused_s = self.server.clock.now_s()
@@ -431,6 +544,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.resume_reading()
             paused_s = self.server.clock.now_s() - self._paused_s
             self.last_byte_s += paused_s
+            self._grown_s += paused_s
             if self.mid_frame_since_s is not None:
                 self.mid_frame_since_s += paused_s
         self._reading_paused = pause

@@ -22,18 +22,20 @@ from pytubemq.model.limits import (
     FRAME_TIMEOUT_S,
     IDLE_TIMEOUT_S,
     MAX_BUFFERED_BYTES,
+    MAX_CALL_BYTES,
     MAX_CONNECTIONS,
     MAX_UNSENT_TOTAL_BYTES,
     MIB,
     REFUSALS_SHOWN_S,
     SILENT_UNTIL_CLOSED_S,
-    STALLED_PERIOD_S,
 )
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.connection import ServerConnection
+from pytubemq.net.server.hosts import Hosts
 from pytubemq.net.server.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.net.server.response_budget import ResponseBudget
+from pytubemq.net.server.serving_turns import ServingTurns
 from pytubemq.net.server.stats import ServerStats
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import METHODS
@@ -44,10 +46,13 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
     from pytubemq.net.server.call import Call, Handler
     from pytubemq.net.server.call_run import RunHandler
+    from pytubemq.net.server.hosts import Host
 
 logger = logging.getLogger(__name__)
 
 SWEEP_PERIOD_S = 1.0
+STANDING_FRAME_S: Final = 1.0
+"""How long a frame has not grown whose connection is closed first when too much is buffered."""
 LEAST_PEAK_BYTES: Final = 64 * MIB
 """The least peak of buffered bytes after which returning memory is worth its cost."""
 
@@ -62,7 +67,9 @@ class ServerLimits:
     """The longest silence of a connection without an open call."""
     max_connections: int = MAX_CONNECTIONS
     max_buffered_bytes: int = MAX_BUFFERED_BYTES
-    """Bytes of unanswered calls and of incomplete frames."""
+    """Bytes of unanswered calls, of incomplete frames, and of requests that were put off."""
+    max_call_bytes: int = MAX_CALL_BYTES
+    """The part of these in unanswered calls beyond which each connection may only have its share."""
     max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES
     """Bytes of responses that peers have not received."""
 
@@ -108,8 +115,6 @@ class RpcServer:
         self._warnings = PeerWarnings(logger, name)
         self.faults = PeerWarnings(logger, name)
         self.connections: set[ServerConnection] = set()
-        self.unused: dict[ServerConnection, None] = {}
-        """Connections of which no request was served so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
         """Silent connections, found when all slots were in use, the longest silent first."""
         self.responses = ResponseBudget(max_bytes=limits.max_unsent_bytes)
@@ -119,9 +124,18 @@ class RpcServer:
         self._refused_s = float("-inf")
         self._on_connection_lost = on_connection_lost
         self._limits = limits
-        self.max_buffered_bytes = limits.max_buffered_bytes
+        self.hosts = Hosts()
+        self.turns = ServingTurns(self.clock)
         self.buffered_bytes = 0
-        """The bytes of unanswered calls and of incomplete frames, of all connections."""
+        """The bytes of unanswered calls and of what is not served yet, of all connections."""
+        self.unserved_bytes = 0
+        """The part of these in incomplete frames and requests that were put off."""
+        self.watched_bytes = min(limits.max_buffered_bytes, limits.max_call_bytes)
+        """The bytes beyond which `limit_buffers` is called when more are buffered."""
+        self.is_crowded = False
+        """True while open calls take so much that each connection may only have its share."""
+        self._divided_bytes = 0
+        """The bytes of open calls when they were last divided."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._socket: ListeningSocket | None = None
@@ -205,7 +219,8 @@ class RpcServer:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Register a new connection; return False if there are too many and none can make room for it."""
-        if self._server is None or (len(self.connections) >= self._limits.max_connections and not self._make_room()):
+        is_full = len(self.connections) >= self._limits.max_connections
+        if self._server is None or (is_full and not self._make_room(connection.host)):
             now_s = self.clock.now_s()
             self.stats.refused += 1
             if self._server is not None:
@@ -216,7 +231,7 @@ class RpcServer:
             )
             return False
         self.connections.add(connection)
-        self.unused[connection] = None
+        connection.host = self.hosts.enter(connection.host.name, connection)
         self.stats.accepted += 1
         self.stats.connections = len(self.connections)
         return True
@@ -232,13 +247,23 @@ class RpcServer:
             return f"all {self._limits.max_connections} connections were in use within the last minute; {refused}"
         return None
 
-    def _make_room(self) -> bool:
-        """Close the oldest connection without a served request, or else one that has been silent for long."""
-        victim = next(iter(self.unused), None)
+    def _make_room(self, newcomer: Host) -> bool:
+        """Close a connection for one from this host; return False if none is to be closed for it.
+
+        First the oldest without a served request, of the host with most of these; then one that has been silent for
+        long; then the least active one of the host with most, if that has clearly more than the newcomer's. A host
+        that has clearly less closes none of its own.
+        """
+        crowding, unused = self.hosts.crowding(newcomer.name), self.hosts.most_unused()
+        victim: ServerConnection | None = None
+        if unused is not None and (crowding is None or unused.name != newcomer.name):
+            victim = cast("ServerConnection", next(iter(unused.unused)))
         while victim is None and self._silent:
             silent = self._silent.popleft()
             if silent in self.connections and self._is_silent(silent, self.clock.now_s()):
                 victim = silent
+        if victim is None and crowding is not None:
+            victim = cast("ServerConnection | None", crowding.least_active())
         if victim is None:
             return False
         self.stats.made_room += 1
@@ -262,22 +287,52 @@ class RpcServer:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        self.unused.pop(connection, None)
+        self.hosts.leave(connection.host, connection)
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)
 
-    def shed(self) -> None:
-        """Close the connection with a stalled frame, or else the one that buffers most, when too much is buffered."""
+    def limit_buffers(self) -> None:
+        """Stop reading from hosts whose open calls take more than their share; close a connection beyond the limit."""
+        call_bytes = self.buffered_bytes - self.unserved_bytes
+        max_bytes = self._limits.max_call_bytes
+        if call_bytes > (self._divided_bytes + max_bytes // 8 if self.is_crowded else max_bytes):
+            self._divide_calls(call_bytes)
+        if self.buffered_bytes > self._limits.max_buffered_bytes:
+            self._shed()
+
+    def _divide_calls(self, call_bytes: int) -> None:
+        """Let each connection have its share of open calls, or as many as before once all take little again."""
+        max_bytes = self._limits.max_call_bytes
+        was_crowded, self.is_crowded = self.is_crowded, call_bytes > max_bytes // 2
+        if not (was_crowded or self.is_crowded):
+            return
+        self._divided_bytes = call_bytes
+        self.hosts.share_calls(max_bytes // 2)
+        for connection in list(self.connections):
+            connection.balance_reading()
+        if self.is_crowded and not was_crowded:
+            self._warnings.warning(
+                f"open calls take {call_bytes} bytes: reading less from hosts with more than their share",
+                self.clock.now_s(),
+            )
+
+    def _shed(self) -> None:
+        """Close a connection of the host that buffers most: one whose frame stands still, or else the largest."""
+        host = self.hosts.largest_buffer()
+        if host is None:
+            return
         now_s = self.clock.now_s()
-        standing = [one for one in self.connections if one.frame_age_s(now_s) > STALLED_PERIOD_S]
-        victim = max(standing or self.connections, key=lambda connection: connection.buffered_bytes, default=None)
+        # One that was closed in this turn of the loop is still there and holds nothing.
+        members = [one for one in cast("dict[ServerConnection, None]", host.connections) if one.buffered_bytes > 0]
+        standing = [one for one in members if one.still_s(now_s) > STANDING_FRAME_S]
+        victim = max(standing or members, key=lambda connection: connection.buffered_bytes, default=None)
         if victim is None:
             return
-        held_bytes = victim.buffered_bytes
         victim.fault(
-            f"it has {held_bytes} bytes in unfinished or unanswered requests, and all together have "
-            f"{self.buffered_bytes}; {self.max_buffered_bytes} are allowed"
+            f"it has {victim.buffered_bytes} bytes in unfinished or unanswered requests, its host "
+            f"{host.buffered_bytes} and all together {self.buffered_bytes}; "
+            f"{self._limits.max_buffered_bytes} are allowed"
         )
         victim.abort()
         victim.release()
@@ -334,6 +389,8 @@ class RpcServer:
                 silent.append(connection)
         self._silent = deque(sorted(silent, key=lambda connection: connection.last_byte_s))
         self._close_slow([cast("ServerConnection", reader) for reader in self.responses.slow_readers(now_s)])
+        if self.is_crowded:
+            self._divide_calls(self.buffered_bytes - self.unserved_bytes)
         self.responses.admit()
         self.stats.unsent_bytes = self.responses.unsent_bytes
         self._warnings.log_rest(now_s)

@@ -22,6 +22,6 @@ class ServerStats:
     slow_readers: int = 0
     """Connections closed because their peers did not read their responses."""
     made_room: int = 0
-    """Connections closed to make room for a new one, because they were unused or silent for long."""
+    """Connections closed to make room for a new one, because they were unused or silent, or their host had most."""
     unsent_bytes: int = 0
     """Bytes of responses that peers have not received."""

@@ -203,4 +203,4 @@ def _send(call: Call, buffers: Sequence[bytes]) -> None:
 def _drop(call: Call) -> None:
     if not call.answered:
         call.answered = True
-        call.connection.count_answered(call.size_bytes)
+        call.connection.count_answered(call.held_bytes)

@@ -269,7 +269,7 @@ async def test_a_send_of_many_carries_the_token_too() -> None:
         connect(mock.masters) as tube,
         tube.producer("demo") as producer,
     ):
-        tube._cluster.visit_token = 43  # type: ignore[union-attr]
+        tube._open().authentication.set_visit_token(43)
         await producer.send(b"a")
         await producer.send(b"b")
         (batch,) = mock.received(Method.SEND_PACKS_P2B)

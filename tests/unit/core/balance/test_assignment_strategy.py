@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.core.balance.assignment_strategy import plan_assignment
+from pytubemq.core.balance.facts import HeartbeatReceived, Joined, PartitionsChanged, SendEvent
+from pytubemq.core.balance.transition import apply
+from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
 
 PARTITIONS = [Partition(broker, topic, n) for broker in (1, 2) for topic in ("a", "b") for n in range(4)]
 
@@ -78,3 +89,63 @@ def test_what_nobody_else_could_use_is_taken_last() -> None:
     away = frozenset(p for p in held if p.broker_id == 2)
     target = plan_assignment({"m": held}, held, ["m", "n"], last_to_move=away)
     assert target["m"] == away
+
+
+def pool_of(topics: int) -> frozenset[Partition]:
+    return frozenset(Partition(1, f"t{topic}", n) for topic in range(topics) for n in range(20))
+
+
+def plan_for_one(topics: int) -> Callable[[], object]:
+    pool = pool_of(topics)
+    return lambda: plan_assignment({}, pool, ["m"])
+
+
+def plan_for_a_second(topics: int) -> Callable[[], object]:
+    pool = pool_of(topics)
+    return lambda: plan_assignment({"m": pool}, pool, ["m", "n"])
+
+
+def plan_with_absent_brokers(topics: int) -> Callable[[], object]:
+    pool = pool_of(topics)
+    return lambda: plan_assignment({"m": pool}, pool, ["m", "n"], last_to_move=pool)
+
+
+def a_member_joins_and_asks(topics: int) -> Callable[[], object]:
+    view, _ = apply(GroupView(), PartitionsChanged(pool_of(topics)), now_s=1.0)
+
+    def work() -> None:
+        joined, _ = apply(view, Joined("m"), now_s=2.0)
+        _, actions = apply(joined, HeartbeatReceived("m"), now_s=100.0)
+        assert isinstance(actions[0], SendEvent)
+
+    return work
+
+
+def lines(work: Callable[[], object]) -> int:
+    """Return how many lines of Python run, rounds of a comprehension or a generator included."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "make",
+    [plan_for_one, plan_for_a_second, plan_with_absent_brokers, a_member_joins_and_asks],
+    ids=lambda m: m.__name__,
+)
+def test_work_grows_with_the_partitions_and_not_with_topics_times_partitions(
+    make: Callable[[int], Callable[[], object]],
+) -> None:
+    few, many = lines(make(10)), lines(make(80))
+    assert many < 12 * few, (few, many)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.errors import NotFoundError
+from pytubemq.errors import BadRequestError, NotFoundError
 from pytubemq.master.catalogue.catalogue import SERIAL_STEP, Catalogue
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
@@ -20,6 +21,7 @@ from pytubemq.model.records import (
     DeployRecord,
     TopicProps,
     TopicRecord,
+    TopicStatus,
 )
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ONE = BrokerRecord(1, Address("127.0.0.1", 8123))
+TWO = BrokerRecord(2, Address("127.0.0.1", 8223))
 DEMO = TopicRecord("demo")
 
 
@@ -161,3 +164,66 @@ async def test_what_holds_for_a_topic_follows_every_record_that_it_is_made_of() 
         kept = c.config(c.deploys["other", 1])
         await c.apply([DeployRecord("demo", 1, props=TopicProps(num_partitions=6))])
         assert c.config(c.deploys["other", 1]) is kept, "one topic's change makes no other anew"
+
+
+def place(topic: str, partitions: int | None, broker_id: int = 1) -> DeployRecord:
+    return DeployRecord(topic, broker_id, props=TopicProps(num_partitions=partitions))
+
+
+async def test_a_brokers_topics_have_no_more_partitions_together_than_it_takes() -> None:
+    names = [f"t{number}" for number in range(11)]
+    async with catalogue() as c:
+        await c.apply([ONE, *map(TopicRecord, names)])
+        with pytest.raises(
+            BadRequestError, match="broker 1 have 0 partitions, and would have 110,000; 100,000 are allowed"
+        ):
+            await c.apply([place(name, 10_000) for name in names])
+        assert not c.deploys
+        await c.apply([place(name, 10_000) for name in names[:10]])
+        assert c.partitions_on(1) == 100_000
+        with pytest.raises(BadRequestError, match="have 100,000 partitions, and would have 100,001"):
+            await c.apply([place("t10", 1)])
+        await c.apply([place("t0", 9_999), place("t10", None)])
+        with pytest.raises(BadRequestError, match="broker 1"):
+            await c.apply([replace(ONE, props=TopicProps(num_partitions=2))])
+        with pytest.raises(BadRequestError, match="broker 1"):
+            await c.apply([ClusterRecord(props=TopicProps(num_partitions=2))])
+        await c.apply(deletes=[c.deploys["t1", 1]])
+        assert c.partitions_on(1) == 90_000
+        await c.apply([ClusterRecord(props=TopicProps(num_partitions=2))])
+        assert c.partitions_on(1) == 90_001
+        await c.apply([replace(place("t0", 9_999), topic_status=TopicStatus.SOFT_REMOVED)])
+        assert c.partitions_on(1) == 80_002, "what is to be removed is in no configuration any more"
+
+
+async def test_a_broker_that_has_too_many_partitions_may_have_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with catalogue() as c:
+        await c.apply([ONE, DEMO, TopicRecord("other"), place("demo", 60), place("other", 60)])
+        monkeypatch.setattr("pytubemq.master.catalogue.partition_totals.MAX_PARTITIONS_PER_BROKER", 100)
+        await c.apply([place("demo", 50)])
+        await c.apply([replace(ONE, region_id=7)])
+        with pytest.raises(BadRequestError):
+            await c.apply([place("demo", 51)])
+
+
+async def test_totals_follow_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.master.catalogue.partition_totals.MAX_PARTITIONS_PER_BROKER", 10**9)
+    draw = Random(7)
+    names = [f"t{number}" for number in range(6)]
+    async with catalogue() as c:
+        await c.apply([ONE, TWO, *map(TopicRecord, names)])
+        for _ in range(300):
+            broker, size = draw.choice((ONE, TWO)), draw.choice((None, 2, 3))
+            changes: list[Record] = [
+                place(draw.choice(names), size, broker.broker_id),
+                replace(place(draw.choice(names), size, broker.broker_id), topic_status=draw.choice(list(TopicStatus))),
+                replace(broker, props=TopicProps(num_partitions=size)),
+                ClusterRecord(props=TopicProps(num_topic_stores=size)),
+            ]
+            gone = [draw.choice(list(c.deploys.values()))] if c.deploys and draw.random() < 0.2 else []
+            await c.apply([] if gone else [draw.choice(changes)], gone)
+            for broker_id in (1, 2):
+                live = [one for one in c.deployed_on(broker_id) if not one.topic_status.removed]
+                assert c.partitions_on(broker_id) == sum(
+                    c.config(one).partitions * c.config(one).stores for one in live
+                )

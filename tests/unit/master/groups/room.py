@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms
+from pytubemq.master.access.broker_access import NoChecks
+from pytubemq.master.access.tokens import OpenTokens
 from pytubemq.master.brokers.brokers import Brokers
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.master.client_admission import ClientAdmission
@@ -10,7 +12,6 @@ from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.groups import Groups
 from pytubemq.master.settings import MasterSettings
 from pytubemq.wire.protocol.extensions import Capability
-from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 JAVA = Capability(0)
 OURS = Capability.HEARTBEAT_WAIT
@@ -41,7 +42,7 @@ class Room:
         self.clock = StandingClock()
         settings = MasterSettings(client_timeout_s=30, lost_connection_grace_s=3)
         catalogue = Catalogue(self.clock)
-        brokers = Brokers(catalogue, settings, self.clock, MasterAuthorizedInfo(visit_authorized_token=1), lambda: None)
+        brokers = Brokers(catalogue, settings, self.clock, OpenTokens(1), NoChecks(), lambda: None)
         admission = ClientAdmission(max_clients=10, max_bytes=10_000)
         self.groups = Groups(catalogue, brokers, settings, self.clock, lambda: None, admission)
 

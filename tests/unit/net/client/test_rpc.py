@@ -25,6 +25,7 @@ from pytubemq.model.limits import MAX_FRAME_BYTES, SERVING_SLICE_S, VANISHED_PEE
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
+from pytubemq.net.server.hosts import OPEN_CALL_BYTES
 from pytubemq.net.server.server import RpcServer
 from pytubemq.wire.framing.frame import Frame, FrameDecoder, encode_frame
 from pytubemq.wire.protobuf.schema import Status
@@ -499,7 +500,7 @@ async def test_the_bytes_of_a_request_are_let_go_while_it_waits_for_its_answer()
         answer = connection.call(CLOSE, Service.MASTER, large, timeout_s=5)
         await until(lambda: bool(held))
         assert held[0].request.body == b""
-        assert server.buffered_bytes == len(large)
+        assert server.buffered_bytes == len(large) + OPEN_CALL_BYTES
         held[0].reply(OK)
         await answer
         assert server.buffered_bytes == 0
@@ -613,7 +614,8 @@ async def test_requests_that_take_long_leave_others_their_turns_and_keep_their_o
         assert [frame.serial for frame in answers] == list(range(30))
         assert [serial for serial, _ in served] == list(range(30))
         in_round = Counter(number for _, number in served)
-        assert max(in_round.values()) == 5
+        assert in_round.most_common(2)[0][1] == 5, "those of a read have their slice"
+        assert in_round.most_common(2)[1][1] <= 2, "and the others a part of one that all such connections share"
         writer.write(requests(1))
         async with asyncio.timeout(20):
             assert await reader.read(1 << 16)  # it is read from again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,12 +12,13 @@ from pytubemq.errors import Code, ConnectionLostError
 from pytubemq.model.limits import KIB, MAX_CALLS_PER_CONNECTION, MIB, RESPONSE_PERIOD_S, SILENT_UNTIL_CLOSED_S
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.server.server import release_free_memory
+from pytubemq.wire.framing.frame import encode_frame
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc.envelope import encode_request
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.support.waiting import until
-from tests.unit.net.serving import CLOSE, OK, HandClock, ask, serving
+from tests.unit.net.serving import CLOSE, OK, HandClock, answer_ok, ask, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,6 +77,140 @@ async def test_nobody_who_is_served_makes_room_for_a_crowd() -> None:
         for connection in known:
             assert (await ask(connection)).success
             await connection.close()
+
+
+class Peer:
+    """A connection from an address of its own that waits for each response."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, address: Address, host: str) -> Peer:
+        return cls(*await asyncio.open_connection(address.host, address.port, local_addr=(host, 0)))
+
+    async def is_served(self) -> bool:
+        """True if a request has a response, False if the connection ends."""
+        try:
+            self.writer.write(calls(1, 1))
+            return bool(await self._reader.read(1 << 16))
+        except ConnectionError:
+            return False
+
+
+async def test_hosts_have_fair_shares_of_the_connections() -> None:
+    clock = HandClock()
+    async with serving(max_connections=20, clock=clock) as (server, address):
+        crowd = [await Peer.connect(address, "127.0.0.2") for _ in range(20)]
+        for peer in crowd:
+            clock.now += 1
+            assert await peer.is_served()
+        clock.now += 1
+        assert await crowd[0].is_served()
+        others = [await Peer.connect(address, "127.0.0.3") for _ in range(7)]  # none of these closes another
+        served = [await peer.is_served() for peer in others]
+        for _ in range(5):
+            others.append(await Peer.connect(address, "127.0.0.3"))
+            served.append(await others[-1].is_served())
+        assert served == [True] * 7 + [False] * 5, "while the crowd has twice as many as they will have"
+        assert [await peer.is_served() for peer in crowd] == [True] + [False] * 7 + [True] * 12, "the least active went"
+        assert (server.stats.made_room, server.stats.refused) == (7, 5)
+        third = await Peer.connect(address, "127.0.0.4")
+        assert await third.is_served()
+        last = await Peer.connect(address, "127.0.0.2")
+        assert not await last.is_served(), "it has most itself"
+        for peer in [*crowd, *others, third, last]:
+            peer.writer.close()
+
+
+async def test_a_connection_with_an_open_call_makes_room_after_the_others_of_its_host() -> None:
+    clock, held = HandClock(), list[Any]()
+
+    def hold(call: Call) -> None:
+        if len(held) < 1 or call.peer.startswith("127.0.0.3"):
+            call.connection.mark_used()
+            held.append(call)
+        else:
+            answer_ok(call)
+
+    async with serving(hold, max_connections=4, clock=clock) as (_, address):
+        waiting = await Peer.connect(address, "127.0.0.2")
+        waiting.writer.write(calls(1, 1))
+        await until(lambda: bool(held))
+        others = [await Peer.connect(address, "127.0.0.2") for _ in range(3)]
+        for peer in others:
+            clock.now += 1
+            assert await peer.is_served()
+        newcomer = await Peer.connect(address, "127.0.0.3")
+        newcomer.writer.write(calls(1, 1))
+        await until(lambda: len(held) == 2)
+        assert [await peer.is_served() for peer in others] == [False, True, True]
+        assert not held[0].connection.closed
+        for peer in [waiting, newcomer, *others]:
+            peer.writer.close()
+
+
+async def test_the_host_that_buffers_most_is_cut_and_not_the_largest_sender(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(max_buffered_bytes=500_000) as (server, address):
+        frame = b"".join(encode_frame(1, [bytes(1_500_000)], block_bytes=None))
+        sender = await Peer.connect(address, "127.0.0.3")
+        sender.writer.write(frame[:150_000])
+        crowd = [await Peer.connect(address, "127.0.0.2") for _ in range(20)]
+        for peer in crowd:
+            peer.writer.write(frame[:30_000])
+        await until(lambda: len(server.connections) == 11 + 1)
+        (sound,) = [one for one in server.connections if one.peer.startswith("127.0.0.3")]
+        assert sound.buffered_bytes > 140_000
+        assert server.buffered_bytes <= 500_000
+        assert "closing 127.0.0.2" in caplog.text
+        assert "its host" in caplog.text
+        for peer in [*crowd, sender]:
+            peer.writer.close()
+
+
+async def test_of_one_host_a_frame_that_stands_still_is_cut_before_one_that_grows() -> None:
+    clock = HandClock()
+    async with serving(max_buffered_bytes=500_000, clock=clock) as (server, address):
+        frame = b"".join(encode_frame(1, [bytes(1_500_000)], block_bytes=None))
+        still = await Peer.connect(address, "127.0.0.2")
+        still.writer.write(frame[:100_000])
+        await until(lambda: server.buffered_bytes > 99_000)
+        growing = await Peer.connect(address, "127.0.0.2")
+        for number in range(4):
+            clock.now += 0.9
+            growing.writer.write(frame[number * 110_000 : (number + 1) * 110_000])
+            await until(lambda least: server.buffered_bytes > least or server.stats.faults, 98_000 + number * 110_000)
+            await until(lambda: len(server.connections) == (2 if not server.stats.faults else 1))
+        assert server.stats.faults == 1
+        (left,) = server.connections
+        assert left.buffered_bytes > 400_000
+        for peer in [still, growing]:
+            peer.writer.close()
+
+
+async def test_a_connection_is_cut_once_also_if_many_have_to_go_in_one_turn_of_the_loop() -> None:
+    clock = HandClock()
+    async with serving(max_buffered_bytes=500_000, clock=clock) as (server, address):
+        frame = b"".join(encode_frame(1, [bytes(1_500_000)], block_bytes=None))
+        still = [await Peer.connect(address, "127.0.0.2") for _ in range(4)]
+        for peer in still:
+            peer.writer.write(frame[:100_000])
+        await until(lambda: server.buffered_bytes > 399_000)
+        clock.now += 10
+        before = set(server.connections)
+        growing = await Peer.connect(address, "127.0.0.2")
+        await until(lambda: len(server.connections) == 5)
+        (sound,) = server.connections - before
+        for at in range(0, 400_000, 50_000):  # in one turn
+            sound.data_received(frame[at : at + 50_000])
+        assert server.stats.faults == 3
+        assert server.buffered_bytes <= 500_000
+        assert not sound.closed
+        for peer in [*still, growing]:
+            peer.writer.close()
 
 
 async def test_who_asked_once_and_is_silent_for_long_makes_room_too() -> None:
@@ -301,5 +436,5 @@ async def test_who_waits_at_the_end_of_a_partition_is_served() -> None:
     async with serving(lambda call: call.reply(encode(nothing_there)), max_connections=5) as (server, address):
         reader = await RpcConnection.connect(address)
         await reader.call(CLOSE, 1, BODY, timeout_s=5)
-        assert not server.unused
+        assert server.hosts.most_unused() is None
         await reader.close()

@@ -50,8 +50,9 @@ def test_a_request_is_written_as_the_codec_writes_it(
     token: int | None,
     seen: int | None,
 ) -> None:
+    auth_info = None if token is None else AuthorizedInfo(visit_authorized_token=token, auth_authorized_token="t")
     parts = send_batches.encode_send_packs(
-        client_id, topic, sent_addr, packs, producer_id, epoch, token=token, refusals_seen=seen
+        client_id, topic, sent_addr, packs, producer_id, epoch, auth_info=auth_info, refusals_seen=seen
     )
     assert all(any(part is columns for part in parts) for _, columns, _ in packs), "columns are not copied"
     assert b"".join(parts) == encode(
@@ -67,7 +68,7 @@ def test_a_request_is_written_as_the_codec_writes_it(
             ),
             producer_id=producer_id,
             producer_epoch=epoch,
-            auth_info=None if token is None else AuthorizedInfo(visit_authorized_token=token),
+            auth_info=auth_info,
             refusals_seen=seen,
         )
     )

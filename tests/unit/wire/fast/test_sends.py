@@ -110,8 +110,10 @@ def test_send_template(
     producer_id: int | None,
     producer_epoch: int | None,
     token: int | None,
+    own: str | None,
 ) -> None:
-    template = sends.SendTemplate(client_id, topic, sent_addr, token=token)
+    auth_info = None if token is None else AuthorizedInfo(visit_authorized_token=token, auth_authorized_token=own)
+    template = sends.SendTemplate(client_id, topic, sent_addr, auth_info=auth_info)
     body = template.encode(partition_id, payload, flag, msg_type, msg_time, sequence, producer_id, producer_epoch)
     assert body == encode(
         SendMessageRequestP2B(
@@ -124,7 +126,7 @@ def test_send_template(
             sent_addr=sent_addr,
             msg_type=msg_type,
             msg_time=msg_time,
-            auth_info=None if token is None else AuthorizedInfo(visit_authorized_token=token),
+            auth_info=auth_info,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             sequence=sequence,

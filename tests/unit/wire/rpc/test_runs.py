@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.fast.response_reading import read_accepted
 from pytubemq.wire.fast.send_message import decode_accepted, decode_send, decode_send_response, encode_send_response
 from pytubemq.wire.fast.send_reading import SendReader, SendRun
@@ -75,7 +76,8 @@ def test_a_run_of_sends_has_the_bytes_of_each_send(
     block_bytes: int | None,
     serial: int,
 ) -> None:
-    template = SendTemplate("client", "t", 77, token=token)
+    auth_info = None if token is None else AuthorizedInfo(visit_authorized_token=token)
+    template = SendTemplate("client", "t", 77, auth_info=auth_info)
     found = writer_of(template, sequence, block_bytes).encode(
         serial, partition_id, [payload for payload, _ in messages], [header for _, header in messages], sequence
     )

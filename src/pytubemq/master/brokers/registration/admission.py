@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
-from pytubemq.master.brokers.absent_brokers import AUTO_REGISTER_USER, is_auto_registered
+from pytubemq.master.brokers.absent_brokers import (
+    AUTO_REGISTER_USER,
+    author_of_report,
+    is_auto_registered,
+    is_unused,
+)
+from pytubemq.master.brokers.limited_log import LimitedLog
 from pytubemq.master.brokers.registration.claims import Claim, check_source, is_heard
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pytubemq.master.brokers.absent_brokers import AbsentBrokers
     from pytubemq.master.brokers.broker_run import BrokerRun
@@ -48,6 +54,9 @@ class BrokerAdmission:
         self._runs = runs
         self._absent_brokers = absent_brokers
         self._claims: dict[int, Claim] = {}
+        self._log = LimitedLog(logger, "Brokers that made room for others")
+        self.on_made_room: Callable[[int], None] = lambda broker_id: None
+        """Called with a Broker whose record was deleted to make room while it is registered."""
 
     async def admit(
         self, who: BrokerIdentity, topics: Collection[str], *, source: str | None
@@ -67,7 +76,7 @@ class BrokerAdmission:
             run = self._runs.get(broker_id)
             contested = source is not None and run is not None and is_heard(run, self._clock.now_s())
             if record is None:
-                record = await self._enter(who)
+                record = await self._enter(who, source)
             self._claims.setdefault(broker_id, Claim(record.address, self._clock.now_s(), None, frozenset()))
             if (record.address, record.tls_port) != (who.address, who.tls_port):
                 record = await self._move(record, who, topics)
@@ -82,7 +91,7 @@ class BrokerAdmission:
         """Forget a Broker whose record was deleted."""
         self._claims.pop(broker_id, None)
 
-    async def _enter(self, who: BrokerIdentity) -> BrokerRecord:
+    async def _enter(self, who: BrokerIdentity, source: str | None) -> BrokerRecord:
         broker_id, known = who.broker_id, len(self._catalogue.brokers)
         if not self._settings.auto_register_brokers:
             raise Refused(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
@@ -91,7 +100,7 @@ class BrokerAdmission:
                 Code.BAD_REQUEST,
                 f"broker {broker_id} was deleted at this Master; stop it, or add it again before it registers",
             )
-        makes_room = self._absent_brokers.unused()[:1] if known >= self._settings.max_brokers else []
+        makes_room = self._makes_room(source) if known >= self._settings.max_brokers else []
         if known - len(makes_room) >= self._settings.max_brokers:
             raise Refused(
                 Code.BAD_REQUEST,
@@ -103,8 +112,28 @@ class BrokerAdmission:
         await self._catalogue.apply([BrokerRecord(broker_id, who.address, who.tls_port, stamp=stamp)], makes_room)
         for gone in makes_room:
             self.forget(gone.broker_id)
-            logger.info("broker %d, which is away and holds no topic, made room for %d", gone.broker_id, broker_id)
+            if gone.broker_id in self._runs:
+                self.on_made_room(gone.broker_id)
+            self._log.info(
+                self._clock.now_s(), "broker %d, which holds no topic, made room for %d", gone.broker_id, broker_id
+            )
         return self._catalogue.brokers[broker_id]
+
+    def _makes_room(self, source: str | None) -> list[BrokerRecord]:
+        """Return the unused Broker that makes room for one from `source`: the one away longest, if there is one.
+
+        Of connected ones the last that registered from the host with most, if that has clearly more than `source`.
+        """
+        if absent := self._absent_brokers.unused():
+            return absent[:1]
+        by_host: dict[str, list[BrokerRecord]] = {}
+        for broker_id, run in self._runs.items():
+            record = self._catalogue.brokers.get(broker_id)
+            if record is not None and is_unused(self._catalogue, record):
+                by_host.setdefault(run.source, []).append(record)
+        crowd = max(by_host.values(), key=len, default=[])
+        own = by_host.get(source or "", [])
+        return crowd[-1:] if crowd is not own and len(crowd) > len(own) + 1 else []
 
     async def _move(self, record: BrokerRecord, who: BrokerIdentity, topics: Collection[str]) -> BrokerRecord:
         """Admit a Broker that comes from another address than its record has, or refuse it."""
@@ -114,7 +143,8 @@ class BrokerAdmission:
                 f"broker {record.broker_id} is known at {record.address} (TLS port {record.tls_port}), "
                 f"not at {who.address} ({who.tls_port}); give this one another id, or change the record",
             )
-        stamp = replace(record.stamp, modify_user=AUTO_REGISTER_USER, modify_ms=self._clock.wall_ms())
+        user = author_of_report(record, AUTO_REGISTER_USER)
+        stamp = replace(record.stamp, modify_user=user, modify_ms=self._clock.wall_ms())
         await self._catalogue.apply([replace(record, address=who.address, tls_port=who.tls_port, stamp=stamp)])
         return self._catalogue.brokers[record.broker_id]
 
