@@ -46,7 +46,9 @@ def connect(options: ConnectOptions) -> Tube:
     """Return a connection to a cluster, for `async with`.
 
     Args:
-        masters: `host:port[,host:port...]`; the port may be left out (8715).
+        masters: `host:port[,host:port...]`; the port may be left out (8715, or 8716 over TLS). With TLS options in one
+            text: `tls://host:port[,host:port...]?ca=FILE[&cert=FILE&key=FILE][&server_name=NAME]`.
+        tls: options of TLS; then all connections are over TLS, to the Masters and to the Brokers. None is plain.
         first_connect: "fail" raises at once when no Master answers, and when a producer's topic does not exist;
             "wait" waits for both.
         request_timeout_s: how long any one request may take.
