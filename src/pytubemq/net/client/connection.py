@@ -19,6 +19,7 @@ from pytubemq.errors import (
     ConnectionLostError,
     EnvelopeError,
     FrameError,
+    TlsError,
     TubeError,
     UnreachableError,
 )
@@ -91,6 +92,8 @@ class RpcConnection(asyncio.Protocol):
         """When the last request was sent."""
         self._asked_s: float | None = None
         """When the first request after that byte was sent."""
+        self._refusal: TlsError | None = None
+        """The reason why the peer refused TLS after the handshake; None if it did not."""
 
     @classmethod
     async def connect(
@@ -183,7 +186,7 @@ class RpcConnection(asyncio.Protocol):
     ) -> None:
         outbox = self._outbox
         if self.closed or outbox is None:
-            closed = ConnectionLostError(f"the connection to {self.peer} is closed")
+            closed = self._closed_error()
             if future is not None:
                 future.set_exception(closed)
             else:
@@ -232,7 +235,7 @@ class RpcConnection(asyncio.Protocol):
         """
         outbox = self._outbox
         if self.closed or outbox is None:
-            closed = ConnectionLostError(f"the connection to {self.peer} is closed")
+            closed = self._closed_error()
             for number in range(count):
                 self._loop.call_soon(on_error, number, closed)
             return
@@ -373,10 +376,17 @@ class RpcConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _closed_error(self) -> TubeError:
+        """Return the error of a request on a closed connection, which a server that refused TLS never took."""
+        if self._refusal is not None:
+            return TlsError(self._refusal.message, hint=self._refusal.hint)
+        return ConnectionLostError(f"the connection to {self.peer} is closed")
+
     def _end(self, reason: TubeError | None) -> None:
         if self.closed:
             return
         self.closed = True
+        self._refusal = reason if isinstance(reason, TlsError) else None
         if self._sweep_handle is not None:
             self._sweep_handle.cancel()
         self._pending_calls.end(reason, self._loop)

@@ -17,6 +17,7 @@ from pytubemq.model.limits import TLS_CLOSE_TIMEOUT_S, VANISHED_PEER_S
 from pytubemq.net.server.connection import ConnectionServer, ServerConnection
 from pytubemq.net.server.listening import ListeningSocket, address_of, open_port
 from pytubemq.net.sockets import watch_socket
+from pytubemq.net.tls.alerts import ACCEPTED
 from pytubemq.net.tls.failures import failure_reason
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class TlsListener:
 
     async def _shake_hands(self, connection: ServerConnection, handle: socket.socket) -> None:
         error: Exception | None = None
+        ACCEPTED.set(handle)
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,

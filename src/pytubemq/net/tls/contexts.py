@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Never
 
 from pytubemq.errors import ConfigError
+from pytubemq.net.tls.alerts import AlertingContext
 
 if TYPE_CHECKING:
     from pytubemq.model.tls_options import TlsOptions
@@ -43,7 +44,7 @@ def server_context(files: ServerFiles) -> ssl.SSLContext:
     Raises:
         ConfigError: a file cannot be used; says which one and why.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
     _load_own(context, files.cert, files.key)
     if files.client_ca:
