@@ -62,11 +62,11 @@ class ConnectOptions:
         self,
         masters: str | Sequence[Address] | ClusterAddress,
         *,
-        tls: TlsOptions | None = None,
         first_connect: FirstConnect = "fail",
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         client_name: str = "",
         known: Known | None = None,
+        tls: TlsOptions | None = None,
     ) -> None:
         if first_connect not in get_args(FirstConnect):
             raise ConfigError(f"first_connect is {first_connect!r}", hint="write 'fail' or 'wait'")

@@ -124,9 +124,7 @@ class MasterClient:
 
 
 def _other_port(address: Address) -> str:
-    return (
-        f"is {address} the port of a Master ({_PORT}), and not that of the JSON API, or of TLS (then give TLS options)?"
-    )
+    return f"is {address} the port of a Master ({_PORT}), and not that of TLS or of the JSON API?"
 
 
 def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
