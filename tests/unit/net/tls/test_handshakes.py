@@ -258,7 +258,8 @@ async def test_hostile_bytes_at_the_tls_port_end_their_own_connection_only(
         await until(lambda: len(server.connections) == 1)
         await honest.close()
     assert "Traceback" not in caplog.text
-    assert all(record.levelno < logging.ERROR for record in caplog.records), caplog.text
+    ours = [record for record in caplog.records if record.name.startswith("pytubemq")]
+    assert all(record.levelno < logging.ERROR for record in ours), caplog.text
 
 
 async def test_a_stop_ends_handshakes_that_are_not_over(authority: Authority) -> None:
