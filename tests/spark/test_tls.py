@@ -46,7 +46,7 @@ def test_batches_and_streams_over_mutual_tls(spark: SparkSession, options: dict[
     rows.write.format("tubemq").options(**options).mode("append").save()
     read = spark.read.format("tubemq").options(**options).load()
     assert {bytes(row.body) for row in read.select("body").collect()} == {b"%d" % number for number in range(ROWS)}
-    plan = read._jdf.queryExecution().toString()  # type: ignore[operator]
+    plan = read._jdf.queryExecution().toString()
     assert Path(options["tlsKey"]).read_text() not in plan
     assert "PRIVATE KEY" not in plan
 
