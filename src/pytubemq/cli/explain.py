@@ -118,6 +118,7 @@ _LOCAL: dict[str, str] = {
     "format": "write it as the message says",
     "transport": "check the network and the peer: pytubemq cluster health",
     "unreachable": "check the address; start a cluster on this machine: pytubemq dev",
+    "tls": "renew the certificate, name its CA, or give the port that speaks TLS (docs/how-to/tls.md)",
     "connection-lost": "retry: it is unknown whether the peer did the work",
     "request-timeout": "retry, or allow more time: --timeout",
     "remote": "check the peer's log",

@@ -29,6 +29,8 @@ from pytubemq.model.limits import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytubemq.model.tls_options import TlsOptions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterSettings:
@@ -40,6 +42,10 @@ class MasterSettings:
 
     listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
     advertised: Address | None = None
+    tls_listen: Address | None = None
+    """The address of the TLS port; None without one."""
+    servers_tls: TlsOptions | None = None
+    """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None
     insecure: bool = False
     """Shown in the cluster's health, metrics and pages."""

@@ -57,7 +57,7 @@ NOT_READING = {
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),
     ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
     ("pipeline", "dlq", "drop"),
-    ("profile", "use"), ("profile", "add"), ("profile", "remove"),
+    ("cert", "make"), ("profile", "use"), ("profile", "add"), ("profile", "remove"),
     ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 

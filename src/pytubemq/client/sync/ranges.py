@@ -34,6 +34,7 @@ def range_way(tube: Tube, partition: Partition, *, renew_token: bool = False) ->
         if renew_token:
             await metadata.renew_token(partition.topic)
         address = await metadata._address(partition.broker_id, partition.topic)
-        return RangeWay(address, metadata.client_id, cluster.auth_info, cluster.options.request_timeout_s)
+        options = cluster.options
+        return RangeWay(address, metadata.client_id, cluster.auth_info, options.request_timeout_s, options.tls)
 
     return tube._open().run(find())

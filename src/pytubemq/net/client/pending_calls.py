@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.errors import ConnectionLostError, RemoteError, RequestTimeoutError, StandbyError, TubeError
+from pytubemq.errors import ConnectionLostError, RemoteError, RequestTimeoutError, StandbyError, TlsError, TubeError
 from pytubemq.wire.framing.frame import Frame
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.rpc.envelope import Response, decode_response
@@ -220,7 +220,11 @@ class PendingCalls:
         """End all calls with an error, from the loop, because no response comes any more."""
         calls, self._calls = self._calls, {}
         for serial, call in calls.items():
-            error = ConnectionLostError(f"the connection to {self._peer} broke before the response arrived")
+            error: TubeError
+            if isinstance(reason, TlsError):  # the server never took the request
+                error = TlsError(reason.message, hint=reason.hint)
+            else:
+                error = ConnectionLostError(f"the connection to {self._peer} broke before the response arrived")
             error.__cause__ = reason
             if call.future is not None:
                 call.fail(serial, error)
