@@ -15,6 +15,7 @@ from pytubemq.cli.commands.consume.unread import Unread
 from pytubemq.cli.commands.consume.why_nothing import Why
 from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.output.farewell import WITHIN_S
 from pytubemq.cli.output.formats import FIELDS
 from pytubemq.cli.output.sink import Sink
 from pytubemq.cli.output.waiting import asking
@@ -159,8 +160,13 @@ async def _consume(
             else:
                 waiting = asking(options, master, topic)
                 await _in_group(options, tube, master, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
-        finally:
+        except asyncio.CancelledError:  # Ctrl-C, perhaps because nobody reads the output
+            await wanted.sink.close(within_s=WITHIN_S)
+            raise
+        except BaseException:
             await wanted.sink.close()
+            raise
+        await wanted.sink.close()
 
 
 async def _in_group(
