@@ -7,7 +7,7 @@ import getpass
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
-from pytubemq.cli.names import group_name, optional_topic_name, reset_place, topic_name
+from pytubemq.cli.names import group_name, optional_topic_name, partition_names, reset_place, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
@@ -54,7 +54,7 @@ def show(name: str, topic: str | None, http: str | None) -> None:
 @group.command("reset")
 @click.argument("name", callback=group_name)
 @click.option("--topic", required=True, callback=topic_name, help="The topic whose offsets are reset.")
-@click.option("--partition", "partitions", multiple=True, metavar="P",
+@click.option("--partition", "partitions", multiple=True, callback=partition_names, metavar="P",
               help="Only this one: 0 (of each Broker) or 1:0 (of Broker 1); may be repeated.")  # fmt: skip
 @click.option("--to", "place", required=True, callback=reset_place, metavar="PLACE",
               help="earliest, latest, a time (2026-01-31T12:00:00Z; without a zone: of this machine's clock), one ago "

@@ -29,7 +29,9 @@ FIELDS = """%v body  %v{json} as a JSON string  %v{base64}  %v{hex}  %t topic  %
 COLUMNS = ("topic", "broker_id", "partition", "offset", "appended_at", "message_id", "msg_type", "msg_time",
            "attributes", "body", "body_base64")  # fmt: skip
 
-_TOKEN = re.compile(r"%(?P<field>[a-zA-Z%])(?:\{(?P<option>[^}]*)\})?|\\(?P<escape>.)", re.DOTALL)
+_TOKEN = re.compile(
+    r"%(?P<field>[a-zA-Z])(?:\{(?P<option>[^}]*)\}|(?P<open>\{))?|%(?P<percent>%)|\\(?P<escape>.)", re.DOTALL
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 
@@ -184,11 +186,13 @@ def _literal(text: str) -> Render:
 
 def _part(token: re.Match[str]) -> Render:
     escape, field, option = token["escape"], token["field"], token["option"]
+    if token["open"]:
+        raise ConfigError(f"-f: {token[0]} has no closing brace", hint=FIELDS)
     if escape is not None:
         if escape not in _ESCAPES:
             raise ConfigError(f"-f: unknown escape \\{escape}", hint=FIELDS)
         return _literal(_ESCAPES[escape])
-    if field == "%":
+    if token["percent"]:
         return _literal("%")
     if field == "v":
         return _body(option)

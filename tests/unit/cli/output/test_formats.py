@@ -26,6 +26,7 @@ MESSAGE = Message(
         ("%T", b"2026-01-31T12:00:00.123Z"),
         ("%a{k}%a{none}|%a", b'v|{"k": "v"}'),
         ("%v{json} %v{hex} %v{base64}", b'"a\\"b" 612262 YSJi'),
+        ("%%{k}%", b"%{k}%"),
         ("%m%M%%\\t\\0\\\\", b"m%\t\0\\"),
         ("plain ü", "plain ü".encode()),
         ("raw", b'a"b'),
@@ -41,6 +42,12 @@ def test_an_unknown_field_is_named(form: str) -> None:
         renderer(form)
     assert form in caught.value.message
     assert "%v body" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("form", ["%a{", "%a{k %v", "%v{json\\n", "%p{"])
+def test_a_brace_that_is_not_closed_is_refused(form: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^-f: {form[:3]} has no closing brace"):
+        renderer(form)
 
 
 @given(

@@ -13,8 +13,8 @@ from pytubemq.cli.commands.consume.brokers import CANNOT_BE_READ, SILENT_S, Brok
 from pytubemq.cli.commands.consume.outages import Outages
 from pytubemq.cli.commands.consume.unread import Unread
 from pytubemq.cli.commands.consume.why_nothing import Why
-from pytubemq.cli.names import group_name, topic_name
-from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.names import filter_items, group_name, master_option, topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.farewell import WITHIN_S
 from pytubemq.cli.output.formats import FIELDS
 from pytubemq.cli.output.sink import Sink
@@ -23,6 +23,7 @@ from pytubemq.cli.output.words import count_of
 from pytubemq.cli.target import http_url, masters, same_cluster
 from pytubemq.errors import (
     Code,
+    ConfigError,
     CorruptError,
     NotAllowedError,
     NotFoundError,
@@ -72,7 +73,8 @@ Examples:
 @click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End after this many seconds without a message.")  # fmt: skip
-@click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
+@click.option("--type", "types", multiple=True, callback=filter_items, metavar="ITEM",
+              help="Only messages of this type; may be repeated.")  # fmt: skip
 @click.option("-f", "--format", "form", metavar="FORMAT", help=r"How a message is printed: json, raw or a text "
               r"['%v\n']; for one message per line, end the text with \n.")  # fmt: skip
 @master_option
@@ -92,7 +94,10 @@ def consume(
     from pytubemq.server.run import run_loop
 
     options = current()
-    sink = Sink(output=options.output, form=form)
+    try:
+        sink = Sink(output=options.output, form=form)
+    except ConfigError as error:
+        raise click.UsageError(error.message) from error
     earliest = (start or ("latest" if tail and not group else "earliest")) == "earliest"
     if not earliest and not tail and group is None:
         options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
