@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from pytubemq.cli.commands.consume.brokers import CANNOT_BE_READ, SILENT_S, BrokerRound, none_answers, silent_brokers
-from pytubemq.cli.commands.consume.outages import Outages
+from pytubemq.cli.commands.consume.outages import TAIL_PERIOD_S, Outages
 from pytubemq.cli.commands.consume.unread import Unread
 from pytubemq.cli.commands.consume.why_nothing import Why
 from pytubemq.cli.names import filter_items, group_name, master_option, topic_name
@@ -161,7 +162,7 @@ async def _consume(
             if why is None:
                 async with asking(options, master, topic):
                     partitions = await tube.partitions(topic)
-                await _read(options, tube, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+                await _read(options, tube, master, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
                 waiting = asking(options, master, topic)
                 await _in_group(options, tube, master, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
@@ -301,6 +302,7 @@ async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing
 async def _read(
     options: GlobalOptions,
     tube: Tube,
+    master: str,
     partitions: Sequence[Partition],
     wanted: Wanted,
     *,
@@ -315,7 +317,7 @@ async def _read(
     span = Span(Start.EARLIEST if earliest else Start.LATEST, follow=follow, idle_s=idle_s)
     async with BrokerRound(options, tube, partitions) as brokers:
         if follow:
-            await _follow(options, tube, brokers, wanted, unread, span)
+            await _follow(options, tube, master, brokers, wanted, unread, span)
         else:
             await _read_all(options, tube, brokers, wanted, unread, span)
     if not wanted.is_complete:
@@ -348,25 +350,37 @@ async def _read_all(
 async def _follow(
     options: GlobalOptions,
     tube: Tube,
+    master: str,
     brokers: BrokerRound,
     wanted: Wanted,
     unread: Unread,
     span: Span,
 ) -> None:
+    followed: Counter[int] = Counter()  # the partitions of each Broker that are waited for
+
     async def follow(partition: Partition) -> None:
         error = await brokers.answer(partition.broker_id)
         if error is None:
-            error = await _read_one(tube, partition, wanted, unread, span)
+            followed[partition.broker_id] += 1
+            try:
+                error = await _read_one(tube, partition, wanted, unread, span)
+            finally:
+                followed[partition.broker_id] -= 1
         if error is not None and unread.add(partition, error):
             options.say(f"skipped: {error.message}")
 
     readers = [asyncio.ensure_future(follow(partition)) for of in brokers.partitions.values() for partition in of]
+    pending: set[asyncio.Future[None]] = set(readers)
+    topic = next((partition.topic for of in brokers.partitions.values() for partition in of), "")
+    outages = Outages(
+        options, tube, master, topic, period_s=TAIL_PERIOD_S, is_watched=lambda broker_id: followed[broker_id] > 0
+    )
     try:
-        pending: set[asyncio.Future[None]] = set(readers)
-        while pending and not wanted.is_complete:
-            finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            for reader in finished:
-                reader.result()
+        async with outages.watching():
+            while pending and not wanted.is_complete:
+                finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for reader in finished:
+                    reader.result()
     finally:
         for reader in readers:
             reader.cancel()
