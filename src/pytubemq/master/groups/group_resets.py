@@ -82,11 +82,10 @@ class GroupResets:
                     code=Code.BAD_REQUEST,
                 )
         found = await self._ask_all(brokers, wanted, group, target, user=user, dry_run=True, done={})
-        faults = [f"{p}: {r.err_msg}" for p, r in found.items() if r.err_code != Code.SUCCESS]
+        faults = {p: r.err_msg or "" for p, r in found.items() if r.err_code != Code.SUCCESS}
         if faults:
-            more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
             raise BadRequestError(
-                f"nothing was moved: {'; '.join(faults[:SHOWN_FAULTS])}{more}",
+                f"nothing was moved: {_faults_text(faults)}",
                 hint="choose earliest, latest or a time, or an offset at which a message of the partition begins"
                 if len(partitions) == 1
                 else "choose a target that every partition has: earliest, latest or a time",
@@ -209,6 +208,18 @@ class GroupResets:
         if not answer.success:
             raise refused(answer.err_code, f"{name}: {answer.err_msg}")
         return answer  # type: ignore[no-any-return]
+
+
+def _faults_text(faults: Mapping[Partition, str]) -> str:
+    """Return the faults in one line; one that several partitions have is said once, with their number."""
+    by_text: dict[str, list[Partition]] = {}
+    for partition, text in faults.items():
+        by_text.setdefault(text, []).append(partition)
+    lines = [
+        f"{of[0]}: {text}" if len(of) == 1 else f"{text} (in {len(of)} partitions)" for text, of in by_text.items()
+    ]
+    more = f"; and {len(lines) - SHOWN_FAULTS} more" if len(lines) > SHOWN_FAULTS else ""
+    return "; ".join(lines[:SHOWN_FAULTS]) + more
 
 
 def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:
