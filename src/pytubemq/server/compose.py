@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
@@ -220,7 +221,10 @@ class Node:
             max_connections=self._shares().http_connections,
         )
         self._closing.append(("HTTP", self._http.close))
-        address = self._http.bind()
+        try:
+            address = self._http.bind()
+        except ConfigError as error:
+            raise _cannot_listen("http.listen", listen, error) from error
         self.endpoints = replace(self.endpoints, http=f"http://{address}")
 
     async def _start_broker(self) -> None:
@@ -275,10 +279,7 @@ class Node:
         try:
             address = await server.start()
         except ConfigError as error:
-            raise ConfigError(
-                f"broker.http_listen: {error.message}",
-                hint="stop what uses it, or set broker.http_listen to another port, or to nothing to do without",
-            ) from error
+            raise _cannot_listen("broker.http_listen", listen, error, ", or to nothing to do without") from error
         broker.web_port = address.port
         self.endpoints = replace(self.endpoints, broker_http=f"http://{address}")
 
@@ -340,6 +341,15 @@ def _no_directory(path: Path, error: OSError) -> ConfigError:
     return ConfigError(
         f"the data directory {path} cannot be written to: {error.strerror or error}",
         hint=f"{other}, or change its owner",
+    )
+
+
+def _cannot_listen(key: str, listen: Address, error: ConfigError, more: str = "") -> ConfigError:
+    """Return the error of an HTTP server with its setting, and with the process that has the port, if it is known."""
+    owner = port_owner(listen.port)
+    by = f" by {owner}" if owner else ""
+    return ConfigError(
+        f"{key}: {error.message}{by}", hint=f"stop what uses the port, or set {key} to another one{more}"
     )
 
 
