@@ -335,5 +335,5 @@ def test_a_reset_of_one_partition_to_a_wrong_offset_gets_advice_about_that_parti
     assert b"every partition" not in one.stderr
     assert b"a target that every partition has" in all_of_them.stderr
     odd = tube(*reset[:-2], "offset:29", "--dry-run")
-    assert odd.stderr.count(b"offset 29 is not a message's") == 1
-    assert b"(in 4 partitions)" in odd.stderr
+    assert odd.stderr.count(b"offset 29 is not ") == 1
+    assert b"; 3 more partitions refuse it as well\n" in odd.stderr

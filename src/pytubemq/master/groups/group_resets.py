@@ -211,15 +211,14 @@ class GroupResets:
 
 
 def _faults_text(faults: Mapping[Partition, str]) -> str:
-    """Return the faults in one line; one that several partitions have is said once, with their number."""
-    by_text: dict[str, list[Partition]] = {}
-    for partition, text in faults.items():
-        by_text.setdefault(text, []).append(partition)
-    lines = [
-        f"{of[0]}: {text}" if len(of) == 1 else f"{text} (in {len(of)} partitions)" for text, of in by_text.items()
-    ]
-    more = f"; and {len(lines) - SHOWN_FAULTS} more" if len(lines) > SHOWN_FAULTS else ""
-    return "; ".join(lines[:SHOWN_FAULTS]) + more
+    """Return the first fault, and how many more partitions have one: about the same target, all say much the same."""
+    (partition, text), *others = faults.items()
+    if not others:
+        return f"{partition}: {text}"
+    if all(other == text for _, other in others):
+        return f"{text} (in {len(faults)} partitions)"
+    more = "1 more partition refuses" if len(others) == 1 else f"{len(others)} more partitions refuse"
+    return f"{partition}: {text}; {more} it as well"
 
 
 def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:
