@@ -9,6 +9,7 @@ demo topic stays up all the same, because the commands that help need a running 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from pytubemq.server.sources import load_settings
 from pytubemq.storage.disk.disk import OsDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from pytubemq.master.views import TopicView
     from pytubemq.server.settings import Settings
@@ -93,6 +94,8 @@ def run_dev(
             assert endpoints.http is not None
             view = await demo.view(node)
             away = tuple(place.broker for place in view.places if not place.ready) if view else ()
+            others = [broker_id for broker_id in away if broker_id != settings.broker.id]
+            foreign = [broker_id for broker_id in others if (settings.data_dir / f"broker-{broker_id}").is_dir()]
             before = read_profiles()
             name = free_name(before, profile, settings.data_dir)
             written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
@@ -105,7 +108,7 @@ def run_dev(
                     view.partitions if view else 0,
                     name,
                     name == profile,
-                    (*notes, *_made_with(settings, away), *await demo.notes(node)),
+                    (*notes, *map(partial(_made_with, settings), foreign), *await demo.notes(node, explained=foreign)),
                     broker_id=settings.broker.id,
                     away=away,
                     is_served=view is not None and len(away) < len(view.places),
@@ -145,23 +148,26 @@ class _DemoTopic:
         except NotFoundError:
             return None
 
-    async def notes(self, node: Node) -> list[str]:
-        """Return a line for each reason why the cluster is degraded, else one for the error of the creation."""
+    async def notes(self, node: Node, *, explained: Collection[int]) -> list[str]:
+        """Return a line for each reason why the cluster is degraded, else one for the error of the creation.
+
+        The Brokers in `explained` have a better line already.
+        """
         assert node.master is not None
-        lines = [f"{reason.thing}: {reason.why}; {reason.hint}" for reason in (await node.master.health()).reasons]
+        things = {f"broker {broker_id}" for broker_id in explained}
+        reasons = [reason for reason in (await node.master.health()).reasons if reason.thing not in things]
+        lines = [f"{reason.thing}: {reason.why}; {reason.hint}" for reason in reasons]
         if not lines and self._error is not None:
             lines = [f"{self._error.message}; {self._error.hint}" if self._error.hint else self._error.message]
         return lines
 
 
-def _made_with(settings: Settings, away: Sequence[int]) -> Iterator[str]:
-    """Yield a line for each Broker of the demo topic that is away and whose data is in this directory."""
-    for broker_id in away:
-        if broker_id != settings.broker.id and (settings.data_dir / f"broker-{broker_id}").is_dir():
-            yield (
-                f"topic {DEMO_TOPIC} is on Broker {broker_id}, which is away: this directory was made with broker.id "
-                f"{broker_id}, and this is Broker {settings.broker.id}; start again with  --set broker.id={broker_id}"
-            )
+def _made_with(settings: Settings, broker_id: int) -> str:
+    """Return the line about a Broker of the demo topic that is away and whose data is in this directory."""
+    return (
+        f"topic {DEMO_TOPIC} is on Broker {broker_id}, which is away: this directory was made with broker.id "
+        f"{broker_id}, and this is Broker {settings.broker.id}; start again with  --set broker.id={broker_id}"
+    )
 
 
 def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:
