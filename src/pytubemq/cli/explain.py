@@ -110,7 +110,7 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
 }  # fmt: skip
 
 _LOCAL: dict[str, str] = {
-    "config": "correct the setting that the message names; all are in docs/reference/settings.md",
+    "config": "correct the setting that the message names; all settings:  pytubemq server settings",
     "missing-extra": "install the extra that the message names",
     "wire": "check that the other side speaks TubeMQ's protocol on this port",
     "frame": "check that the other side speaks TubeMQ's protocol on this port",

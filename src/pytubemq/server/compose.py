@@ -25,6 +25,7 @@ from pytubemq.model.ids import (
 )
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.certificates import Certificates
+from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
@@ -238,7 +239,10 @@ class Node:
             tls=self._certificates.http,
         )
         self._closing.append(("HTTP", self._http.close))
-        address = self._http.bind()
+        try:
+            address = self._http.bind()
+        except ConfigError as error:
+            raise _cannot_listen("http.listen", listen, error) from error
         self.endpoints = replace(self.endpoints, http=f"{self._scheme}://{address}")
 
     async def _start_broker(self) -> None:
@@ -299,10 +303,7 @@ class Node:
         try:
             address = await server.start()
         except ConfigError as error:
-            raise ConfigError(
-                f"broker.http_listen: {error.message}",
-                hint="stop what uses it, or set broker.http_listen to another port, or to nothing to do without",
-            ) from error
+            raise _cannot_listen("broker.http_listen", listen, error, ", or to nothing to do without") from error
         broker.web_port = address.port
         self.endpoints = replace(self.endpoints, broker_http=f"{self._scheme}://{address}")
 
@@ -377,6 +378,15 @@ def _no_directory(path: Path, error: OSError) -> ConfigError:
 
 def _text(address: Address | None) -> str | None:
     return None if address is None else str(address)
+
+
+def _cannot_listen(key: str, listen: Address, error: ConfigError, more: str = "") -> ConfigError:
+    """Return the error of an HTTP server with its setting, and with the process that has the port, if it is known."""
+    owner = port_owner(listen.port)
+    by = f" by {owner}" if owner else ""
+    return ConfigError(
+        f"{key}: {error.message}{by}", hint=f"stop what uses the port, or set {key} to another one{more}"
+    )
 
 
 def _optional(key: str, text: str, default_port: int) -> Address | None:
