@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytubemq.sync
 from bench.clients.window import Result, Spec, Window, report, spec
-from pytubemq.net.client.masters import parse_masters
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
@@ -48,7 +48,7 @@ def main(given: Spec) -> Result:
     with pytubemq.sync.connect(options["master"]) as tube:
         ends = tube.offsets(tube.partitions(options["topic"]))
     ranges = [OffsetRange(partition, *edges) for partition, edges in ends.items()]
-    cluster = Cluster(parse_masters(options["master"]))
+    cluster = Cluster(ClusterAddress.parse(options["master"]))
     profile = profiled(cluster, ranges)
     window = Window(given.get("pids"))
     window.open(0)

@@ -16,5 +16,6 @@ NAMES = (
     "connections",
     "hostile",
     "workers",
+    "tls",
 )
 """In the order in which they are taken."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytubemq.client.tube import Tube, connect
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
+    from pytubemq.model.tls_options import TlsOptions
 
 __all__ = [
     "Address",
@@ -67,6 +68,7 @@ __all__ = [
     "SlowConsumer",
     "Start",
     "Throttled",
+    "TlsOptions",
     "Tube",
     "__version__",
     "connect",
@@ -99,6 +101,7 @@ _HOMES = {
     "client.tube": ("Tube", "connect"),
     "model.ids": ("Address", "BrokerInfo", "Partition"),
     "model.message": ("Message", "Receipt"),
+    "model.tls_options": ("TlsOptions",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,6 +9,7 @@
     │   └── FormatError              a string micro-format (partition key, attributes, ...) is malformed
     ├── TransportError               the peer was not reached or went away
     │   ├── UnreachableError         no connection could be opened
+    │   │   └── TlsError             no TLS connection: a certificate, its name, or a port that speaks no TLS
     │   ├── ConnectionLostError      the connection broke before the response arrived
     │   └── RequestTimeoutError      no response within the request's time
     ├── RemoteError                  the peer responded with an exception
@@ -189,6 +190,14 @@ class TransportError(TubeError):
 
 class UnreachableError(TransportError):
     """No connection could be opened."""
+
+
+class TlsError(UnreachableError):
+    """No TLS connection could be made: a certificate was refused, here or by the peer, or the port speaks no TLS.
+
+    Another try would end the same way, until somebody changes a certificate or a setting."""
+
+    retriable = False
 
 
 class ConnectionLostError(TransportError):

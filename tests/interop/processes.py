@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .fetch import Java
 
 DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
@@ -105,8 +107,17 @@ class JavaMaster(JavaProcess):
     """A Master of the Java system, first or standby of its group."""
 
     def __init__(
-        self, java: Java, directory: Path, *, name: str = "m1", helper: str = "", visit_tokens: bool = False
+        self,
+        java: Java,
+        directory: Path,
+        *,
+        name: str = "m1",
+        helper: str = "",
+        visit_tokens: bool = False,
+        tls: Mapping[str, object] | None = None,
     ) -> None:
+        """`tls`: the section `tlsSetting` without the port."""
+        self.tls_port = free_port()
         self.port, self.web_port, self.rep_port = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.web = f"http://127.0.0.1:{self.web_port}"
@@ -122,6 +133,7 @@ class JavaMaster(JavaProcess):
                 "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": _metadata_path(directory),
                 "repHelperHost": helper or self.rep_address,
             },
+            **({} if tls is None else {"tlsSetting": {**tls, "tlsPort": self.tls_port}}),
         }), ("-Xmx256m",))  # fmt: skip
 
 
@@ -129,8 +141,18 @@ class JavaBroker(JavaProcess):
     """A Broker of the Java system."""
 
     def __init__(
-        self, java: Java, directory: Path, *, broker_id: int, host: str, masters: str, port: int | None = None
+        self,
+        java: Java,
+        directory: Path,
+        *,
+        broker_id: int,
+        host: str,
+        masters: str,
+        port: int | None = None,
+        tls: Mapping[str, object] | None = None,
     ) -> None:
+        """`tls`: the section `tlsSetting` without the port."""
+        self.tls_port = free_port()
         self.broker_id, self.host = broker_id, host
         self.port, self.web_port = port or free_port(), free_port()
         self.web = f"http://127.0.0.1:{self.web_port}"
@@ -141,6 +163,7 @@ class JavaBroker(JavaProcess):
                 "masterAddressList": masters, "primaryPath": "data/store", "maxSegmentSize": 1 << 30,
                 "transferSize": 1 << 19, "visitTokenCheckInValidTimeMs": 60_000,
             },
+            **({} if tls is None else {"tlsSetting": {**tls, "tlsPort": self.tls_port}}),
         }), ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))  # fmt: skip
 
 

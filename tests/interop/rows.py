@@ -26,6 +26,7 @@ from .disturbances import (
     standby_answers,
     topic_grows,
 )
+from .encrypted import over_tls
 from .system import COLUMNS, JJ, JP
 from .visits import past_the_master
 
@@ -59,11 +60,13 @@ DISTURBANCES = _by_name(members_move, standby_answers, topic_grows, group_is_res
 """What may happen beside one another."""
 VISITS = _by_name(past_the_master)
 """What only a Java Master asks of its Brokers."""
+ENCRYPTED = _by_name(over_tls)
+"""With servers of its own."""
 BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_restarts)
 """What the others would not survive: when they are done, first the one, then the other."""
 FIRST_MESSAGE = _by_name(first_message)
 """A time, so at the end, when nothing else runs there."""
-STAGES = (CLIENTS, {**DISTURBANCES, **VISITS}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
+STAGES = (CLIENTS, {**DISTURBANCES, **VISITS, **ENCRYPTED}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
 

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 import pytubemq.sync
 from pytubemq.client.start_position import Start
 from pytubemq.errors import TubeError
-from pytubemq.model.ids import Address, Partition
+from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java.partition_ends import java_ends
 from pytubemq.spark.source.options import parse_options
@@ -204,7 +205,7 @@ def test_rows_written_twice_come_once_for_a_reader_that_drops_repeats(
 def killing(cluster: JavaCluster, topic: str, last: int) -> Any:
     """A column function: the worker that computes it is killed at row `last` of the first attempt of a task, after some
     of the task's rows have reached the topic."""
-    masters, places = (Address.parse(cluster.master),), partitions(topic)
+    masters, places = ClusterAddress.parse(cluster.master), partitions(topic)
 
     def stored() -> int:
         # the partitions share a store, and so its offsets
@@ -257,7 +258,7 @@ def test_a_java_masters_visit_token_is_shown_and_fetched_anew(
 
 def is_flushed(cluster: JavaCluster, topic: str) -> bool:
     """Whether the Broker is there and has all of a topic on disk."""
-    masters = (Address.parse(cluster.master),)
+    masters = ClusterAddress.parse(cluster.master)
     try:
         on_disk = java_ends(masters, partitions(topic), flushed_only=True)
         return on_disk == java_ends(masters, partitions(topic))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLIENT = """
     Address BalanceConsumer Batch Bound BrokerInfo ConfirmFailed Connected Consumer ConsumerStats Event HandlerFailed
     Lost Message Partition PartitionOffset PositionMoved Producer ProducerStats PushConsumer PushStats ReadBatch Reader
-    Rebalanced Receipt Receipts Skipped SlowConsumer Start Throttled Tube __version__ connect errors sync
+    Rebalanced Receipt Receipts Skipped SlowConsumer Start Throttled TlsOptions Tube __version__ connect errors sync
 """
 SYNC = "BalanceConsumer Batch Consumer Producer PushConsumer Reader Start Tube connect"
 PIPELINES = """
@@ -49,7 +49,8 @@ DEFINED = {
         GroupMismatchError MessageError MissingExtraError NewerVersionError NotAllowedError NotFoundError
         NotRegisteredError OccupiedError OffsetMovedError OlderVersionError OutOfResourcesError PartialSendError
         RefusedError RemoteError RequestTimeoutError ServerOverflowError StaleBatchError StandbyError StorageError
-        ThrottledError TransportError TubeError UnavailableError UnreachableError UntoldError WireError one_line refused
+        ThrottledError TlsError TransportError TubeError UnavailableError UnreachableError UntoldError WireError
+        one_line refused
     """,
     "pytubemq.spark.functions": "decode_dataframe register",
     "pytubemq.spark.listener": "LagListener observe_times",

@@ -57,7 +57,9 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # so that `pause_writing` is called for every unsent byte
+        # So that `pause_writing` is called for every unsent byte. Over TLS, 0 would mean "even if none is unsent".
+        is_tls = transport.get_extra_info("ssl_object") is not None
+        transport.set_write_buffer_limits(high=int(is_tls), low=0)
         self._expect()
         if len(self.connections) > self._max_connections:
             self._make_room()

@@ -24,6 +24,7 @@ from pytubemq.model.limits import (
     MAX_HTTP_UNSENT_BYTES,
 )
 from pytubemq.net.server.listening import ListeningSocket, address_of, bind, open_port
+from pytubemq.net.tls.reload import following
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from pytubemq.model.ids import Address
+    from pytubemq.net.tls.reload import ReloadingContext
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +61,11 @@ class HttpServer:
         read_period_s: float = HTTP_READ_PERIOD_S,
         max_connections: int = MAX_HTTP_CONNECTIONS,
         max_unsent_bytes: int = MAX_HTTP_UNSENT_BYTES,
+        tls: ReloadingContext | None = None,
     ) -> None:
+        """Serve `app`; over TLS if there is a context for it."""
         self._app = app
+        self._tls = tls
         self._listen = listen
         self._protocol = partial(
             HttpConnection,
@@ -110,6 +115,9 @@ class HttpServer:
             timeout_keep_alive=IDLE_CONNECTION_S,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
+        if self._tls is not None:
+            config.load()
+            config.ssl = following(self._tls)
         self._server = _Guest(config)
         # The kernel queues connections from here on, so a client that comes early only waits.
         open_port(self._socket, name=_NAME)

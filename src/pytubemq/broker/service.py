@@ -17,6 +17,7 @@ from pytubemq.broker.append.log_applier import LogApplier
 from pytubemq.broker.append.waiters import Waiters
 from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers, run_handlers
 from pytubemq.broker.inspect import BrokerInspect
+from pytubemq.broker.members.caller_access import CallerAccess
 from pytubemq.broker.members.consumer_registry import ConsumerRegistry
 from pytubemq.broker.members.positions import Positions
 from pytubemq.broker.members.reset_epochs import ResetEpochs
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
     from pytubemq.net.client.connection import Route
     from pytubemq.net.server.connection import ServerConnection
+    from pytubemq.net.tls.reload import ReloadingContext
     from pytubemq.storage.disk.disk import Disk
 
 __all__ = ["BrokerService", "BrokerSettings"]
@@ -84,9 +86,14 @@ class BrokerService:
         clock: Clock | None = None,
         disk: Disk | None = None,
         routes: Mapping[Address, Route] | None = None,
+        tls: ReloadingContext | None = None,
     ) -> None:
-        """Use `routes`, by address, for Masters in this process."""
+        """Use `routes`, by address, for Masters in this process; `tls` is the context of the TLS port, if there is
+        one."""
         self.settings = settings
+        self._tls = tls
+        self.tls_address: Address | None = None
+        """The address of the TLS port, after `start`; None without one."""
         self._routes = routes or {}
         self.directory = settings.data_dir / f"broker-{settings.broker_id}"
         self._clock = clock or SystemClock()
@@ -157,7 +164,10 @@ class BrokerService:
             clock=self._clock,
             limits=ServerLimits(max_connections=settings.max_connections),
         )
-        self.address = await self._server.start(settings.listen)
+        self.address = await self._server.bind(settings.listen)
+        if self._tls is not None and settings.tls_listen is not None:
+            self.tls_address = self._server.bind_tls(settings.tls_listen, self._tls)
+        await self._server.open()
         state.serving.started = True
         periodic_checks = self._periodic_checks = PeriodicChecks(
             state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes
@@ -170,6 +180,8 @@ class BrokerService:
             self._spawn("removal of topics", orders.removal.run())
             await self._join(known.config, orders)
         logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
+        if self.tls_address is not None:
+            logger.info("Broker %d listens on %s for TLS", settings.broker_id, self.tls_address)
 
     @staticmethod
     def _progress(loop: asyncio.AbstractEventLoop, path: AppendPath) -> Callable[[], None]:
@@ -209,16 +221,18 @@ class BrokerService:
             lookups=ThreadPoolExecutor(1, thread_name_prefix="pytubemq-lookup"),
             resets=resets,
             reset_epochs=ResetEpochs(reversed(resets.newest())),
+            access=CallerAccess(required=settings.requires_access),
         )
 
     async def _join(self, config: MasterConfig, orders: MasterOrders) -> None:
         settings = self.settings
-        self._pool = ConnectionPool(routes=self._routes)
+        self._pool = ConnectionPool(routes=self._routes, tls=settings.servers_tls)
         self._session = MasterSession(
             BrokerIdentity(
                 broker_id=settings.broker_id,
                 advertised=settings.advertised or self.address,
-                tls_port=settings.tls_port,
+                tls_port=settings.tls_port if self.tls_address is None else self.tls_address.port,
+                has_tls=self.tls_address is not None,
                 web_port=self.web_port,
                 durability=settings.store.durability,
             ),

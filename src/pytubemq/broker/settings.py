@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.model.ids import DEFAULT_BROKER_TLS_PORT
 from pytubemq.model.limits import (
     BROKER_HEARTBEAT_PERIOD_S,
     FOREIGN_CONNECTION_GRACE_S,
@@ -16,13 +17,13 @@ from pytubemq.model.limits import (
     MAX_UNAPPLIED_BYTES,
     RETENTION_CHECK_S,
 )
-from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.storage.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.model.ids import Address
+    from pytubemq.model.tls_options import TlsOptions
     from pytubemq.model.topic import TopicConfig
     from pytubemq.security.credentials import Credentials
 
@@ -48,7 +49,11 @@ class BrokerSettings:
     insecure: bool = False
     """Shown in the Broker's health, metrics and pages."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT
-    """Reported to the Master, which may have it in its records of this Broker; nothing listens there."""
+    """Reported to the Master, which may have it in its records of this Broker, where nothing listens there, too."""
+    tls_listen: Address | None = None
+    """The address of the TLS port; None without one. The port in use is reported."""
+    servers_tls: TlsOptions | None = None
+    """The options for connections to the Masters; None connects without TLS."""
     heartbeat_period_s: float = BROKER_HEARTBEAT_PERIOD_S
     """The time between heartbeats to a Master that does not hold them."""
     lease_timeout_s: float = LEASE_TIMEOUT_S

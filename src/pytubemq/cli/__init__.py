@@ -6,14 +6,23 @@ standard output and everything else to standard error; the exit code is one of `
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
-
-from pytubemq.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+INTERRUPTED = 130
+"""`ExitCode.INTERRUPTED`, before anything is loaded."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    raise SystemExit(run(arguments))
+    try:
+        # Here, so that Ctrl-C while it loads ends as quietly as later on.
+        from pytubemq.cli.main import run
+
+        code = run(arguments)
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    raise SystemExit(code)

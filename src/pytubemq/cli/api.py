@@ -9,7 +9,7 @@ import http.client
 import json
 import os
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from pytubemq.errors import (
     ConfigError,
@@ -20,6 +20,8 @@ from pytubemq.errors import (
     UnreachableError,
     refused,
 )
+from pytubemq.model.ids import Address
+from pytubemq.model.tls_options import TlsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,8 @@ SERVER_WAIT_S = 20.0
 """The time that a request may take beyond the usual while the Master waits for its Brokers."""
 TOKEN_VARIABLE = "PYTUBEMQ_TOKEN"
 """The environment variable of the token, which keeps it out of process listings and files."""
+CA_VARIABLE = "PYTUBEMQ_CA"
+"""The environment variable of the file of CAs for HTTPS, where the URL names none."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _DONE = frozenset({200, 201, 202})
 _PORT = "port 8080 unless it was set otherwise"
@@ -44,11 +48,12 @@ class Api:
             raise ConfigError(
                 f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080"
             ) from error
-        if parts.scheme != "http" or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080")
-        self.url = url
+        self.url = url.partition("?")[0]
         self._host = parts.hostname
-        self._port = port or 80
+        self._port = port or (80 if parts.scheme == "http" else 443)
+        self._ca = _ca(url, parts.query) if parts.scheme == "https" else None
         self._timeout_s = timeout_s
 
     def rows(self, *path: str) -> list[dict[str, Any]]:
@@ -78,6 +83,14 @@ class Api:
         """GET `/api/v1/health`, whose response is the same object whether healthy (200) or not (503)."""
         return self._object("GET", ("health",), None, accept=frozenset({200, 503}))
 
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._ca is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        from pytubemq.net.tls.reload import client_tls
+
+        context = client_tls(TlsOptions(self._ca))
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=context)
+
     def _object(
         self,
         method: str,
@@ -104,7 +117,7 @@ class Api:
         target = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:
             target = f"{target}?{urlencode(query)}"
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        connection = self._connection()
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -125,6 +138,11 @@ class Api:
                 hint=f"give the address of the JSON API ({_PORT}), not a Master's",
             ) from error
         except OSError as error:
+            if self._ca is not None:
+                from pytubemq.net.tls.failures import is_tls_failure, no_connection
+
+                if is_tls_failure(error):
+                    raise no_connection(Address(self._host, self._port), error) from error
             raise UnreachableError(
                 f"the JSON API at {self.url} cannot be reached: {_reason(error)}",
                 hint="start a cluster with  pytubemq dev   or name another one with --http or -P",
@@ -135,6 +153,21 @@ class Api:
         if answer.status in accept:
             return value
         raise _failure(answer.status, value)
+
+
+def _ca(url: str, query: str) -> str:
+    """Return the file of the CAs that the server's certificate must come from.
+
+    Raises:
+        ConfigError: none is named.
+    """
+    named = parse_qs(query).get("ca", [os.environ.get(CA_VARIABLE, "")])[0].strip()
+    if not named:
+        raise ConfigError(
+            f"{url.partition('?')[0]} is over TLS, and no CA is named for its certificate",
+            hint=f"write https://host:port?ca=FILE, or set {CA_VARIABLE}",
+        )
+    return named
 
 
 def with_scheme(url: str) -> str:

@@ -26,6 +26,7 @@ COMMANDS = {
         "pytubemq.cli.commands.store.store:store", "Inspect, verify, repair, export and import a stopped server's data."
     ),
     "bench": Lazy("pytubemq.cli.commands.bench:bench", "Measure producing, consuming and end-to-end latency."),
+    "cert": Lazy("pytubemq.cli.commands.cert:cert", "Make a CA and certificates for TLS in a trial cluster."),
     "profile": Lazy("pytubemq.cli.commands.profile:profile", "Name clusters and choose the current one."),
     "errors": Lazy("pytubemq.cli.commands.errors:errors", "Explain error codes: meaning, cause and remedy."),
 }

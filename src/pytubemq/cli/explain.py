@@ -110,7 +110,7 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
 }  # fmt: skip
 
 _LOCAL: dict[str, str] = {
-    "config": "correct the setting that the message names; all are in docs/reference/settings.md",
+    "config": "correct the setting that the message names; all settings:  pytubemq server settings",
     "missing-extra": "install the extra that the message names",
     "wire": "check that the other side speaks TubeMQ's protocol on this port",
     "frame": "check that the other side speaks TubeMQ's protocol on this port",
@@ -118,6 +118,7 @@ _LOCAL: dict[str, str] = {
     "format": "write it as the message says",
     "transport": "check the network and the peer: pytubemq cluster health",
     "unreachable": "check the address; start a cluster on this machine: pytubemq dev",
+    "tls": "renew the certificate, name its CA, or give the port that speaks TLS (docs/how-to/tls.md)",
     "connection-lost": "retry: it is unknown whether the peer did the work",
     "request-timeout": "retry, or allow more time: --timeout",
     "remote": "check the peer's log",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from pytubemq.cli.output.farewell import say_farewell
 from pytubemq.errors import ExitCode, TubeError
 from pytubemq.model.names import escaped, escaped_json, escaped_text
 
@@ -39,8 +40,7 @@ def report(error: BaseException, options: GlobalOptions) -> int:
         return int(ExitCode.DONE)
     notes = getattr(error, "__notes__", [])
     if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
-        if not options.quiet:
-            click.echo("; ".join(["interrupted", *notes]), err=True)
+        say_farewell("" if options.quiet else "; ".join(["interrupted", *notes]))
         return int(ExitCode.INTERRUPTED)
     if isinstance(error, BaseExceptionGroup):
         return report(_first(error), options)

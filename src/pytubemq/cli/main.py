@@ -53,5 +53,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with root.make_context("pytubemq", given, obj=options) as context:
             result = root.invoke(context)
     except BaseException as error:
-        return report(error, options)
+        try:
+            return report(error, options)
+        except KeyboardInterrupt as interrupt:  # while the error was printed, to a pipe that nobody reads
+            return report(interrupt, options)
     return int(result) if isinstance(result, int) else int(ExitCode.DONE)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import getpass
 import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -14,14 +15,17 @@ from pytubemq.cli.api import Api, with_scheme
 from pytubemq.core.reset_target import parse_reset_target, with_zone
 from pytubemq.errors import BadRequestError, ConfigError, FormatError, MessageError
 from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MAX_USER_CHARS, MIB
-from pytubemq.model.names import check_group, check_topic
+from pytubemq.model.names import MAX_PORT, check_group, check_topic
 from pytubemq.model.policy import policy_of_retention, retention_of_policy, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TextIO
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NUMERAL: Final = re.compile(r"[0-9]{1,20}")
+_PARTITION: Final = re.compile(r"([0-9]{1,10}:([^:]+:)?)?[0-9]{1,10}")
 _SIZE: Final = re.compile(r"([0-9]{1,12}) ?(B|KB|MB|)")
 _UNITS: Final = {"": 1, "B": 1, "KB": KIB, "MB": MIB}
 """The units of a size, as in a retention: powers of 1024."""
@@ -73,6 +77,20 @@ def group_name(context: click.Context, parameter: click.Parameter, value: str | 
     return None if value is None else _checked(check_group, value, context, parameter)
 
 
+def filter_item(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check a parameter that is a message type, or is left out."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is blank; leave the option out for messages without a type", context, parameter)
+    return value
+
+
+def filter_items(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check a parameter that has several message types."""
+    for item in value:
+        filter_item(context, parameter, item)
+    return value
+
+
 def retention(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Check a retention and return its short form, or `default`."""
     if value is None or value.strip().lower() == "default":
@@ -115,7 +133,34 @@ def masters_address(context: click.Context, parameter: click.Parameter, value: s
             if not address.port:
                 raise ConfigError(f"not an address: {str(address)!r}", hint="nothing listens on port 0")
     except (ConfigError, FormatError) as error:
-        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
+        ports = (item.strip().rpartition(":")[2] for item in value.split(","))
+        large = next((port for port in ports if _NUMERAL.fullmatch(port) and int(port) > MAX_PORT), None)
+        why = error.hint if large is None else f"the port {large} is out of range: it is from 1 to {MAX_PORT}"
+        raise click.BadParameter(f"{error.message}; {why}", context, parameter) from error
+    return value
+
+
+def optional_masters_address(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check a parameter with the Masters' addresses, or left out."""
+    return None if value is None else masters_address(context, parameter, value)
+
+
+def master_option(command: F) -> F:
+    """Decorator: the option for the Masters' addresses, which otherwise come from the profile."""
+    return click.option(
+        "--master", callback=optional_masters_address, metavar="HOST:PORT[,...]",
+        help="The Masters [of the profile, or 127.0.0.1:8715].",
+    )(command)  # fmt: skip
+
+
+def partition_names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check a parameter that names partitions; whether they exist is for the cluster to say."""
+    for name in value:
+        if not _PARTITION.fullmatch(name.strip()):
+            text = (
+                f"not a partition: {name[:80]!r}; write its number (0), or with its Broker before it (1:0 or 1:topic:0)"
+            )
+            raise click.BadParameter(text, context, parameter)
     return value
 
 

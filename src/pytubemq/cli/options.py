@@ -125,10 +125,3 @@ def http_option(command: F) -> F:
     """Decorator: the option for the JSON API's address, which otherwise comes from the profile."""
     http = click.option("--http", metavar="URL", help="The JSON API [of the profile, or http://127.0.0.1:8080].")
     return http(command)
-
-
-def master_option(command: F) -> F:
-    """Decorator: the option for the Masters' addresses, which otherwise come from the profile."""
-    return click.option("--master", metavar="HOST:PORT[,...]", help="The Masters [of the profile, or 127.0.0.1:8715].")(
-        command
-    )

@@ -69,7 +69,7 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     chosen = options.chosen
     if chosen is None or not isinstance(error, TransportError | RemoteError):
         return error.hint
-    if not any(names(error.message, address) for address in (*chosen.master.split(","), chosen.http)):
+    if not any(names(error.message, address) for address in (*_hosts(chosen.master), chosen.http.partition("?")[0])):
         return error.hint
     whose = f"the address is that of profile {chosen.name!r}"
     profiles = read_profiles()
@@ -85,6 +85,11 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     if options.profile:
         return f"{whose}, which -P or PYTUBEMQ_PROFILE names; there are also: {', '.join(others)}"
     return f"{whose}; for another one:  pytubemq profile use {others[0]}"
+
+
+def _hosts(master: str) -> list[str]:
+    """Return each Master's `host:port` in a profile."""
+    return master.removeprefix("tls://").partition("?")[0].split(",")
 
 
 def _start_of(profile: Profile) -> str:

@@ -15,6 +15,7 @@ from pytubemq.client.option_checks import check_between, check_filters, check_op
 from pytubemq.client.start_position import Bound, Start, check_place, check_start
 from pytubemq.core.share import check_node
 from pytubemq.errors import ConfigError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import UNDEFINED, Partition
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
@@ -28,7 +29,7 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_MESSAGES,
 )
 from pytubemq.model.names import check_group
-from pytubemq.net.client.masters import parse_masters
+from pytubemq.model.tls_options import TlsOptions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,19 +61,31 @@ class ConnectOptions:
 
     def __init__(
         self,
-        masters: str | Sequence[Address],
+        masters: str | Sequence[Address] | ClusterAddress,
         *,
         first_connect: FirstConnect = "fail",
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         client_name: str = "",
         credentials: Credentials | None = None,
         known: Known | None = None,
+        tls: TlsOptions | None = None,
     ) -> None:
         if first_connect not in get_args(FirstConnect):
             raise ConfigError(f"first_connect is {first_connect!r}", hint="write 'fail' or 'wait'")
         if any(char in client_name for char in "@#_") or len(client_name) > 100:
             raise ConfigError(f"client_name is {client_name!r}", hint="use at most 100 characters, without @, # and _")
-        self.masters: Final = parse_masters(masters) if isinstance(masters, str) else tuple(masters)
+        if tls is not None and not isinstance(tls, TlsOptions):
+            raise ConfigError(
+                f"tls is {type(tls).__name__}, not TlsOptions", hint="write  tls=pytubemq.TlsOptions(ca='ca.pem')"
+            )
+        if isinstance(masters, str):
+            address = ClusterAddress.parse(masters, tls=tls)
+        elif isinstance(masters, ClusterAddress):
+            address = masters if tls is None else ClusterAddress(masters.masters, tls)
+        else:
+            address = ClusterAddress(tuple(masters), tls)
+        self.masters: Final = address.masters
+        self.tls: Final = address.tls
         self.first_connect: Final[FirstConnect] = first_connect
         self.request_timeout_s: Final = check_between(
             "request_timeout_s", request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S

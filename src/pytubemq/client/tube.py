@@ -46,13 +46,15 @@ def connect(options: ConnectOptions) -> Tube:
     """Return a connection to a cluster, for `async with`.
 
     Args:
-        masters: `host:port[,host:port...]`; the port may be left out (8715).
+        masters: `host:port[,host:port...]`; the port may be left out (8715, or 8716 over TLS). With TLS options in one
+            text: `tls://host:port[,host:port...]?ca=FILE[&cert=FILE&key=FILE][&server_name=NAME]`.
         first_connect: "fail" raises at once when no Master answers, and when a producer's topic does not exist;
             "wait" waits for both.
         request_timeout_s: how long any one request may take.
         client_name: shown in client ids, to find a program in the servers' lists.
         known: what another connection to the cluster had learned (`Tube.known`): then no Master is asked before that is
             needed. For the processes of one job; it holds the cluster's visit token.
+        tls: options of TLS; then all connections are over TLS, to the Masters and to the Brokers. None is plain.
 
     Raises:
         FormatError: an address is malformed.

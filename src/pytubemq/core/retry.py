@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pytubemq.errors import Code, EnvelopeError, RefusedError, RemoteError, TransportError, TubeError
+from pytubemq.errors import Code, EnvelopeError, RefusedError, RemoteError, TlsError, TransportError, TubeError
 
 Rng = Callable[[], float]
 """A number in [0, 1)."""
@@ -67,6 +67,8 @@ def verdict(error: BaseException) -> Verdict:
         return Verdict.RETRY_BRIEFLY
     # A response whose envelope cannot be read shows another kind of peer and not a bad moment: a retry would end alike.
     if isinstance(error, EnvelopeError) or not isinstance(error, TubeError):
+        return Verdict.GIVE_UP
+    if isinstance(error, TlsError):  # certificates do not change from one try to the next
         return Verdict.GIVE_UP
     # A connection that broke says nothing against the request.
     return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP

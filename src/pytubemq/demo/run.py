@@ -135,7 +135,7 @@ class Demo:
                 topic=topic,
                 directory=work,
                 rows_per_trigger=max(1, -(-stored // _BATCHES)),
-                report=self._report(work),
+                report=page_path(self.options.data, work),
                 on_batch=on_batch,
             )
         bar.note(f"{done.rows_read / done.query_s:,.0f} rows/s, {done.batches} batches")
@@ -165,9 +165,13 @@ class Demo:
             report=spark.report,
         )
 
-    def _report(self, work: Path) -> Path:
-        """Return the path of the run's page: beside its table, or a temporary one where the table is temporary."""
-        return Path(tempfile.gettempdir()) / "pytubemq-demo.html" if self.options.data is None else work / "report.html"
+
+def page_path(data: Path | None, work: Path) -> Path:
+    """Return the path of a run's page: beside its table, or in a new directory where the table is temporary.
+
+    That directory is the user's own, so that no page replaces that of another user.
+    """
+    return (work if data is not None else Path(tempfile.mkdtemp(prefix="pytubemq-demo-report-"))) / "report.html"
 
 
 @contextlib.contextmanager

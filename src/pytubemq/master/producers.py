@@ -96,7 +96,7 @@ class Producers:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             broker_check_sum=self._catalogue.broker_checksum,
-            broker_infos=responses.broker_infos(self._catalogue.brokers.values()),
+            broker_infos=responses.broker_infos(self._catalogue.brokers.values(), over_tls=call.connection.is_tls),
             authorized_info=self._tokens.of_client(producer_key(client_id)),
             appd_config=responses.approved_config(self._catalogue.cluster, request.appd_config),
         )
@@ -168,7 +168,11 @@ class Producers:
             err_msg=responses.OK,
             broker_check_sum=catalogue.broker_checksum,
             topic_infos=infos,
-            broker_infos=responses.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
+            broker_infos=(
+                responses.broker_infos(catalogue.brokers.values(), over_tls=call.connection.is_tls)
+                if brokers_changed
+                else ()
+            ),
             authorized_info=self._tokens.of_client(producer_key(producer.client_id)),
             appd_config=responses.approved_config(catalogue.cluster, request.appd_config),
             topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.model.ids import UNDEFINED, BrokerInfo
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_BROKER_TLS_PORT, UNDEFINED, Address, BrokerInfo
 from pytubemq.wire.protocol.messages.master import ApprovedClientConfig, ClusterConfig
 from pytubemq.wire.text.broker_strings import format_broker_infos
 
@@ -36,9 +36,20 @@ def cluster_config(cluster: ClusterRecord, asked: ClusterConfig | None) -> Clust
     return ClusterConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
-def broker_infos(brokers: Iterable[BrokerRecord]) -> tuple[str, ...]:
-    """Return every configured Broker, running or not; the default port is written as one blank."""
-    return format_broker_infos(BrokerInfo(broker.broker_id, broker.address) for broker in brokers)
+def broker_infos(brokers: Iterable[BrokerRecord], *, over_tls: bool) -> tuple[str, ...]:
+    """Return every configured Broker, running or not; the default port is written as one blank.
+
+    A client that came over TLS gets the TLS ports, of Brokers without TLS, too: it must not fall back to plain ones."""
+    return format_broker_infos(
+        (reached_at(broker, over_tls=over_tls) for broker in brokers),
+        default_port=DEFAULT_BROKER_TLS_PORT if over_tls else DEFAULT_BROKER_PORT,
+    )
+
+
+def reached_at(broker: BrokerRecord, *, over_tls: bool) -> BrokerInfo:
+    """Return a Broker with the port for clients of one kind."""
+    address = Address(broker.address.host, broker.tls_port) if over_tls else broker.address
+    return BrokerInfo(broker.broker_id, address)
 
 
 NO_FLOW_CONTROL = {

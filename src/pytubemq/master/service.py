@@ -38,12 +38,14 @@ from pytubemq.master.reports.reports import Reports
 from pytubemq.master.settings import MasterSettings
 from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.views import TopicsCreated
+from pytubemq.model.ids import Address
 from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, MAX_USER_CHARS, RESET_TIMEOUT_S
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer, ServerLimits
+from pytubemq.security.permissions import Operation, ResourceKind
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.rpc.methods import Service
@@ -69,10 +71,11 @@ if TYPE_CHECKING:
         TopicsAdopted,
         TopicView,
     )
-    from pytubemq.model.ids import Address
     from pytubemq.model.records import Record
     from pytubemq.net.client.connection import Route
     from pytubemq.net.server.connection import ServerConnection
+    from pytubemq.net.tls.reload import ReloadingContext
+    from pytubemq.security.secret import Secret
     from pytubemq.storage.metastore.port import MetaStore
 
 __all__ = ["MasterService", "MasterSettings"]
@@ -83,8 +86,13 @@ logger = logging.getLogger(__name__)
 class MasterService:
     """A Master on one address."""
 
-    def __init__(self, settings: MasterSettings, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: MasterSettings, *, clock: Clock | None = None, tls: ReloadingContext | None = None
+    ) -> None:
+        """`tls` is the context of the TLS port, for settings that have one."""
         self.settings = settings
+        self._tls = tls
+        self._tls_address: Address | None = None
         self._clock = clock or SystemClock()
         self.started_ms = self._clock.wall_ms()
         self._timeouts = Timeouts(self._clock, self._failed)
@@ -120,7 +128,7 @@ class MasterService:
             limits=ServerLimits(max_connections=settings.max_connections),
         )
         self.registry = make_registry(self._catalogue, self._brokers, parts.access.sealer)
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(tls=settings.servers_tls, secured=self._secured)
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
         self._closing = False
@@ -143,6 +151,21 @@ class MasterService:
         if self._address is None:
             raise UnavailableError("the Master is not started", code=Code.SERVICE_UNAVAILABLE)
         return self.settings.advertised or self._address
+
+    @property
+    def tls_address(self) -> Address | None:
+        """The address for TLS; None without a TLS port."""
+        if self._tls_address is None:
+            return None
+        return Address(self.address.host, self._tls_address.port)
+
+    def _secured(self, broker: Address) -> Address | None:
+        """Return the address of a Broker's TLS port; None for a Broker that has not registered with one."""
+        for record in self._catalogue.brokers.values():
+            if record.address == broker:
+                run = self._brokers.runs.get(record.broker_id)
+                return Address(broker.host, record.tls_port) if run is not None and run.over_tls else None
+        return None
 
     async def start(self) -> None:
         """Open the metadata and the port; ready when it returns.
@@ -169,6 +192,8 @@ class MasterService:
             await self._catalogue.open(make)
             self._brokers.expect_all()
             self._address = await self._server.bind(self.settings.listen)
+            if self._tls is not None and self.settings.tls_listen is not None:
+                self._tls_address = self._server.bind_tls(self.settings.tls_listen, self._tls)
         except BaseException:
             await self.close()
             raise
@@ -184,6 +209,8 @@ class MasterService:
         """
         await self._server.open()
         logger.info("master listens on %s", self._address)
+        if self._tls_address is not None:
+            logger.info("master listens on %s for TLS", self._tls_address)
 
     @property
     def route(self) -> Route:
@@ -412,6 +439,17 @@ class MasterService:
         change = topic_change(max_message_bytes=max_message_bytes, delete_policy=delete_policy, durability=durability)
         await self.registry.cluster.alter(change, by=Audit(API_USER, self._clock.wall_ms()))
         return self._reports.defaults()
+
+    async def enroll_broker(self, name: str) -> Secret:
+        """Return a new secret of a user that may register as a Broker; the user is created if it is not there.
+
+        Raises:
+            ConfigError: this Master has no key for secrets.
+        """
+        users, by = self.registry.users, self.change_by("server")
+        secret = await (users.rotate if name in self._catalogue.users else users.create)(name, by=by)
+        await users.grant(name, Operation.BROKER, ResourceKind.CLUSTER, "*", by=by)
+        return secret
 
     def change_by(self, user: str | None) -> Audit:
         """Return the author and time of a change that is made now; without a user, the JSON API's."""

@@ -30,6 +30,8 @@ from pytubemq.security.authentication_mode import AuthenticationMode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytubemq.model.tls_options import TlsOptions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterSettings:
@@ -41,6 +43,10 @@ class MasterSettings:
 
     listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
     advertised: Address | None = None
+    tls_listen: Address | None = None
+    """The address of the TLS port; None without one."""
+    servers_tls: TlsOptions | None = None
+    """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None
     authentication: AuthenticationMode = AuthenticationMode.OFF
     root_key: bytes | None = field(default=None, repr=False)

@@ -16,6 +16,8 @@ STORE_BASE: Final = 10_000
 
 DEFAULT_BROKER_PORT: Final = 8123
 DEFAULT_MASTER_PORT: Final = 8715
+DEFAULT_BROKER_TLS_PORT: Final = 8124
+DEFAULT_MASTER_TLS_PORT: Final = 8716
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -71,6 +71,12 @@ DEFAULT_READER_RETRY_S: Final = 60.0
 MAX_REQUEST_TIMEOUT_S: Final = 600.0
 FRAME_TIMEOUT_S: Final = 30.0
 """A frame that has begun must be whole by then, or the connection is closed."""
+TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
+"""A TLS handshake must be complete by then, or the connection is closed (Netty's default, which the original has)."""
+TLS_CLOSE_TIMEOUT_S: Final = 1.0
+"""A peer may take so long to confirm the end of a TLS connection."""
+TLS_RELOAD_PERIOD_S: Final = 2.0
+"""The time between two looks at the files of certificates, of which changed ones are loaded."""
 IDLE_TIMEOUT_S: Final = 300.0
 """A connection without any byte for so long is closed (Java's idle rule)."""
 SILENT_CONNECTION_S: Final = 3.0

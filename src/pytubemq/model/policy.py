@@ -26,6 +26,7 @@ KEEP: Final = "keep"
 _LIMIT: Final = re.compile(r"(\d{1,15})(s|m|h|d|kb|mb|gb|tb)?", re.ASCII)
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "": 3600}
 _UNIT_BYTES: Final = {"KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 _ORIGINAL_AGE: Final = re.compile(r"(\d{1,15})([smh]?)", re.ASCII)
 
 
@@ -81,12 +82,21 @@ def understood_policy(text: str) -> RetentionPolicy:
 def policy_of_retention(text: str) -> str:
     """Return the policy for a retention: `72h`, `10GB`, `72h,10GB` or `forever`; a policy's own text is accepted too.
 
+    A number needs its unit here: only in a policy, which the original has, it means hours without one.
+
     Raises:
         BadRequestError: it is not a retention.
     """
     words = "".join(text.split()).lower()
     if words in ("forever", KEEP):
         return KEEP
+    bare = next((limit for limit in words.split(",") if _NUMBER.fullmatch(limit)), None)
+    if bare is not None and not words.startswith("delete,"):
+        raise BadRequestError(
+            f"not a retention: {text[:80]!r}",
+            hint=f"write a unit: {bare}h or another age (s, m, h, d), {bare}GB or another size (KB, MB, GB, TB)",
+            code=Code.BAD_REQUEST,
+        )
     try:
         return check_delete_policy(words if words.startswith("delete,") else f"delete,{words}")
     except BadRequestError as error:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum, unique
 
 from pytubemq.model.durability import Durability  # noqa: TC001 - rows and tests look the field types up
-from pytubemq.model.ids import UNDEFINED, Address
+from pytubemq.model.ids import DEFAULT_BROKER_TLS_PORT, UNDEFINED, Address
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
 
-DEFAULT_BROKER_TLS_PORT = 8124
 DEFAULT_BROKER_WEB_PORT = 8081
 DEFAULT_QRY_PRIORITY_ID = 301
 NO_RULES = "[]"

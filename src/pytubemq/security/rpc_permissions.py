@@ -46,8 +46,8 @@ _OWN: Final = Need(Subject.ITS_OWN)
 
 RPC_PERMISSIONS: Final[Mapping[Method, tuple[Need, ...]]] = MappingProxyType(
     {
-        Method.PRODUCER_REGISTER_P2M: (_PRODUCE,),
-        Method.PRODUCER_HEARTBEAT_P2M: (_OWN, _PRODUCE),
+        Method.PRODUCER_REGISTER_P2M: (_SEE_TOPIC,),
+        Method.PRODUCER_HEARTBEAT_P2M: (_OWN, _SEE_TOPIC),
         Method.PRODUCER_CLOSE_P2M: (_OWN,),
         Method.CONSUMER_REGISTER_C2M: (_READ, _JOIN),
         Method.CONSUMER_HEARTBEAT_C2M: (_OWN, _JOIN),
@@ -70,4 +70,5 @@ RPC_PERMISSIONS: Final[Mapping[Method, tuple[Need, ...]]] = MappingProxyType(
         Method.RESET_HISTORY: (_SEE_GROUP,),
     }
 )
-"""All methods; a producer that only asks where topics are needs `describe` in place of `produce`."""
+"""All methods. Whoever reads a topic asks a Master for its Brokers as a producer does, so the Master asks for `describe`,
+and the Broker for `produce` with each send."""

@@ -63,11 +63,17 @@ class EmbeddedCluster:
         self._master: Node | None = None
         self._running: dict[int, Node | ServerProcess] = {}
         self._addresses: dict[int, str] = {}
+        self._tls_ports: dict[int, str] = {}
 
     @property
     def master(self) -> str:
         """The Master's `host:port`, as `connect` accepts it."""
         return _known(self._endpoints.master)
+
+    @property
+    def master_tls(self) -> str:
+        """The Master's `host:port` for TLS; ConfigError without `tls.cert` in the settings."""
+        return _known(self._endpoints.master_tls)
 
     @property
     def http(self) -> str:
@@ -169,11 +175,16 @@ class EmbeddedCluster:
     def _settings(self, more: Mapping[str, object]) -> Settings:
         base: dict[str, object] = {"data": str(self.data_dir), "log.level": "warning"}
         base |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY_PORT)
+        if "tls.cert" in self._overrides:
+            base |= {"master.tls_port": 0, "broker.tls_port": 0}
         return load_settings(None, environ={}, flags={**base, **self._overrides, **more})
 
     async def _start_broker(self, broker_id: int) -> None:
         # Registered before it is started, so that a failed start leaves nothing behind.
-        more: dict[str, object] = {"broker.id": broker_id, "broker.masters": [self.master]}
+        masters = [self.master_tls if "tls.ca" in self._overrides else self.master]
+        more: dict[str, object] = {"broker.id": broker_id, "broker.masters": masters}
+        if broker_id in self._tls_ports:
+            more["broker.tls_port"] = int(self._tls_ports[broker_id].rpartition(":")[2])
         if broker_id in self._addresses:
             more["broker.listen"] = self._addresses[broker_id]
         elif self._brokers > 1:
@@ -187,6 +198,8 @@ class EmbeddedCluster:
         self._running[broker_id] = broker
         endpoints = await broker.start()
         self._addresses[broker_id] = _known(endpoints.broker)
+        if endpoints.broker_tls is not None:
+            self._tls_ports[broker_id] = endpoints.broker_tls
 
 
 class ThreadedCluster:
@@ -209,6 +222,11 @@ class ThreadedCluster:
     def master(self) -> str:
         """`host:port` of the Master, as `connect` takes it."""
         return self._cluster.master
+
+    @property
+    def master_tls(self) -> str:
+        """The Master's `host:port` for TLS; ConfigError without `tls.cert` in the settings."""
+        return self._cluster.master_tls
 
     @property
     def http(self) -> str:

@@ -17,11 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
+from pytubemq.model.ids import (
+    DEFAULT_BROKER_PORT,
+    DEFAULT_BROKER_TLS_PORT,
+    DEFAULT_MASTER_PORT,
+    DEFAULT_MASTER_TLS_PORT,
+    Address,
+)
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.credentials import Credentials
+from pytubemq.server.certificates import Certificates
+from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.files import Shares, file_limit, shares
-from pytubemq.server.root_key import load_root_key
+from pytubemq.server.root_key import load_root_key, read_secret_file
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
@@ -64,6 +73,8 @@ class Endpoints:
     broker: str | None = None
     http: str | None = None
     broker_http: str | None = None
+    master_tls: str | None = None
+    broker_tls: str | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Return those that exist."""
@@ -92,6 +103,7 @@ class Node:
         self._disk = disk
         self._before_open = before_open
         self._routes: dict[Address, Route] = {}
+        self._certificates = Certificates(settings)
         self._http: HttpServer | None = None
         self._lock: DirectoryLock | None = None
         self._closing: list[tuple[str, Callable[[], Awaitable[None]]]] = []
@@ -111,6 +123,9 @@ class Node:
                 "insecure = true: whoever reaches this server may use it, as there is neither TLS nor authentication"
             )
         try:
+            self._certificates.load()
+            self._certificates.follow()
+            self._closing.append(("the look at certificates", self._certificates.close))
             if Role.MASTER in self.roles:
                 await self._prepare_master()
                 self._prepare_http()
@@ -185,13 +200,16 @@ class Node:
     async def _prepare_master(self) -> None:
         from pytubemq.master.service import MasterService, MasterSettings
 
-        section = self.settings.master
+        section, tls = self.settings.master, self._certificates.rpc
+        listen = parse_address("master.listen", section.listen, default_port=DEFAULT_MASTER_PORT)
         directory = make_directory(self.settings.data_dir / "master")
         self._lock = OsDisk().lock(directory / "lock")
         self.master = MasterService(
             MasterSettings(
-                listen=parse_address("master.listen", section.listen, default_port=DEFAULT_MASTER_PORT),
+                listen=listen,
                 advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
+                tls_listen=None if tls is None else Address(listen.host, section.tls_port),
+                servers_tls=self.settings.tls.to_servers(),
                 data_dir=directory,
                 insecure=self.settings.insecure,
                 authentication=self.settings.security.authentication,
@@ -202,10 +220,11 @@ class Node:
                 max_connections=self._shares().connections,
             ),
             clock=self._clock,
+            tls=tls,
         )
         self._closing.append(("the Master", self.master.close))
         await self.master.prepare()
-        self.endpoints = Endpoints(master=str(self.master.address))
+        self.endpoints = Endpoints(master=str(self.master.address), master_tls=_text(self.master.tls_address))
         self._routes = {self.master.address: self.master.route}
 
     def _root_key(self, directory: Path) -> bytes | None:
@@ -229,25 +248,34 @@ class Node:
             create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access),
             listen,
             max_connections=self._shares().http_connections,
+            tls=self._certificates.http,
         )
         self._closing.append(("HTTP", self._http.close))
-        address = self._http.bind()
-        self.endpoints = replace(self.endpoints, http=f"http://{address}")
+        try:
+            address = self._http.bind()
+        except ConfigError as error:
+            raise _cannot_listen("http.listen", listen, error) from error
+        self.endpoints = replace(self.endpoints, http=f"{self._scheme}://{address}")
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
         from pytubemq.storage.store_settings import StoreSettings
 
-        section = self.settings.broker
+        section, tls = self.settings.broker, self._certificates.rpc
+        listen = parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT)
         self.broker = BrokerService(
             BrokerSettings(
                 broker_id=section.id,
-                listen=parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT),
+                listen=listen,
                 advertised=_optional("broker.advertised", section.advertised, DEFAULT_BROKER_PORT),
                 masters=self._masters(),
                 data_dir=make_directory(self.settings.data_dir),
                 insecure=self.settings.insecure,
-                tls_port=section.tls_port,
+                credentials=await self._broker_credentials(),
+                requires_access=self.settings.security.authentication is AuthenticationMode.ENFORCED,
+                tls_port=section.tls_port or DEFAULT_BROKER_TLS_PORT,
+                tls_listen=None if tls is None else Address(listen.host, section.tls_port),
+                servers_tls=self.settings.tls.to_servers(),
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
                 retention_check_s=section.retention_check_s,
@@ -265,11 +293,29 @@ class Node:
             clock=self._clock,
             disk=self._disk,
             routes=self._routes,
+            tls=tls,
         )
         await self._start_broker_http(self.broker)
         self._closing.append((f"Broker {section.id}", self.broker.close))
         await self.broker.start()
-        self.endpoints = replace(self.endpoints, broker=str(self.broker.address))
+        self.endpoints = replace(
+            self.endpoints, broker=str(self.broker.address), broker_tls=_text(self.broker.tls_address)
+        )
+
+    async def _broker_credentials(self) -> Credentials | None:
+        """Return the user as which the Broker registers; None if nobody asks who it is, or none is named.
+
+        Beside a Master of this process it gets a user of its own, with a new secret at each start that is stored
+        nowhere else.
+        """
+        section = self.settings.security
+        if section.user:
+            return Credentials(section.user, read_secret_file(section.secret_file))
+        if self.master is None or section.authentication is AuthenticationMode.OFF:
+            return None
+        name = f"broker-{self.settings.broker.id}"
+        secret = await self.master.enroll_broker(name)
+        return Credentials(name, secret)
 
     async def _start_broker_http(self, broker: BrokerService) -> None:
         """Start the Broker's HTTP before the Broker itself, so that a port in use is noticed before it registers."""
@@ -281,17 +327,14 @@ class Node:
             return
         listen = parse_address("broker.http_listen", text, default_port=DEFAULT_BROKER_HTTP_PORT)
         app = create_broker_app(broker, self._access(listen), hosts=[listen.host, *self.settings.http.hosts])
-        server = HttpServer(app, listen, max_connections=self._shares().http_connections)
+        server = HttpServer(app, listen, max_connections=self._shares().http_connections, tls=self._certificates.http)
         self._closing.append(("the Broker's HTTP", server.close))
         try:
             address = await server.start()
         except ConfigError as error:
-            raise ConfigError(
-                f"broker.http_listen: {error.message}",
-                hint="stop what uses it, or set broker.http_listen to another port, or to nothing to do without",
-            ) from error
+            raise _cannot_listen("broker.http_listen", listen, error, ", or to nothing to do without") from error
         broker.web_port = address.port
-        self.endpoints = replace(self.endpoints, broker_http=f"http://{address}")
+        self.endpoints = replace(self.endpoints, broker_http=f"{self._scheme}://{address}")
 
     def _access(self, listen: Address) -> Access:
         """Return the conditions for changes through a page that listens on this address."""
@@ -305,6 +348,10 @@ class Node:
             insecure=self.settings.insecure,
         )
 
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._certificates.http is None else "https"
+
     def _shares(self) -> Shares:
         http_servers = (Role.MASTER in self.roles) + (
             Role.BROKER in self.roles and bool(self.settings.broker.http_listen)
@@ -313,13 +360,17 @@ class Node:
 
     def _masters(self) -> tuple[Address, ...]:
         """Return the named Masters; else the one in this process; else the address where it would listen."""
+        over_tls = bool(self.settings.tls.ca)
         if self.settings.broker.masters:
             texts = self.settings.broker.masters
         elif self.endpoints.master is not None:
             texts = [self.endpoints.master]
         else:
-            texts = [self.settings.master.advertised or self.settings.master.listen]
-        return tuple(parse_address("broker.masters", text, default_port=DEFAULT_MASTER_PORT) for text in texts)
+            named = self.settings.master.advertised or self.settings.master.listen
+            host = parse_address("master.listen", named, default_port=DEFAULT_MASTER_PORT).host
+            texts = [str(Address(host, self.settings.master.tls_port))] if over_tls else [named]
+        port = DEFAULT_MASTER_TLS_PORT if over_tls else DEFAULT_MASTER_PORT
+        return tuple(parse_address("broker.masters", text, default_port=port) for text in texts)
 
 
 def make_directory(path: Path) -> Path:
@@ -351,6 +402,19 @@ def _no_directory(path: Path, error: OSError) -> ConfigError:
     return ConfigError(
         f"the data directory {path} cannot be written to: {error.strerror or error}",
         hint=f"{other}, or change its owner",
+    )
+
+
+def _text(address: Address | None) -> str | None:
+    return None if address is None else str(address)
+
+
+def _cannot_listen(key: str, listen: Address, error: ConfigError, more: str = "") -> ConfigError:
+    """Return the error of an HTTP server with its setting, and with the process that has the port, if it is known."""
+    owner = port_owner(listen.port)
+    by = f" by {owner}" if owner else ""
+    return ConfigError(
+        f"{key}: {error.message}{by}", hint=f"stop what uses the port, or set {key} to another one{more}"
     )
 
 

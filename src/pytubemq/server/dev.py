@@ -9,6 +9,7 @@ demo topic stays up all the same, because the commands that help need a running 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,10 @@ from pytubemq.server.sources import load_settings
 from pytubemq.storage.disk.disk import OsDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+
+    from pytubemq.master.views import TopicView
+    from pytubemq.server.settings import Settings
 
 DEMO_TOPIC = "demo"
 DEMO_PARTITIONS = 4
@@ -45,6 +49,11 @@ class DevReady:
     """Ports in use and their owners; the cluster's problems, and the remedies."""
     has_token: bool = False
     """True if a change over HTTP needs the token of `http.token`."""
+    broker_id: int = 1
+    away: tuple[int, ...] = ()
+    """The Brokers of the demo topic that are away."""
+    is_served: bool = True
+    """True if some Broker serves the demo topic."""
     insecure: bool = False
     """True if `insecure` is set: anyone who can reach the cluster may use it."""
 
@@ -83,7 +92,10 @@ def run_dev(
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
-            partitions = await demo.partitions(node)
+            view = await demo.view(node)
+            away = tuple(place.broker for place in view.places if not place.ready) if view else ()
+            others = [broker_id for broker_id in away if broker_id != settings.broker.id]
+            foreign = [broker_id for broker_id in others if (settings.data_dir / f"broker-{broker_id}").is_dir()]
             before = read_profiles()
             name = free_name(before, profile, settings.data_dir)
             written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
@@ -93,10 +105,13 @@ def run_dev(
                     endpoints,
                     settings.data_dir,
                     DEMO_TOPIC,
-                    partitions,
+                    view.partitions if view else 0,
                     name,
                     name == profile,
-                    (*notes, *await demo.notes(node)),
+                    (*notes, *map(partial(_made_with, settings), foreign), *await demo.notes(node, explained=foreign)),
+                    broker_id=settings.broker.id,
+                    away=away,
+                    is_served=view is not None and len(away) < len(view.places),
                     has_token=bool(settings.http.token.strip()),
                     insecure=settings.insecure,
                 )
@@ -125,21 +140,34 @@ class _DemoTopic:
         except TubeError as error:
             self._error = error
 
-    async def partitions(self, node: Node) -> int:
-        """Return how many partitions the topic has; 0 if it does not exist."""
+    async def view(self, node: Node) -> TopicView | None:
+        """Return the topic; None if it does not exist."""
         assert node.master is not None
         try:
-            return (await node.master.topic(DEMO_TOPIC)).partitions
+            return await node.master.topic(DEMO_TOPIC)
         except NotFoundError:
-            return 0
+            return None
 
-    async def notes(self, node: Node) -> list[str]:
-        """Return a line for each reason why the cluster is degraded, else one for the error of the creation."""
+    async def notes(self, node: Node, *, explained: Collection[int]) -> list[str]:
+        """Return a line for each reason why the cluster is degraded, else one for the error of the creation.
+
+        The Brokers in `explained` have a better line already.
+        """
         assert node.master is not None
-        lines = [f"{reason.thing}: {reason.why}; {reason.hint}" for reason in (await node.master.health()).reasons]
+        things = {f"broker {broker_id}" for broker_id in explained}
+        reasons = [reason for reason in (await node.master.health()).reasons if reason.thing not in things]
+        lines = [f"{reason.thing}: {reason.why}; {reason.hint}" for reason in reasons]
         if not lines and self._error is not None:
             lines = [f"{self._error.message}; {self._error.hint}" if self._error.hint else self._error.message]
         return lines
+
+
+def _made_with(settings: Settings, broker_id: int) -> str:
+    """Return the line about a Broker of the demo topic that is away and whose data is in this directory."""
+    return (
+        f"topic {DEMO_TOPIC} is on Broker {broker_id}, which is away: this directory was made with broker.id "
+        f"{broker_id}, and this is Broker {settings.broker.id}; start again with  --set broker.id={broker_id}"
+    )
 
 
 def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,7 @@ class ServerProcess:
         if not found.get("ready"):
             raise _failure(self.name, found, log=None if self._shares_log else self.log_path)
         self.refused_by_master = found.get("refused_by_master")
-        return Endpoints(found.get("master"), found.get("broker"), found.get("http"), found.get("broker_http"))
+        return Endpoints(**{one.name: found.get(one.name) for one in fields(Endpoints)})
 
     async def _end(self, number: signal.Signals) -> None:
         process = self._process
@@ -162,10 +163,13 @@ class ServerProcess:
             settings = _listening(settings, "master", self.endpoints.master)
         if self.endpoints.broker is not None:
             settings = _listening(settings, "broker", self.endpoints.broker)
+        for section, address in (("master", self.endpoints.master_tls), ("broker", self.endpoints.broker_tls)):
+            if address is not None:
+                settings = _with_tls_port(settings, section, int(address.rpartition(":")[2]))
         if self.endpoints.http is not None:
-            settings = _listening(settings, "http", self.endpoints.http.removeprefix("http://"))
+            settings = _listening(settings, "http", self.endpoints.http.partition("://")[2])
         if self.endpoints.broker_http is not None:
-            address = self.endpoints.broker_http.removeprefix("http://")
+            address = self.endpoints.broker_http.partition("://")[2]
             settings = _listening(settings, "broker", address, key="http_listen")
         self.settings = settings
 
@@ -199,6 +203,11 @@ def _kinds(root: type[TubeError]) -> dict[str, type[TubeError]]:
     for kind in root.__subclasses__():
         found |= _kinds(kind)
     return found
+
+
+def _with_tls_port(settings: Settings, section: str, port: int) -> Settings:
+    part = msgspec.structs.replace(getattr(settings, section), tls_port=port)
+    return msgspec.structs.replace(settings, **{section: part})
 
 
 def _listening(settings: Settings, section: str, address: str, *, key: str = "listen") -> Settings:

@@ -16,8 +16,14 @@ from pytubemq.errors import ConfigError, FormatError
 from pytubemq.master.settings import MasterSettings
 from pytubemq.model import limits
 from pytubemq.model.durability import Durability  # noqa: TC001 - the type of a setting, read when it is used
-from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
-from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
+from pytubemq.model.ids import (
+    DEFAULT_BROKER_PORT,
+    DEFAULT_BROKER_TLS_PORT,
+    DEFAULT_MASTER_PORT,
+    DEFAULT_MASTER_TLS_PORT,
+    Address,
+)
+from pytubemq.model.tls_options import TlsOptions
 from pytubemq.observe.trace_events import TraceFilter
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.storage.store_settings import StoreSettings
@@ -35,6 +41,9 @@ class MasterSection(Struct, frozen=True, kw_only=True):
 
     listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = DEFAULT_MASTER
     advertised: Annotated[str, Meta(description="advertised address, when it differs from `listen`")] = ""
+    tls_port: Annotated[
+        int, Meta(ge=0, le=65_535, description="port for the protocol over TLS, on the host of `listen`; see [tls]")
+    ] = DEFAULT_MASTER_TLS_PORT
     client_timeout_s: Annotated[
         float, Meta(gt=0, le=86_400, description="a client or Broker that is silent for this long counts as gone")
     ] = limits.CLIENT_TIMEOUT_S
@@ -68,10 +77,10 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     tls_port: Annotated[
         int,
         Meta(
-            ge=1,
+            ge=0,
             le=65_535,
-            description="the TLS port in the Master's record of this Broker, which a Java Master compares also where "
-            "no TLS is used; nothing listens there",
+            description="port for the protocol over TLS, on the host of `listen`; see [tls]. The Master has it in its "
+            "record of this Broker, and a Java Master compares it also where nothing listens there",
         ),
     ] = DEFAULT_BROKER_TLS_PORT
     durability: Annotated[
@@ -136,6 +145,14 @@ class HttpSection(Struct, frozen=True, kw_only=True):
             "`listen`"
         ),
     ] = field(default_factory=list)
+    tls_cert: Annotated[
+        str,
+        Meta(
+            description="PEM file of the certificate for HTTPS and of those between it and its CA: with it all HTTP of "
+            "this server is over TLS, the Broker's, too; a changed one is loaded automatically"
+        ),
+    ] = ""
+    tls_key: Annotated[str, Meta(description="file of its private key; empty: it is in the file of `tls_cert`")] = ""
     token: Annotated[
         str,
         Meta(
@@ -174,6 +191,60 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class TlsSection(Struct, frozen=True, kw_only=True):
+    """`[tls]`: the protocol over TLS, at ports of its own. All files are PEM; changed ones are loaded automatically."""
+
+    cert: Annotated[
+        str,
+        Meta(
+            description="file of this server's certificate and of those between it and its CA; with it "
+            "`master.tls_port` and `broker.tls_port` are opened; empty: no TLS"
+        ),
+    ] = ""
+    key: Annotated[str, Meta(description="file of its private key; empty: it is in the file of `cert`")] = ""
+    client_ca: Annotated[
+        str,
+        Meta(
+            description="file of the CAs of clients: with it each client must show a certificate that one of them "
+            "signed (mutual TLS)"
+        ),
+    ] = ""
+    ca: Annotated[
+        str,
+        Meta(
+            description="file of the CAs of this cluster's servers: with it a Broker reaches its Masters over TLS "
+            "(port 8716, unless `broker.masters` says otherwise), and a Master those Brokers that have it"
+        ),
+    ] = ""
+    client_cert: Annotated[
+        str, Meta(description="file of the certificate to show other servers of this cluster, if they demand one")
+    ] = ""
+    client_key: Annotated[
+        str, Meta(description="file of its private key; empty: it is in the file of `client_cert`")
+    ] = ""
+
+    def check(self) -> None:
+        """Refuse settings that have no meaning without others.
+
+        Raises:
+            ConfigError: one is given alone.
+        """
+        for name, needed in (
+            ("key", "cert"),
+            ("client_ca", "cert"),
+            ("client_key", "client_cert"),
+            ("client_cert", "ca"),
+        ):
+            if getattr(self, name) and not getattr(self, needed):
+                raise ConfigError(f"tls.{name} has no meaning without tls.{needed}", hint=f"set tls.{needed}, too")
+
+    def to_servers(self) -> TlsOptions | None:
+        """Return the options for connections to other servers of this cluster; None for plain ones."""
+        if not self.ca:
+            return None
+        return TlsOptions(self.ca, self.client_cert or None, self.client_key or None)
+
+
 class LogSection(Struct, frozen=True, kw_only=True):
     """`[log]`: the log on standard error."""
 
@@ -204,6 +275,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     broker: BrokerSection = field(default_factory=BrokerSection)
     http: HttpSection = field(default_factory=HttpSection)
     security: SecuritySection = field(default_factory=SecuritySection)
+    tls: TlsSection = field(default_factory=TlsSection)
     log: LogSection = field(default_factory=LogSection)
 
     @property
@@ -216,8 +288,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
-                this machine without `insecure = true`; `log.story` is malformed; the token can be guessed.
+                this machine without `insecure = true`; a TLS file is given without the one that it belongs to;
+                `log.story` is malformed; the token can be guessed.
         """
+        self.tls.check()
+        if self.http.tls_key and not self.http.tls_cert:
+            raise ConfigError("http.tls_key has no meaning without http.tls_cert", hint="set http.tls_cert, too")
         listening = {
             "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
             "broker.listen": (self.broker.listen, DEFAULT_BROKER_PORT),

@@ -100,7 +100,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} is not TOML: {error}", hint="see docs/reference/settings.md for an example"
+            f"{path} is not TOML: {error}",
+            hint="write `[broker]` and `id = 2`, a line each; all settings:  pytubemq server settings",
         ) from error
 
 
@@ -128,7 +129,7 @@ def _put(merged: dict[str, Any], origins: dict[str, str], key: str, value: objec
         top = sorted({*_SECTIONS, *(name for name in _KEYS if "." not in name)})
         near = None if "." in key else suggest(key, top, likeness=_TOO_CLOSE)
         near = near or suggest(key, _KEYS, likeness=0.5)
-        hint = f"did you mean {near!r}?" if near else "all settings are in docs/reference/settings.md"
+        hint = f"did you mean {near!r}?" if near else "all settings:  pytubemq server settings"
         raise ConfigError(f"{origin}: unknown setting {key!r}", hint=hint)
     if key in _LISTS and isinstance(value, str):
         value = [item.strip() for item in value.split(",") if item.strip()]

@@ -93,7 +93,7 @@ def _plan(settings: Settings, number: int, host: str | None) -> Plan:
     changes: dict[str, object] = {
         "id": section.id + number,
         "listen": str(_moved("broker.listen", Address(host or listen.host, listen.port), number)),
-        "tls_port": _port("broker.tls_port", section.tls_port, number),
+        "tls_port": section.tls_port and _port("broker.tls_port", section.tls_port, number),
     }
     for key, default_port in (("advertised", DEFAULT_BROKER_PORT), ("http_listen", DEFAULT_BROKER_HTTP_PORT)):
         text = getattr(section, key)

@@ -36,6 +36,7 @@ final class Consuming implements Driver.Client {
 
     static ConsumerConfig config(JsonObject with) throws Exception {
         ConsumerConfig config = new ConsumerConfig(with.get("masters").getAsString(), with.get("group").getAsString());
+        Secure.config(config, with);
         config.setConsumePosition(ConsumePosition.valueOf(with.get("position").getAsInt()));
         config.setPullConsumeReadyWaitPeriodMs(500);
         config.setMsgNotFoundWaitPeriodMs(100);

@@ -25,7 +25,7 @@ final class Producing implements Driver.Client {
     private final AtomicInteger sent = new AtomicInteger();
 
     Producing(JsonObject with) throws Exception {
-        factory = new TubeMultiSessionFactory(new TubeClientConfig(with.get("masters").getAsString()));
+        factory = new TubeMultiSessionFactory(Secure.config(new TubeClientConfig(with.get("masters").getAsString()), with));
         producer = factory.createProducer();
     }
 

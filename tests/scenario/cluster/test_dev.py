@@ -177,7 +177,7 @@ def test_lost_metadata_comes_back_by_the_advice_of_the_program(tube: CommandLine
     assert tube("produce", "mine", "more").returncode == ExitCode.DONE
     _, said = stop(process)
     note = next(line for line in said.splitlines() if line.startswith("  ! broker 1"))
-    assert "holds topics that this Master does not know (demo, mine)" in note
+    assert "it has topics that this Master does not know (demo, mine)" in note
     assert "pytubemq cluster adopt" in note
     assert "! topic     demo does not exist" in said
     process, _ = tube.dev()
@@ -201,3 +201,22 @@ def test_it_says_what_a_change_over_http_needs(tube: CommandLine) -> None:
     _, said = stop(process)
     assert "insecure = true, no TLS and no login" in said
     assert "loopback only" not in said
+
+
+def test_a_directory_of_another_broker_id_is_told(tube: CommandLine) -> None:
+    process, first = tube.dev("--set", "broker.id=5")
+    code, said = stop(process)
+    assert code == ExitCode.DONE
+    assert f"✓ broker 5  {first['broker']}" in said
+    assert "broker 1" not in said
+    process, ready = tube.dev("--set", f"broker.listen={first['broker']}")
+    read = tube("consume", "demo")
+    _, said = stop(process)
+    assert "! topic     demo, 4 partitions, of which those of Broker 5 are away" in said
+    assert "this directory was made with broker.id 5" in said
+    assert "--set broker.id=5" in said
+    assert "! broker 5" not in said
+    assert "Next, in another" not in said
+    assert ready["broker"] == first["broker"]
+    assert read.returncode == ExitCode.NOT_FOUND
+    assert f"try   Broker 5 at {first['broker']} is probably away".encode() in read.stderr

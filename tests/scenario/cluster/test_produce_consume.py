@@ -102,6 +102,22 @@ def test_tail_prints_what_comes_and_ends_with_130(tube: CommandLine, at: tuple[s
     assert b"Traceback" not in process.stderr.read()
 
 
+def test_tail_names_a_server_that_is_gone_and_that_it_is_back(tube: CommandLine) -> None:
+    dev, ready = tube.dev()
+    reader = tube.start("consume", "demo", "--tail", "--from", "earliest", "--master", ready["master"])
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    assert tube("produce", "demo", "one").returncode == ExitCode.DONE
+    assert reader.stdout.readline() == b"one\n"
+    dev.kill()
+    dev.wait()
+    assert reader.stderr.readline() == f"no Master responds at {ready['master']}; retrying\n".encode()
+    tube.dev("--set", f"master.listen={ready['master']}", "--set", f"broker.listen={ready['broker']}")
+    assert reader.stderr.readline() == f"Master at {ready['master']} responds again\n".encode()
+    assert tube("produce", "demo", "two").returncode == ExitCode.DONE
+    assert reader.stdout.readline() == b"two\n"
+
+
 def test_a_member_that_is_terminated_leaves_its_group(
     tube: CommandLine, cluster: ThreadedCluster, at: tuple[str, str]
 ) -> None:
@@ -137,7 +153,7 @@ def test_a_reader_that_has_enough_ends_it(tube: CommandLine, at: tuple[str, str]
         (("produce", "no such", "x"), ExitCode.USAGE, "not a topic name"),
         (("produce", "t", "-a", "novalue", "x"), ExitCode.USAGE, "K=V"),
         (("produce", "t", "-f", "nofile"), ExitCode.USAGE, "nofile"),
-        (("consume", "t", "-f", "%q"), ExitCode.BAD_CONFIG, "%q"),
+        (("consume", "t", "-f", "%q"), ExitCode.USAGE, "%q"),
     ],
 )
 def test_errors_name_the_thing_and_the_remedy(
@@ -271,7 +287,7 @@ def test_an_address_of_something_else_is_told_apart(tube: CommandLine, cluster: 
         ("url", f"http://{cluster.master}"),
     ):
         found = tube("consume", "t", "--master", address)
-        assert found.returncode in (ExitCode.FAILED, ExitCode.UNREACHABLE)
+        assert found.returncode in (ExitCode.USAGE if name == "url" else ExitCode.FAILED, ExitCode.UNREACHABLE)
         said[name] = found.stderr.decode()
         assert "  try   " in said[name]
     assert "is not a Master (it is probably a Broker)" in said["broker"]
@@ -318,3 +334,6 @@ def test_a_reset_of_one_partition_to_a_wrong_offset_gets_advice_about_that_parti
     assert b"nothing was moved" in one.stderr
     assert b"every partition" not in one.stderr
     assert b"a target that every partition has" in all_of_them.stderr
+    odd = tube(*reset[:-2], "offset:29", "--dry-run")
+    assert odd.stderr.count(b"offset 29 is not ") == 1
+    assert b"; 3 more partitions refuse it as well\n" in odd.stderr

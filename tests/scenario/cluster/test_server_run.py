@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 from functools import partial
@@ -122,6 +123,8 @@ def test_a_child_ends_with_its_parent(tube: CommandLine) -> None:
         ('[master]\nlistne = "127.0.0.1:1"\n', "did you mean 'master.listen'?"),
         ('[broker]\nid = "one"\n', "broker.id"),
         ("not toml", "not TOML"),
+        ("not toml", "pytubemq server settings"),
+        ("foo = 1", "pytubemq server settings"),
     ],
 )
 def test_bad_settings_end_with_78_and_say_why(tube: CommandLine, text: str, said: str) -> None:
@@ -142,6 +145,21 @@ def test_a_taken_port_is_named(tube: CommandLine) -> None:
     assert found.returncode == ExitCode.BAD_CONFIG
     assert taken in found.stderr.decode()
     assert "in use" in found.stderr.decode()
+
+
+@pytest.mark.parametrize("key", ["http.listen", "broker.http_listen"])
+def test_a_taken_port_of_http_is_named_with_its_setting_and_owner(tube: CommandLine, key: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "{}:{}".format(*taken.getsockname())
+        sets = {"master.listen": ANY, "broker.listen": ANY, "http.listen": ANY, key: address}
+        found = tube("server", "run", "all", *(item for pair in sets.items() for item in ("--set", "=".join(pair))))
+    assert found.returncode == ExitCode.BAD_CONFIG
+    said = found.stderr.decode()
+    assert f"{key}: HTTP cannot listen on {address}: the port is in use by " in said
+    assert f"(pid {os.getpid()})" in said
+    assert f"set {key} to another one" in said
 
 
 def test_two_masters_on_one_directory_are_refused(tube: CommandLine) -> None:

@@ -57,7 +57,7 @@ NOT_READING = {
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),
     ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
     ("pipeline", "dlq", "drop"),
-    ("profile", "use"), ("profile", "add"), ("profile", "remove"),
+    ("cert", "make"), ("profile", "use"), ("profile", "add"), ("profile", "remove"),
     ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 
@@ -368,3 +368,31 @@ def test_what_is_wrong_on_the_command_line_is_one_plain_line(tube: Tube, argumen
     head, hint = found.err.splitlines()
     assert head.endswith(says)
     assert hint.endswith("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("produce", "demo", "x", "--type", ""), "'--type': it is blank; leave the option out"),
+        (("produce", "demo", "x", "--type", " "), "'--type': it is blank; leave the option out"),
+        (("consume", "demo", "--type", "a", "--type", ""), "'--type': it is blank; leave the option out"),
+        (("consume", "demo", "-f", "%z\\n"), "-f: unknown field %z"),
+        (("consume", "demo", "-f", "%a{"), "-f: %a{ has no closing brace"),
+        (
+            ("produce", "demo", "x", "--master", "127.0.0.1:99999"),
+            "the port 99999 is out of range: it is from 1 to",
+        ),
+        (("consume", "demo", "--master", "a:1,b:65536"), "the port 65536 is out of range: it is from 1 to 65535"),
+        (("consume", "demo", "--master", "http://a:1"), "write host:port, without http://"),
+        (("bench", "e2e", "--master", "a:b"), "write host:port"),
+        (
+            ("group", "reset", "g", "--topic", "t", "--to", "latest", "--yes", "--partition", "x"),
+            "not a partition: 'x'",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_one_ends_with_2(tube: Tube, arguments: tuple[str, ...], says: str) -> None:
+    found = tube(*arguments)
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert says in found.err
+    assert "--help" in found.err

@@ -56,7 +56,10 @@ def test_a_time_without_a_zone_goes_out_with_the_one_of_this_machine(
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert [body["to"] for _, _, body in api.asked] == ["2026-01-31T12:00:00+08:00", "2026-01-31T12:00:00+00:00"]
+    assert [body["to"] for method, _, body in api.asked if method == "POST"] == [
+        "2026-01-31T12:00:00+08:00",
+        "2026-01-31T12:00:00+00:00",
+    ]
 
 
 def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api: FakeApi) -> None:
@@ -83,3 +86,9 @@ def test_a_history_says_who_did_not_tell(tube: Tube, api: FakeApi) -> None:
     found = tube("group", "history", "readers", "--http", api.url)
     assert found.code == ExitCode.UNREACHABLE, "what is printed may not be all"
     assert found.err == "unknown: broker 2: no answer\nunknown: broker 3\n"
+
+
+def test_a_look_at_a_group_that_nobody_knows_says_so(tube: Tube, api: FakeApi) -> None:
+    arguments = ("group", "reset", "redaers", "--topic", "flights", "--to", "earliest", "--http", api.url)
+    assert "note: no group redaers is known yet" in tube(*arguments, "--dry-run").err
+    assert "note:" not in tube(*RESET, "--to", "earliest", "--dry-run", "--http", api.url).err

@@ -47,6 +47,7 @@ def test_only_what_is_said_is_altered(tube: Tube, api: FakeApi) -> None:
         (("topic", "alter", "a"), "say what to change"),
         (("cluster", "alter"), "say what to change"),
         (("topic", "alter", "a", "--retention", "soon"), "not a retention: 'soon'"),
+        (("topic", "create", "a", "--retention", "5"), "not a retention: '5'; write a unit: 5h"),
         (("topic", "create", "a", "--retention", "0h"), "not a retention: '0h'"),
         (("topic", "create", "a", "--durability", "tape"), "'tape' is not one of"),
         (("topic", "create", "a", "--max-message-size", "100MB"), "'100MB' is not from 1 to 20971520 bytes (20MB)"),

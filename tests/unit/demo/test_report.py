@@ -26,7 +26,7 @@ def measured(*mismatches: str, kills: int | None = None, carriers: int = 16) -> 
         repeats=17,
         kills=kills,
         verdict=Verdict(336_776, 0, mismatches, rows),
-        report=Path("/tmp/pytubemq-demo.html"),
+        report=Path("/tmp/pytubemq-demo-report-k3v9q2xw/report.html"),
     )
 
 

@@ -103,6 +103,14 @@ def test_a_retention_is_a_policy_without_its_first_word(given: str, policy: str)
     assert policy_of_retention(retention_of_policy(policy)) == policy
 
 
+@pytest.mark.parametrize("text", ["5", " 168 ", "5,10GB", "10GB,5"])
+def test_a_retention_without_a_unit_is_refused(text: str) -> None:
+    with pytest.raises(BadRequestError, match="not a retention: ") as caught:
+        policy_of_retention(text)
+    assert "write a unit: " in str(caught.value.hint)
+    assert parse_delete_policy("delete,5").age_s == 5 * 3600  # as the original has it
+
+
 def test_a_retention_that_is_none_is_named() -> None:
     with pytest.raises(BadRequestError, match="not a retention: 'sometimes'"):
         policy_of_retention("sometimes")

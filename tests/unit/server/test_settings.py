@@ -8,6 +8,7 @@ import pytest
 
 from pytubemq.errors import ConfigError, ExitCode
 from pytubemq.model.durability import Durability
+from pytubemq.model.tls_options import TlsOptions
 from pytubemq.server.settings import Settings
 from pytubemq.server.sources import known_keys, load_settings, setting_rows, to_toml
 
@@ -218,3 +219,29 @@ def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     assert "secrets.token_urlsafe" in str(refused.value.hint)
     assert load_settings(None, environ={}, flags={"http.token": token, "insecure": True}).http.token == token
     assert load_settings(None, environ={}, flags={"http.token": "x" * 22}).http.token == "x" * 22
+
+
+@pytest.mark.parametrize(
+    ("given", "alone", "needed"),
+    [
+        ({"tls.key": "k"}, "tls.key", "tls.cert"),
+        ({"tls.client_ca": "c"}, "tls.client_ca", "tls.cert"),
+        ({"tls.client_cert": "c"}, "tls.client_cert", "tls.ca"),
+        ({"tls.ca": "c", "tls.client_key": "k"}, "tls.client_key", "tls.client_cert"),
+        ({"http.tls_key": "k"}, "http.tls_key", "http.tls_cert"),
+    ],
+)
+def test_a_tls_file_needs_the_one_that_it_belongs_to(given: dict[str, object], alone: str, needed: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{alone} has no meaning without {needed}"):
+        load_settings(None, environ={}, flags=given)
+
+
+def test_tls_alone_does_not_open_a_server_to_other_machines() -> None:
+    with pytest.raises(ConfigError, match="would listen beyond this machine"):
+        load_settings(None, environ={}, flags={"tls.cert": "c", "master.listen": "0.0.0.0:8715"})
+
+
+def test_options_for_other_servers_of_the_cluster() -> None:
+    settings = load_settings(None, environ={}, flags={"tls.ca": "ca.pem", "tls.client_cert": "c.pem"})
+    assert settings.tls.to_servers() == TlsOptions("ca.pem", "c.pem")
+    assert load_settings(None, environ={}).tls.to_servers() is None

@@ -78,6 +78,8 @@ class BrokerIdentity:
     broker_id: int
     advertised: Address
     tls_port: int
+    has_tls: bool
+    """True if it listens on that port."""
     web_port: int | None
     durability: Durability
 
@@ -175,6 +177,7 @@ class MasterSession:
                 self._config,
                 self._condition,
                 tls_port=self._identity.tls_port,
+                has_tls=self._identity.has_tls,
                 stored_topics=self._orders.stored_topics,
             ),
             own_durability=self._identity.durability.value,

@@ -58,7 +58,13 @@ class Condition:
 
 
 def registration(
-    client_id: str, config: MasterConfig, condition: Condition, *, tls_port: int, stored_topics: tuple[str, ...] = ()
+    client_id: str,
+    config: MasterConfig,
+    condition: Condition,
+    *,
+    tls_port: int,
+    has_tls: bool = False,
+    stored_topics: tuple[str, ...] = (),
 ) -> RegisterRequestB2M:
     """Return a registration. It requests the flow-control rules, as another Master may have others of the same id.
 
@@ -68,7 +74,7 @@ def registration(
     return RegisterRequestB2M(
         client_id=client_id,
         broker_online=bool(config.topic_confs),
-        enable_tls=False,
+        enable_tls=has_tls,
         read_status_rpt=condition.read_status,
         write_status_rpt=condition.write_status,
         cur_broker_conf_id=config.conf_id,

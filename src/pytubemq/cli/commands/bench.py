@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from pytubemq.cli.api import Api
-from pytubemq.cli.names import topic_name
-from pytubemq.cli.options import GlobalOptions, current, global_options, http_option, master_option
+from pytubemq.cli.names import master_option, topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.target import http_url, masters

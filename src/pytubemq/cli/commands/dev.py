@@ -29,8 +29,9 @@ if TYPE_CHECKING:
               help="The data directory.")  # fmt: skip
 @click.option("--ephemeral", is_flag=True, help="Use a temporary directory and delete it at the end.")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as in broker.durability=process."
-)
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+    help="A setting, as in master.listen=127.0.0.1:9715; `server settings` lists all.",
+)  # fmt: skip
 @click.option("--until-ready", is_flag=True, help="Stop as soon as it is ready (for scripts).")
 @global_options
 def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: bool) -> int:
@@ -80,24 +81,34 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
             options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
         )
     tick = click.style("✓", fg="green") if options.colour else "✓"
-    topic = f"  {tick} topic     {ready.topic}, {count_of(ready.partitions, 'partition')}    {_reached_by(ready)}"
+    broker = f"broker {ready.broker_id}".ljust(8)
     free = size(shutil.disk_usage(ready.data_dir).free)
     lines = [
         f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
         f"data {ready.data_dir} ({'kept' if kept else 'deleted at the end'})",
         *(f"  ! {escaped(_typed(note))}" for note in ready.notes),
         f"  {tick} master    {endpoints.master}",
-        f"  {tick} broker 1  {endpoints.broker}    disk free {free}",
+        f"  {tick} {broker}  {endpoints.broker}    disk free {free}",
         f"  {tick} http      {endpoints.http}    {_protection(ready)}; a page of links",
-        *([f"  {tick} broker 1  {endpoints.broker_http}"] if endpoints.broker_http else []),
-        topic if ready.partitions else f"  ! topic     {ready.topic} does not exist    {_reached_by(ready)}",
+        *([f"  {tick} {broker}  {endpoints.broker_http}"] if endpoints.broker_http else []),
+        f"  {'!' if ready.away or not ready.partitions else tick} topic     {_topic(ready)}    {_reached_by(ready)}",
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
-    if stays and ready.partitions:
+    if stays and ready.partitions and ready.is_served:
         where = "" if ready.current else f" -P {ready.profile}"
         produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
         lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
     options.say("\n".join(lines))
+
+
+def _topic(ready: DevReady) -> str:
+    """Return the demo topic's state."""
+    if not ready.partitions:
+        return f"{ready.topic} does not exist"
+    partitions = f"{ready.topic}, {count_of(ready.partitions, 'partition')}"
+    if not ready.away:
+        return partitions
+    return f"{partitions}, of which those of {' and '.join(f'Broker {broker}' for broker in ready.away)} are away"
 
 
 def _typed(note: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
-from pytubemq.cli.names import group_name, optional_topic_name, reset_place, this_user, topic_name
+from pytubemq.cli.names import group_name, optional_topic_name, partition_names, reset_place, this_user, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
 from pytubemq.cli.target import http_url
-from pytubemq.errors import ExitCode
+from pytubemq.errors import ExitCode, NotFoundError, TubeError
 
 MOVED = ["partition", "old_offset", "new_offset", "old_lag", "new_lag"]
 HISTORY = ["time", "user", "partition", "asked", "old_offset", "new_offset"]
@@ -51,7 +51,7 @@ def show(name: str, topic: str | None, http: str | None) -> None:
 @group.command("reset")
 @click.argument("name", callback=group_name)
 @click.option("--topic", required=True, callback=topic_name, help="The topic whose offsets are reset.")
-@click.option("--partition", "partitions", multiple=True, metavar="P",
+@click.option("--partition", "partitions", multiple=True, callback=partition_names, metavar="P",
               help="Only this one: 0 (of each Broker) or 1:0 (of Broker 1); may be repeated.")  # fmt: skip
 @click.option("--to", "place", required=True, callback=reset_place, metavar="PLACE",
               help="earliest, latest, a time (2026-01-31T12:00:00Z; without a zone: of this machine's clock), one ago "
@@ -73,6 +73,8 @@ def reset(
     emit_rows(options, found["partitions"], MOVED, name="partition")
     done = "would move" if dry_run else "moved"
     options.say(f"{done} {name} in {topic} to {found['to']}: {count_of(len(found['partitions']), 'partition')}")
+    if dry_run and all(one["old_offset"] is None for one in found["partitions"]) and not _is_known(api, name):
+        options.say(f"note: no group {name} is known yet; the reset gives it its first offsets")
 
 
 @group.command("history")
@@ -93,3 +95,14 @@ def history(name: str, http: str | None) -> int:
     for line in (*found["unreachable"], *found["unsupported"]):
         options.say(f"unknown: {line}")
     return ExitCode.UNREACHABLE if found["unreachable"] else ExitCode.DONE
+
+
+def _is_known(api: Api, group: str) -> bool:
+    """Return False if the cluster knows no such group."""
+    try:
+        api.get("groups", group)
+    except NotFoundError:
+        return False
+    except TubeError:
+        pass  # Brokers that are away may know it
+    return True

@@ -9,7 +9,7 @@ import click
 
 from pytubemq.cli.names import message_size, retention
 from pytubemq.model.durability import Durability
-from pytubemq.model.policy import MAX_AGE_S, RetentionPolicy, keeps_less, parse_delete_policy, policy_of_retention
+from pytubemq.model.policy import KEEP, MAX_AGE_S, RetentionPolicy, keeps_less, parse_delete_policy
 
 if TYPE_CHECKING:
     from pytubemq.cli.api import Api
@@ -83,7 +83,8 @@ def _fallback(api: Api, path: tuple[str, ...]) -> str:
 
 
 def _policy(text: str) -> RetentionPolicy:
-    return parse_delete_policy(policy_of_retention(text))
+    # Not `policy_of_retention`: what a Broker of the original reports may be a number of hours without a unit.
+    return parse_delete_policy(KEEP if text == "forever" else f"delete,{text}")
 
 
 def given(settings: Mapping[str, str | int | None]) -> dict[str, Any]:

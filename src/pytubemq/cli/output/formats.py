@@ -1,7 +1,7 @@
 """Messages as text: `-f` formats going out, lines and JSON coming in.
 
-The invariants: `produce --input json` reads back the output of `-f json` byte for byte, whatever the body; a terminal
-shows a message's bytes and obeys none of them.
+The invariants: `produce --input json` reads back the output of `-f json` and of `store export` byte for byte, whatever
+the body; a terminal shows a message's bytes and obeys none of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ FIELDS = """%v body  %v{json} as a JSON string  %v{base64}  %v{hex}  %t topic  %
 COLUMNS = ("topic", "broker_id", "partition", "offset", "appended_at", "message_id", "msg_type", "msg_time",
            "attributes", "body", "body_base64")  # fmt: skip
 
-_TOKEN = re.compile(r"%(?P<field>[a-zA-Z%])(?:\{(?P<option>[^}]*)\})?|\\(?P<escape>.)", re.DOTALL)
+_TOKEN = re.compile(
+    r"%(?P<field>[a-zA-Z])(?:\{(?P<option>[^}]*)\}|(?P<open>\{))?|%(?P<percent>%)|\\(?P<escape>.)", re.DOTALL
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 
@@ -130,24 +132,30 @@ class _WrongLine(Exception):
 def _outgoing(found: Any) -> Outgoing:
     if not isinstance(found, dict):
         raise _WrongLine(f"is {_kind(found)}, a message is an object")
-    unknown = [name for name in found if name not in COLUMNS and name != "key"]
+    unknown = [name for name in found if name not in COLUMNS and name not in _BESIDE]
     near = next((close for name in unknown if (close := suggest(name, _INPUTS))), None)
     meant = f", did you mean {near}?" if near else ""
     if "body" not in found and "body_base64" not in found:
         raise _WrongLine(f"has no body; it has {', '.join(found) or 'nothing'}{meant}")
     if unknown:
-        raise _WrongLine(f"has an unknown field: {', '.join(unknown)}{meant}")
+        fields = "an unknown field" if len(unknown) == 1 else "unknown fields"
+        raise _WrongLine(f"has {fields}: {', '.join(unknown)}{meant}")
+    if "type" in found and "msg_type" in found:
+        raise _WrongLine("has both type and msg_type")
     attributes = found.get("attributes") or {}
     if not isinstance(attributes, dict):
         raise _WrongLine(f"has as attributes {_kind(attributes)}, they are an object")
     for name, value in attributes.items():
         _as_text(f"attribute {name!r}", value)
+    type_name = "type" if "type" in found else "msg_type"
     msg_type, msg_time, key = (
-        None if found.get(name) is None else _as_text(name, found[name]) for name in ("msg_type", "msg_time", "key")
+        None if found.get(name) is None else _as_text(name, found[name]) for name in (type_name, "msg_time", "key")
     )
     return Outgoing(_json_body(found), attributes, msg_type, msg_time, key)
 
 
+_BESIDE = ("key", "type", "time_ms")
+"""The fields that `-f json` does not print: a key, and two names of `store export`, `type` for `msg_type`."""
 _INPUTS = ("body", "body_base64", "attributes", "msg_type", "msg_time", "key")
 
 
@@ -184,11 +192,13 @@ def _literal(text: str) -> Render:
 
 def _part(token: re.Match[str]) -> Render:
     escape, field, option = token["escape"], token["field"], token["option"]
+    if token["open"]:
+        raise ConfigError(f"-f: {token[0]} has no closing brace", hint=FIELDS)
     if escape is not None:
         if escape not in _ESCAPES:
             raise ConfigError(f"-f: unknown escape \\{escape}", hint=FIELDS)
         return _literal(_ESCAPES[escape])
-    if field == "%":
+    if token["percent"]:
         return _literal("%")
     if field == "v":
         return _body(option)

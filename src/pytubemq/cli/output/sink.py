@@ -7,6 +7,7 @@ fetching, never heartbeats; Ctrl-C works even then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
@@ -63,10 +64,12 @@ class Sink:
         self.written += len(rendered)
         await self._write(b"".join(rendered))
 
-    async def close(self) -> None:
-        """Write the end after the last message; nothing if it was not opened."""
+    async def close(self, *, within_s: float | None = None) -> None:
+        """Write the end after the last message, or give up after a time; nothing if it was not opened."""
         if self._array and self._thread is not None:
-            await self._write(b"\n]\n" if self.written else b"]\n")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._write(b"\n]\n" if self.written else b"]\n")
 
     async def _write(self, data: bytes) -> None:
         if data:

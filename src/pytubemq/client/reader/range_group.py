@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.client.partition_state import Known
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.client.connection import RpcConnection
 
@@ -77,7 +78,7 @@ class GroupRanges:
 
     def __init__(
         self,
-        masters: Sequence[Address],
+        masters: Sequence[Address] | ClusterAddress,
         *,
         client_name: str = "",
         retry_for_s: float = DEFAULT_REQUEST_TIMEOUT_S,

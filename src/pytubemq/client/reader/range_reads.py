@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.partition_state import Known
     from pytubemq.model.ids import Partition
+    from pytubemq.model.tls_options import TlsOptions
 
 MAX_WAIT_S: Final = 1.0
 """How long the Broker may hold a request for messages that are not there yet."""
@@ -43,9 +44,10 @@ class RangeWay:
     client_id: str
     auth_info: AuthorizedInfo
     request_timeout_s: float
+    tls: TlsOptions | None = None
 
     @classmethod
-    def known(cls, known: Known, broker_id: int, *, client_name: str) -> RangeWay | None:
+    def known(cls, known: Known, broker_id: int, *, client_name: str, tls: TlsOptions | None = None) -> RangeWay | None:
         """Return the parameters by the state of another process; None if it does not know the Broker."""
         for broker, host, port in known.brokers:
             if broker == broker_id:
@@ -56,6 +58,7 @@ class RangeWay:
                         visit_authorized_token=known.visit_token, auth_authorized_token=known.client_token or None
                     ),
                     DEFAULT_REQUEST_TIMEOUT_S,
+                    tls,
                 )
         return None
 
@@ -71,6 +74,7 @@ class RangeWay:
             client_id=self.client_id,
             auth_info=self.auth_info,
             request_timeout_s=self.request_timeout_s,
+            tls=self.tls,
         )
         if Capability.READ_RANGE not in connection.capabilities:
             connection.close()

@@ -17,13 +17,14 @@ from pytubemq.client.session.client_authentication import ClientAuthentication
 from pytubemq.client.session.events import Connected, Event, EventQueue, Lost
 from pytubemq.client.session.process import check_fork, current_fork, new_client_id
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, UnavailableError, refused
-from pytubemq.model.ids import Address
+from pytubemq.errors import ClosedError, Code, RefusedError, TlsError, TransportError, UnavailableError, refused
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_BROKER_TLS_PORT, Address
 from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.client.probe import probed
 from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.wire.rpc.methods import Method, Service
+from pytubemq.wire.text.broker_strings import parse_broker_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ class Cluster:
 
     def __init__(self, options: ConnectOptions) -> None:
         self.options = options
-        self.pool = ConnectionPool()
+        self.pool = ConnectionPool(tls=options.tls)
         signer = RequestSigner(options.credentials)
         self.masters = MasterClient(options.masters, self.pool, signer)
         self.events = EventQueue()
@@ -87,6 +88,7 @@ class Cluster:
 
         Raises:
             UnreachableError: none answers, and `first_connect` is "fail".
+            TlsError: one refuses TLS as we have it, which waiting would not change.
         """
         if self.options.known is not None:
             return
@@ -96,7 +98,7 @@ class Cluster:
                 connection = await self._any_master()
                 break
             except TransportError as error:
-                if self.options.first_connect == "fail":
+                if self.options.first_connect == "fail" or isinstance(error, TlsError):
                     raise
                 attempt += 1
                 if attempt == 1:
@@ -163,6 +165,16 @@ class Cluster:
         return check(response)
 
     # --- the Brokers ----------------------------------------------------------------------------------------
+
+    def parse_broker(self, text: str) -> BrokerInfo:
+        """Parse an entry of a Master's list of Brokers, where a blank port is the default one of our connections.
+
+        Raises:
+            FormatError: it is malformed.
+        """
+        return parse_broker_info(
+            text, default_port=DEFAULT_BROKER_PORT if self.options.tls is None else DEFAULT_BROKER_TLS_PORT
+        )
 
     def learn_brokers(self, brokers: Sequence[BrokerInfo]) -> None:
         """Store the addresses that the Master or an event reports."""

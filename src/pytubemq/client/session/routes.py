@@ -29,7 +29,6 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2P,
 )
 from pytubemq.wire.rpc.methods import Method
-from pytubemq.wire.text.broker_strings import parse_broker_info
 from pytubemq.wire.text.topic_strings import parse_topic_info
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class RouteDiscovery:
 
     def _learn(self, check_sum: int, brokers: Sequence[str], config: ApprovedClientConfig | None) -> None:
         if brokers:
-            parsed = ENTRIES.read(brokers, parse_broker_info, "the Master's list of Brokers")
+            parsed = ENTRIES.read(brokers, self._cluster.parse_broker, "the Master's list of Brokers")
             self._cluster.learn_brokers(parsed)
             self._named = frozenset(broker.broker_id for broker in parsed)
         self._check_sum = check_sum

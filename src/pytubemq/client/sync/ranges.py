@@ -34,7 +34,7 @@ def range_way(tube: Tube, partition: Partition, *, renew_token: bool = False) ->
         if renew_token:
             await metadata.renew_token(partition.topic)
         address = await metadata._address(partition.broker_id, partition.topic)
-        auth_info = cluster.auth_info_of(metadata.client_id)
-        return RangeWay(address, metadata.client_id, auth_info, cluster.options.request_timeout_s)
+        auth_info, options = cluster.auth_info_of(metadata.client_id), cluster.options
+        return RangeWay(address, metadata.client_id, auth_info, options.request_timeout_s, options.tls)
 
     return tube._open().run(find())

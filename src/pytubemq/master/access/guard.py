@@ -16,7 +16,7 @@ from pytubemq.errors import Code
 from pytubemq.model.names import escaped
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.security.authentication_mode import AuthenticationMode
-from pytubemq.security.permissions import CLUSTER_NAME, Operation, ResourceKind, is_allowed
+from pytubemq.security.permissions import CLUSTER_NAME, ResourceKind, is_allowed
 from pytubemq.security.rpc_permissions import RPC_PERMISSIONS, Need, Subject
 from pytubemq.wire.rpc.methods import Method
 
@@ -111,8 +111,6 @@ class AccessGuard:
             operation, kind = need.operation, need.kind
             if operation is None or kind is None:
                 continue
-            if operation is Operation.PRODUCE and getattr(request, "want_deployed", None):
-                operation = Operation.DESCRIBE  # it only wants to know where its topics are
             for name in _names(need, request):
                 if not is_allowed(granted, operation, kind, name):
                     raise Refused(

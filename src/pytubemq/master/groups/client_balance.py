@@ -106,7 +106,7 @@ class ClientBalance:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             broker_config_id=self._catalogue.broker_checksum,
-            broker_config_list=self._brokers_unless(known_id),
+            broker_config_list=self._brokers_unless(known_id, over_tls=call.connection.is_tls),
             ops_task_info=self._ops_task(group, request.ops_task_info),
             authorized_info=self._tokens.of_client(("consumer", client_id)),
         )
@@ -137,7 +137,7 @@ class ClientBalance:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             broker_config_id=self._catalogue.broker_checksum,
-            broker_config_list=self._brokers_unless(request.broker_config_id),
+            broker_config_list=self._brokers_unless(request.broker_config_id, over_tls=call.connection.is_tls),
             topic_meta_info_id=meta.meta_id,
             topic_meta_info_list=() if request.topic_meta_info_id == meta.meta_id else meta.infos,
         )
@@ -163,7 +163,7 @@ class ClientBalance:
             return True
         reported = request.sub_rep_info or ClientSubRepInfo(broker_config_id=UNDEFINED, topic_meta_info_id=UNDEFINED)
         meta = _meta(group)
-        brokers = self._brokers_unless(reported.broker_config_id)
+        brokers = self._brokers_unless(reported.broker_config_id, over_tls=call.connection.is_tls)
         ops_task = self._ops_task(group, request.ops_task_info)
         is_new = reported.topic_meta_info_id != meta.meta_id
         rules = self._flow.ids(group.name)
@@ -196,11 +196,11 @@ class ClientBalance:
             return False
         return self._clock.wall_ms() - assigned_ms > META_FORCE_UPDATE_S * 1000
 
-    def _brokers_unless(self, known_id: int) -> tuple[str, ...]:
+    def _brokers_unless(self, known_id: int, *, over_tls: bool) -> tuple[str, ...]:
         """Return the list of Brokers, unless the consumer has the current one."""
         if known_id == self._catalogue.broker_checksum:
             return ()
-        return responses.broker_infos(self._catalogue.brokers.values())
+        return responses.broker_infos(self._catalogue.brokers.values(), over_tls=over_tls)
 
     def _ops_task(self, group: Group, asked: OpsTaskInfo | None) -> OpsTaskInfo:
         """Return the operators' requests to the group; always present, even when empty."""

@@ -182,7 +182,7 @@ class Consumers:
             success=True,
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
-            event=None if event is None else self._event(group, client_id, event),
+            event=None if event is None else self._event(group, client_id, event, over_tls=call.connection.is_tls),
             not_allocated=group.not_allocated,
             authorized_info=self._tokens.of_client(("consumer", client_id)),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
@@ -190,9 +190,9 @@ class Consumers:
         call.reply(encode(answer))
         return True
 
-    def _event(self, group: Group, client_id: str, event: Event) -> EventProto:
+    def _event(self, group: Group, client_id: str, event: Event, *, over_tls: bool) -> EventProto:
         infos = [
-            SubscribeInfo(client_id, group.name, self._broker(partition.broker_id), partition)
+            SubscribeInfo(client_id, group.name, self._broker(partition.broker_id, over_tls=over_tls), partition)
             for partition in event.partitions
         ]
         return EventProto(
@@ -201,10 +201,12 @@ class Consumers:
             subscribe_info=tuple(format_subscribe_info(info) for info in infos),
         )
 
-    def _broker(self, broker_id: int) -> BrokerInfo:
+    def _broker(self, broker_id: int, *, over_tls: bool) -> BrokerInfo:
         """Return a Broker's address, or one that cannot work for a Broker that only a consumer named: it is revoked."""
         record = self._catalogue.brokers.get(broker_id)
-        return BrokerInfo(broker_id, Address("0.0.0.0", DEFAULT_BROKER_PORT) if record is None else record.address)
+        if record is None:
+            return BrokerInfo(broker_id, Address("0.0.0.0", DEFAULT_BROKER_PORT))
+        return responses.reached_at(record, over_tls=over_tls)
 
     def _terms(self, client_id: str, request: RegisterRequestC2M) -> Terms:
         topics, conditions = check_subscription(

@@ -92,11 +92,10 @@ class GroupResets:
                     code=Code.BAD_REQUEST,
                 )
         found = await self._ask_all(brokers, wanted, group, target, user=user, dry_run=True, done={})
-        faults = [f"{p}: {r.err_msg}" for p, r in found.items() if r.err_code != Code.SUCCESS]
+        faults = {p: r.err_msg or "" for p, r in found.items() if r.err_code != Code.SUCCESS}
         if faults:
-            more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
             raise BadRequestError(
-                f"nothing was moved: {'; '.join(faults[:SHOWN_FAULTS])}{more}",
+                f"nothing was moved: {_faults_text(faults)}",
                 hint="choose earliest, latest or a time, or an offset at which a message of the partition begins"
                 if len(partitions) == 1
                 else "choose a target that every partition has: earliest, latest or a time",
@@ -220,6 +219,17 @@ class GroupResets:
         if not answer.success:
             raise refused(answer.err_code, f"{name}: {answer.err_msg}")
         return answer  # type: ignore[no-any-return]
+
+
+def _faults_text(faults: Mapping[Partition, str]) -> str:
+    """Return the first fault, and how many more partitions have one: about the same target, all say much the same."""
+    (partition, text), *others = faults.items()
+    if not others:
+        return f"{partition}: {text}"
+    if all(other == text for _, other in others):
+        return f"{text} (in {len(faults)} partitions)"
+    more = "1 more partition refuses" if len(others) == 1 else f"{len(others)} more partitions refuse"
+    return f"{partition}: {text}; {more} it as well"
 
 
 def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:

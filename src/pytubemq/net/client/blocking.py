@@ -31,6 +31,8 @@ from pytubemq.model.limits import (
 from pytubemq.net.client.pending_calls import remote_error
 from pytubemq.net.client.probe import PROBE_GROUP
 from pytubemq.net.sockets import watch_socket
+from pytubemq.net.tls.failures import is_tls_failure, no_connection, no_handshake
+from pytubemq.net.tls.reload import client_tls
 from pytubemq.wire.framing.frame import FRAME_HEAD, TOKEN, Frame
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.protocol.extensions import OURS, Capability
@@ -40,7 +42,10 @@ from pytubemq.wire.rpc.methods import METHODS, Method, Service
 from pytubemq.wire.serialization.message_bytes import encode
 
 if TYPE_CHECKING:
+    import ssl
+
     from pytubemq.model.ids import Address
+    from pytubemq.model.tls_options import TlsOptions
 
 _SERIAL_MASK: Final = 0x7FFFFFFF
 _HEAD_BYTES: Final = 128
@@ -73,19 +78,26 @@ class BlockingConnection:
         auth_info: AuthorizedInfo | None,
         request_timeout_s: float,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: TlsOptions | None = None,
     ) -> BlockingConnection:
-        """Open a connection, and learn the peer's capabilities with a heartbeat for no partition.
+        """Open a connection, over TLS if there are options for it, and learn the peer's capabilities with a heartbeat
+        for no partition.
 
         Raises:
             UnreachableError: refused, unknown host, or nothing within `connect_timeout_s`.
+            TlsError: the TLS handshake failed.
             TransportError: it does not respond.
+            ConfigError: a file of the TLS options cannot be used.
         """
+        context = None if tls is None else client_tls(tls)
         try:
             handle = socket.create_connection((peer.host, peer.port), timeout=connect_timeout_s)
         except TimeoutError as error:
             raise UnreachableError(f"nothing responds at {peer} within {connect_timeout_s:g} s") from error
         except OSError as error:
             raise UnreachableError(f"cannot connect to {peer}: {error.strerror or error}") from error
+        if context is not None:
+            handle = _shake_hands(context, handle, peer, (tls and tls.server_name) or peer.host, connect_timeout_s)
         made = cls(handle, peer)
         try:
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -214,4 +226,26 @@ class BlockingConnection:
 
     def _lost(self, error: OSError) -> TubeError:
         self.close()
+        if is_tls_failure(error):  # TLS 1.3 shows a refused certificate after the handshake only
+            return no_connection(self.peer, error)
         return ConnectionLostError(f"the connection to {self.peer} broke: {error.strerror or error}")
+
+
+def _shake_hands(
+    context: ssl.SSLContext, handle: socket.socket, peer: Address, name: str, timeout_s: float
+) -> ssl.SSLSocket:
+    """Return the socket under TLS; it is closed if that fails.
+
+    Raises:
+        TlsError, UnreachableError: the handshake failed, or was not over in time.
+    """
+    try:
+        return context.wrap_socket(handle, server_hostname=name)
+    except TimeoutError as error:
+        handle.close()
+        raise no_handshake(peer, f"nothing responds within {timeout_s:g} s") from error
+    except OSError as error:
+        handle.close()
+        if is_tls_failure(error):
+            raise no_connection(peer, error) from error
+        raise no_handshake(peer, "it closed the connection during the handshake") from error

@@ -13,12 +13,13 @@ import logging
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from pytubemq.errors import (
     ConnectionLostError,
     EnvelopeError,
     FrameError,
+    TlsError,
     TubeError,
     UnreachableError,
 )
@@ -27,11 +28,14 @@ from pytubemq.model.limits import (
     CONNECT_TIMEOUT_S,
     MAX_FRAME_BYTES,
     SILENT_CONNECTION_S,
+    TLS_CLOSE_TIMEOUT_S,
     VANISHED_PEER_S,
 )
 from pytubemq.net.client.pending_calls import PendingCall, PendingCalls, PendingRun
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
+from pytubemq.net.tls.failures import is_tls_failure, no_connection, no_handshake
+from pytubemq.net.tls.reload import client_tls
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.envelope import Response, encode_request
 from pytubemq.wire.rpc.methods import METHODS
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pytubemq.model.ids import Address
+    from pytubemq.model.tls_options import TlsOptions
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +92,8 @@ class RpcConnection(asyncio.Protocol):
         """When the last request was sent."""
         self._asked_s: float | None = None
         """When the first request after that byte was sent."""
+        self._refusal: TlsError | None = None
+        """The reason why the peer refused TLS after the handshake; None if it did not."""
 
     @classmethod
     async def connect(
@@ -96,13 +103,24 @@ class RpcConnection(asyncio.Protocol):
         timeout_s: float = CONNECT_TIMEOUT_S,
         capabilities: Capability = OURS,
         route: Route | None = None,
+        tls: TlsOptions | None = None,
     ) -> RpcConnection:
-        """Open a connection, over `route` if the peer is in this process.
+        """Open a connection, over `route` if the peer is in this process, else over TLS if there are options for it.
 
         Raises:
             UnreachableError: refused, unknown host, or nothing within `timeout_s`.
+            TlsError: the handshake failed.
+            ConfigError: a file of the TLS options cannot be used.
         """
         loop = asyncio.get_running_loop()
+        secure: dict[str, Any] = {}
+        if tls is not None and route is None:
+            secure = {
+                "ssl": client_tls(tls),
+                "server_hostname": tls.server_name or peer.host,
+                "ssl_handshake_timeout": timeout_s + 1.0,  # `timeout_s` ends it before
+                "ssl_shutdown_timeout": TLS_CLOSE_TIMEOUT_S,
+            }
         try:
             async with asyncio.timeout(timeout_s):
                 if route is not None:
@@ -111,11 +129,17 @@ class RpcConnection(asyncio.Protocol):
                     )
                 else:
                     _, connection = await loop.create_connection(
-                        lambda: cls(peer, capabilities=capabilities), peer.host, peer.port
+                        lambda: cls(peer, capabilities=capabilities), peer.host, peer.port, **secure
                     )
         except TimeoutError as error:
+            if secure:
+                raise no_handshake(peer, f"nothing responds within {timeout_s:g} s") from error
             raise UnreachableError(f"nothing responds at {peer} within {timeout_s:g} s") from error
         except OSError as error:
+            if is_tls_failure(error):
+                raise no_connection(peer, error) from error
+            if secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+                raise no_handshake(peer, "it closed the connection during the handshake") from error
             raise UnreachableError(f"cannot connect to {peer}: {_reason(error)}") from error
         except (ValueError, OverflowError) as error:  # no name that can be looked up, no number that is a port
             raise UnreachableError(
@@ -162,7 +186,7 @@ class RpcConnection(asyncio.Protocol):
     ) -> None:
         outbox = self._outbox
         if self.closed or outbox is None:
-            closed = ConnectionLostError(f"the connection to {self.peer} is closed")
+            closed = self._closed_error()
             if future is not None:
                 future.set_exception(closed)
             else:
@@ -211,7 +235,7 @@ class RpcConnection(asyncio.Protocol):
         """
         outbox = self._outbox
         if self.closed or outbox is None:
-            closed = ConnectionLostError(f"the connection to {self.peer} is closed")
+            closed = self._closed_error()
             for number in range(count):
                 self._loop.call_soon(on_error, number, closed)
             return
@@ -300,7 +324,10 @@ class RpcConnection(asyncio.Protocol):
                 self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(ConnectionLostError(f"the connection to {self.peer} broke: {exc}") if exc else None)
+        if exc is not None and is_tls_failure(exc):  # TLS 1.3 shows a refused certificate after the handshake only
+            self._end(no_connection(self.peer, exc))
+        else:
+            self._end(ConnectionLostError(f"the connection to {self.peer} broke: {exc}") if exc else None)
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -349,10 +376,17 @@ class RpcConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _closed_error(self) -> TubeError:
+        """Return the error of a request on a closed connection, which a server that refused TLS never took."""
+        if self._refusal is not None:
+            return TlsError(self._refusal.message, hint=self._refusal.hint)
+        return ConnectionLostError(f"the connection to {self.peer} is closed")
+
     def _end(self, reason: TubeError | None) -> None:
         if self.closed:
             return
         self.closed = True
+        self._refusal = reason if isinstance(reason, TlsError) else None
         if self._sweep_handle is not None:
             self._sweep_handle.cancel()
         self._pending_calls.end(reason, self._loop)

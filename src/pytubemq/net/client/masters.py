@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, TypeVar
 from pytubemq.errors import (
     ConfigError,
     ConnectionLostError,
-    FormatError,
     RemoteError,
     RequestTimeoutError,
     StandbyError,
+    TlsError,
     TransportError,
     TubeError,
     UnreachableError,
 )
-from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.model.ids import DEFAULT_MASTER_PORT
 from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.wire.rpc.methods import Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytubemq.model.ids import Address
     from pytubemq.net.client.connection import RpcConnection
     from pytubemq.net.client.pool import ConnectionPool
 
@@ -40,13 +42,8 @@ _PORT = f"port {DEFAULT_MASTER_PORT} unless it was set otherwise"
 
 
 def parse_masters(text: str) -> tuple[Address, ...]:
-    """Parse `host:port[,host:port...]`; the port may be left out (8715)."""
-    if "://" in text:
-        raise FormatError(f"not the address of a Master: {text!r}", hint="write host:port, without http://")
-    masters = tuple(Address.parse(item, default_port=DEFAULT_MASTER_PORT) for item in text.split(",") if item.strip())
-    if not masters:
-        raise ConfigError("no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715")
-    return masters
+    """Return the Masters in a cluster's address (`ClusterAddress.parse`)."""
+    return ClusterAddress.parse(text).masters
 
 
 class MasterClient:
@@ -132,7 +129,7 @@ class MasterClient:
 
 
 def _other_port(address: Address) -> str:
-    return f"is {address} the port of a Master ({_PORT}), and not that of the JSON API?"
+    return f"is {address} the port of a Master ({_PORT}), and not that of TLS or of the JSON API?"
 
 
 def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
@@ -140,6 +137,8 @@ def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
     if not all(isinstance(error, UnreachableError) for _, error in failures):
         return last
     reasons = "; ".join(error.message for _, error in failures)
+    if refused := [error for _, error in failures if isinstance(error, TlsError)]:
+        return TlsError(f"no Master can be reached: {reasons}", hint=refused[-1].hint)
     return UnreachableError(
         f"no Master can be reached: {reasons}",
         hint="check the address; for a cluster on this machine run  pytubemq dev",

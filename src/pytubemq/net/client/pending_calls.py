@@ -6,12 +6,13 @@ The invariants: each call ends once, with its response or an error; a callback t
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.errors import ConnectionLostError, RemoteError, RequestTimeoutError, StandbyError, TubeError
+from pytubemq.errors import ConnectionLostError, RemoteError, RequestTimeoutError, StandbyError, TlsError, TubeError
 from pytubemq.wire.framing.frame import Frame
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.rpc.envelope import Response, decode_response
+from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.rpc.response_run import ResponseRun
 
 if TYPE_CHECKING:
@@ -25,6 +26,37 @@ logger = logging.getLogger(__name__)
 _FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
 """Endings of exception names that concern the server's state and not the request. Only the ending counts:
 the package before it depends on the version of the protocol."""
+
+
+_WORDS: Final[dict[int, str]] = {
+    Method.PRODUCER_REGISTER_P2M: "the registration of a producer",
+    Method.PRODUCER_HEARTBEAT_P2M: "the heartbeat of a producer",
+    Method.PRODUCER_CLOSE_P2M: "the closing of a producer",
+    Method.CONSUMER_REGISTER_C2M: "the registration of a consumer",
+    Method.CONSUMER_HEARTBEAT_C2M: "the heartbeat of a consumer",
+    Method.CONSUMER_CLOSE_C2M: "the closing of a consumer",
+    Method.BROKER_REGISTER_B2M: "the registration of a Broker",
+    Method.BROKER_HEARTBEAT_B2M: "the heartbeat of a Broker",
+    Method.BROKER_CLOSE_B2M: "the closing of a Broker",
+    Method.SEND_MESSAGE_P2B: "a send",
+    Method.CONSUMER_REGISTER_C2B: "the registration of a consumer for a partition",
+    Method.CONSUMER_HEARTBEAT_C2B: "the heartbeat of a consumer",
+    Method.GET_MESSAGE_C2B: "a fetch",
+    Method.CONSUMER_COMMIT_C2B: "a confirm",
+    Method.CONSUMER_REGISTER_C2M_V2: "the registration of a consumer",
+    Method.CONSUMER_HEARTBEAT_C2M_V2: "the heartbeat of a consumer",
+    Method.GET_PART_META_C2M: "a request for metadata",
+    Method.READ_RANGE_C2B: "a read",
+    Method.PARTITION_OFFSETS: "a request for offsets",
+    Method.SEND_PACKS_P2B: "a send",
+    Method.RESET_OFFSETS: "a reset of offsets",
+    Method.RESET_HISTORY: "a request for past resets",
+}
+"""Each request in words, for errors."""
+
+
+def _named(method: int) -> str:
+    return _WORDS.get(method, f"method {method}")
 
 
 class PendingRun(NamedTuple):
@@ -210,7 +242,7 @@ class PendingCalls:
                 call,
                 serial,
                 RequestTimeoutError(
-                    f"{self._peer} did not respond to method {call.method} within {call.timeout_s:g} s",
+                    f"{self._peer} did not respond to {_named(call.method)} within {call.timeout_s:g} s",
                     hint="it may be overloaded or gone; whether it did the work is unknown",
                 ),
             )
@@ -220,7 +252,11 @@ class PendingCalls:
         """End all calls with an error, from the loop, because no response comes any more."""
         calls, self._calls = self._calls, {}
         for serial, call in calls.items():
-            error = ConnectionLostError(f"the connection to {self._peer} broke before the response arrived")
+            error: TubeError
+            if isinstance(reason, TlsError):  # the server never took the request
+                error = TlsError(reason.message, hint=reason.hint)
+            else:
+                error = ConnectionLostError(f"the connection to {self._peer} broke before the response arrived")
             error.__cause__ = reason
             if call.future is not None:
                 call.fail(serial, error)

@@ -15,9 +15,10 @@ from pytubemq.net.client.connection import RpcConnection
 from pytubemq.wire.protocol.extensions import OURS, Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytubemq.model.ids import Address
+    from pytubemq.model.tls_options import TlsOptions
     from pytubemq.net.client.connection import Route
 
 
@@ -34,9 +35,15 @@ class ConnectionPool:
         capabilities: Capability = OURS,
         idle_after_s: float = IDLE_CONNECTION_S,
         routes: Mapping[Address, Route] | None = None,
+        tls: TlsOptions | None = None,
+        secured: Callable[[Address], Address | None] = lambda address: address,
     ) -> None:
-        """Use `routes`, by address, for servers in this process."""
+        """Use `routes`, by address, for servers in this process, and TLS for others if there are options for it.
+
+        `secured` returns the TLS address of a server, or None for one that is to be reached without."""
         self._routes = routes or {}
+        self._tls = tls
+        self._secured = secured
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = capabilities
         self._open: dict[Address, RpcConnection] = {}
@@ -83,11 +90,13 @@ class ConnectionPool:
 
     async def _connect(self, address: Address) -> RpcConnection:
         try:
+            secured = None if self._tls is None else self._secured(address)
             connection = await RpcConnection.connect(
-                address,
+                secured or address,
                 timeout_s=self._connect_timeout_s,
                 capabilities=self._capabilities,
                 route=self._routes.get(address),
+                tls=None if secured is None else self._tls,
             )
             self._open[address] = connection
             self._sweep_later()

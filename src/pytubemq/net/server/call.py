@@ -71,6 +71,8 @@ class Connection(Reader, Protocol):
     on_writable: Callable[[], None] | None
     """Called when `paused` has ended."""
     closed: bool
+    is_tls: bool
+    """True if it came to the TLS port."""
     is_unused: bool
     """True until a request of it was served."""
 

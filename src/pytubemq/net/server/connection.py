@@ -28,6 +28,7 @@ from pytubemq.net.server.call_run import CallRun
 from pytubemq.net.server.hosts import Host
 from pytubemq.net.server.response_budget import COUNTED_BYTES
 from pytubemq.net.sockets import watch_peer
+from pytubemq.net.tls.contexts import certificate_name
 from pytubemq.wire.framing.frame import Frame
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.rpc.envelope import Request, decode_request, encode_exception
@@ -58,6 +59,10 @@ _PIECE_BYTES = 64 * KIB
 """What was put off is read in such pieces, each in 1 to 5 ms."""
 _LEAST_GROWTH_BYTES = 64 * KIB
 """An incomplete frame that grows by less stands still."""
+_CLIENT_HELLO = b"\x16\x03"
+"""The first bytes of a TLS client."""
+_NOT_TLS = b"\x15\x03\x01\x00\x02\x02\x0a"
+"""TLS's alert "unexpected message", fatal."""
 _MAX_TIMEOUT_MS = MAX_REQUEST_TIMEOUT_S * 1000
 
 
@@ -103,9 +108,15 @@ class ConnectionServer(Protocol):
 class ServerConnection(asyncio.Protocol):
     """A peer as the server sees it."""
 
-    def __init__(self, server: ConnectionServer) -> None:
+    def __init__(self, server: ConnectionServer, *, is_tls: bool = False) -> None:
         self.server = server
         self.peer = "?"
+        self.is_tls = is_tls
+        """True if it came to the TLS port; the handshake is over before the first request."""
+        self.peer_name: str | None = None
+        """The name in the peer's certificate; None without one."""
+        self.handshake: asyncio.Task[None] | None = None
+        """The TLS handshake, while it goes on."""
         self.capabilities = NO_CAPABILITY
         self.block_bytes: int | None = BLOCK_BYTES
         self.context: dict[str, Any] = {}
@@ -151,12 +162,18 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
+        self._outbox = Outbox(self._transport, asyncio.get_running_loop(), self._count_unsent)
+        if self.is_tls:  # it has had its place since before the handshake
+            self.handshake = None
+            self.peer_name = certificate_name(transport.get_extra_info("peercert"))
+            if self.closed:
+                self.abort()
+            return
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.host = Host(str(peer[0]) if peer else "?")
-        self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
         watch_peer(transport, gone_after_s=VANISHED_PEER_S)
-        self._outbox = Outbox(self._transport, asyncio.get_running_loop(), self._count_unsent)
         if not self.server.admit(self):
             self.abort()
 
@@ -285,10 +302,14 @@ class ServerConnection(asyncio.Protocol):
             self._outbox.flush()
         if self._transport is not None:
             self._transport.close()
+        elif self.handshake is not None:
+            self.handshake.cancel()
 
     def abort(self) -> None:
         """Close now."""
         self.closed = True
+        if self.handshake is not None:
+            self.handshake.cancel()
         if self._transport is not None:
             self._transport.abort()
 
@@ -300,6 +321,8 @@ class ServerConnection(asyncio.Protocol):
         try:
             items = stream.feed_requests(data)
         except FrameError as error:
+            if data.startswith(_CLIENT_HELLO) and self._transport is not None and not self.is_tls:
+                self._transport.write(_NOT_TLS)  # so that the peer's error says it, too
             self.fault(str(error))
             return []
         if not stream.mid_frame:

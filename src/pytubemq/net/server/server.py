@@ -28,6 +28,7 @@ from pytubemq.model.limits import (
     MIB,
     REFUSALS_SHOWN_S,
     SILENT_UNTIL_CLOSED_S,
+    TLS_HANDSHAKE_TIMEOUT_S,
 )
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.connection import ServerConnection
@@ -37,6 +38,7 @@ from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.net.server.response_budget import ResponseBudget
 from pytubemq.net.server.serving_turns import ServingTurns
 from pytubemq.net.server.stats import ServerStats
+from pytubemq.net.server.tls_listener import TlsListener
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import METHODS
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pytubemq.net.server.call import Call, Handler
     from pytubemq.net.server.call_run import RunHandler
     from pytubemq.net.server.hosts import Host
+    from pytubemq.net.tls.reload import ReloadingContext
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class ServerLimits:
     """The longest time from the first byte of a frame to its last."""
     idle_timeout_s: float = IDLE_TIMEOUT_S
     """The longest silence of a connection without an open call."""
+    handshake_timeout_s: float = TLS_HANDSHAKE_TIMEOUT_S
+    """The longest time from the accepting of a connection at the TLS port to the end of its handshake."""
     max_connections: int = MAX_CONNECTIONS
     max_buffered_bytes: int = MAX_BUFFERED_BYTES
     """Bytes of unanswered calls, of incomplete frames, and of requests that were put off."""
@@ -78,7 +83,7 @@ DEFAULT_LIMITS: Final = ServerLimits()
 
 
 class RpcServer:
-    """A server of a table of handlers on one listening address."""
+    """A server of a table of handlers on one listening address, and on a second one over TLS if it has one."""
 
     def __init__(
         self,
@@ -139,6 +144,7 @@ class RpcServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._socket: ListeningSocket | None = None
+        self._tls_listener: TlsListener | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self, listen: Address) -> Address:
@@ -159,11 +165,7 @@ class RpcServer:
         Raises:
             ConfigError: the address is in use or not of this machine.
         """
-        if ":" in listen.host:
-            raise ConfigError(
-                f"{self.name} cannot listen on {listen}: the protocol cannot carry an IPv6 address",
-                hint="give an IPv4 address, or a host name that has one",
-            )
+        self._check_version(listen)
         loop = asyncio.get_running_loop()
         self._socket = bind(listen, name=self.name)
         self._server = await loop.create_server(
@@ -172,14 +174,27 @@ class RpcServer:
         self._sweeper = loop.create_task(self._sweep())
         return address_of(self._socket)
 
+    def bind_tls(self, listen: Address, tls: ReloadingContext) -> Address:
+        """Reserve a second port, over TLS, for the same handlers and within the same limits, as `bind` does.
+
+        Raises:
+            ConfigError: the address is in use or not of this machine.
+        """
+        self._check_version(listen)
+        bound = bind(listen, name=f"{self.name} (TLS)")
+        self._tls_listener = TlsListener(self, bound, tls, timeout_s=self._limits.handshake_timeout_s)
+        return self._tls_listener.address
+
     async def open(self) -> None:
-        """Open the port that `bind` reserved.
+        """Open the ports that `bind` and `bind_tls` reserved.
 
         Raises:
             ConfigError: another program has begun to listen there meanwhile.
         """
         assert self._server is not None
         assert self._socket is not None
+        if self._tls_listener is not None:
+            self._tls_listener.open()
         open_port(self._socket, name=self.name)
         await self._server.start_serving()
 
@@ -199,6 +214,8 @@ class RpcServer:
         server, self._server = self._server, None
         if server is not None:
             server.close()
+        if self._tls_listener is not None:
+            await self._tls_listener.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=grace_s)
         for task in list(self._tasks):
@@ -367,6 +384,13 @@ class RpcServer:
         error = task.exception()
         if error is not None:
             call.crash(error)
+
+    def _check_version(self, listen: Address) -> None:
+        if ":" in listen.host:
+            raise ConfigError(
+                f"{self.name} cannot listen on {listen}: the protocol cannot carry an IPv6 address",
+                hint="give an IPv4 address, or a host name that has one",
+            )
 
     async def _sweep(self) -> None:
         """End, once a second, connections that stopped within a frame, were silent for long, or do not read."""

@@ -45,7 +45,8 @@ SOURCE: Final = Section(
     "A topic of a TubeMQ cluster, or anything that Spark reads.",
     (
         Key("format", Kind.TEXT, "`tubemq`, or any format that Spark reads, to feed a topic.", default="tubemq"),
-        Key("master", Kind.TEXT, "The Masters: `host:port`, several with commas.", default="the current profile's"),
+        Key("master", Kind.TEXT, "The Masters: `host:port`, several with commas; over TLS `tls://host:port?ca=FILE`.",
+            default="the current profile's"),
         Key("topic", Kind.TEXT, "One topic.", field="topics"),
         Key("topics", Kind.TEXTS, "Several topics."),
         Key("topic_pattern", Kind.TEXT, "All topics whose whole name matches this regular expression."),

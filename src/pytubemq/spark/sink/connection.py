@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytubemq.sync
 
 if TYPE_CHECKING:
-    from pytubemq.model.ids import Address
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.sync import Tube
 
-_open: dict[tuple[int, tuple[Address, ...]], Tube] = {}
+_open: dict[tuple[int, ClusterAddress], Tube] = {}
 _lock = threading.Lock()
 
 
-def connected(masters: tuple[Address, ...]) -> Tube:
+def connected(masters: ClusterAddress) -> Tube:
     """Return the connection to this cluster.
 
     Raises:
@@ -36,7 +36,7 @@ def connected(masters: tuple[Address, ...]) -> Tube:
         return tube
 
 
-def forget(masters: tuple[Address, ...]) -> None:
+def forget(masters: ClusterAddress) -> None:
     """Close it; the next use makes another."""
     with _lock:
         tube = _open.pop((os.getpid(), masters), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from pytubemq.spark.cluster_option import FILE
 from pytubemq.spark.sink.encode import OPTIONS as ENCODE_OPTIONS
 
 Where = Literal["both", "batch"]
@@ -25,7 +26,7 @@ OPTIONS: Final = (
         "needed",
         "both",
         'the Master\'s address, "host:port" (several: "host1:8715,host2:8715")',
-        "The Masters of the cluster.",
+        "The Masters of the cluster. Over TLS, `tls://host:port?ca=FILE` is the same as `tlsCa` beside it.",
     ),
     SinkOption(
         "topic",
@@ -125,5 +126,21 @@ OPTIONS: Final = (
         "both",
         "; ".join(f"encode.{name}: {takes}" for name, takes in ENCODE_OPTIONS.items()),
         "Options of the encoder.",
+    ),
+    SinkOption(
+        "tlsCa",
+        "none: no TLS",
+        "both",
+        FILE,
+        "The CAs that signed the servers' certificates. With it all connections are over TLS.",
+    ),
+    SinkOption("tlsCert", "none", "both", FILE, "The certificate of this client, for servers that demand one."),
+    SinkOption("tlsKey", "in `tlsCert`", "both", FILE, "The private key of `tlsCert`."),
+    SinkOption(
+        "tlsServerName",
+        "the host connected to",
+        "both",
+        "a name",
+        "The name that the certificates of all servers must have.",
     ),
 )

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 from pytubemq.core.sequences import MAX_EPOCH
 from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model import units
-from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MIB
 from pytubemq.model.names import check_topic
 from pytubemq.model.suggest import suggest
+from pytubemq.spark.cluster_option import cluster_address
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
 from pytubemq.wire.text.attributes import format_attributes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import tzinfo
 
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.spark.sink.encode import InLongEncoder
     from pytubemq.spark.sink.option_table import SinkOption
 
@@ -35,7 +36,7 @@ _MAX_QUERY_ID_CHARS: Final = 1_000
 class SinkOptions:
     """The options of a writer, parsed."""
 
-    masters: tuple[Address, ...]
+    masters: ClusterAddress
     topic: str | None
     msg_type: str | None
     time_zone: tzinfo
@@ -58,7 +59,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
     """
     given, encode_options = _by_known_name(options, streaming=streaming)
     found = SinkOptions(
-        masters=_masters(given.get("master")),
+        masters=_masters(given),
         topic=_topic(given.get("topic")),
         msg_type=_msg_type(given.get("msgType")),
         time_zone=_time_zone(given.get("timeZone", "UTC")),
@@ -146,11 +147,12 @@ def _bad(name: str, value: str) -> ConfigError:
     return ConfigError(f"option {name} = {value!r} is not valid", hint=f"{name} takes {_takes(name)}")
 
 
-def _masters(text: str | None) -> tuple[Address, ...]:
+def _masters(given: Mapping[str, str]) -> ClusterAddress:
+    text = given.get("master")
     if not text or not text.strip():
         raise ConfigError('format("tubemq") needs the option master', hint=f"master takes {_takes('master')}")
     try:
-        return tuple(Address.parse(part, default_port=DEFAULT_MASTER_PORT) for part in text.split(","))
+        return cluster_address(text, given)
     except FormatError as error:
         raise _bad("master", text) from error
 

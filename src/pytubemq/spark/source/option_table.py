@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from pytubemq.spark.cluster_option import FILE
+
 
 class Scope(StrEnum):
     """The reads that take an option."""
@@ -47,7 +49,8 @@ OPTIONS: Final = (
         "needed",
         Scope.BOTH,
         'the Masters\' addresses, "host:port[,host:port...]"',
-        "The Masters of the cluster. The port may be left out (8715).",
+        "The Masters of the cluster. The port may be left out (8715, or 8716 over TLS). Over TLS, "
+        "`tls://host:port?ca=FILE` is the same as `tlsCa` beside it.",
     ),
     SourceOption(
         "topic",
@@ -259,6 +262,22 @@ OPTIONS: Final = (
         "all or flushed",
         "Java Brokers only: `flushed` reads what a Broker has flushed to its disk, which a hard kill does not take "
         "back; quiet topics come up to a minute later. `all` reads as fast as Java's consumers do.",
+    ),
+    SourceOption(
+        "tlsCa",
+        "none: no TLS",
+        Scope.BOTH,
+        FILE,
+        "The CAs that signed the servers' certificates. With it all connections are over TLS.",
+    ),
+    SourceOption("tlsCert", "none", Scope.BOTH, FILE, "The certificate of this client, for servers that demand one."),
+    SourceOption("tlsKey", "in `tlsCert`", Scope.BOTH, FILE, "The private key of `tlsCert`."),
+    SourceOption(
+        "tlsServerName",
+        "the host connected to",
+        Scope.BOTH,
+        "a name",
+        "The name that the certificates of all servers must have.",
     ),
 )
 """In the order of the documentation."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from pytubemq.errors import ConfigError, FormatError, MessageError
-from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
 from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.suggest import suggest
 from pytubemq.model.units import count, duration_s, size_bytes
+from pytubemq.spark.cluster_option import cluster_address
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope, takes
 from pytubemq.spark.source.positions import AtTime, Edge, Positions, bad, parse_offsets, parse_times
 from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
@@ -21,6 +21,8 @@ from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import tzinfo
+
+    from pytubemq.model.cluster_address import ClusterAddress
 
 DEFAULT_TRIGGER_DELAY_S: Final = 900.0
 DEFAULT_LOOK_BACK: Final = 100_000
@@ -91,7 +93,7 @@ class Limits:
 class SourceOptions:
     """The options of a reader, parsed. `starting` and `ending` are None where they are not set."""
 
-    masters: tuple[Address, ...]
+    masters: ClusterAddress
     topics: Topics
     starting: Positions | None = None
     ending: Positions | None = None
@@ -133,7 +135,7 @@ def parse_options(options: Mapping[str, str], scope: Scope = Scope.BOTH) -> Sour
     zone = _time_zone(given.get("timeZone", "UTC"))
     topics = _topics(given)
     made = SourceOptions(
-        masters=_masters(given.get("master")),
+        masters=_masters(given),
         topics=topics,
         starting=_positions(given, "starting", Edge.EARLIEST, zone, topics),
         ending=_positions(given, "ending", Edge.LATEST, zone, topics),
@@ -236,11 +238,12 @@ def _check_values(options: SourceOptions, given: Mapping[str, str]) -> None:
         )
 
 
-def _masters(text: str | None) -> tuple[Address, ...]:
+def _masters(given: Mapping[str, str]) -> ClusterAddress:
+    text = given.get("master")
     if not text or not text.strip():
         raise ConfigError('format("tubemq") needs the option master', hint=f"master takes {takes('master')}")
     try:
-        return tuple(Address.parse(part, default_port=DEFAULT_MASTER_PORT) for part in text.split(","))
+        return cluster_address(text, given)
     except FormatError as error:
         raise bad("master", text) from error
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.cli.output.formats import parse_json_line, renderer, to_dict
+from pytubemq.cli.output.formats import Outgoing, parse_json_line, renderer, to_dict
 from pytubemq.errors import ConfigError, MessageError
 from pytubemq.model.ids import Partition
 from pytubemq.model.message import Message
+from pytubemq.storage.tools.export import Exported
 
 MESSAGE = Message(
     Partition(1, "t", 2), b'a"b', {"k": "v"}, offset=28, appended_at_ms=1_769_860_800_123, message_id=9, msg_type="m"
@@ -26,6 +27,7 @@ MESSAGE = Message(
         ("%T", b"2026-01-31T12:00:00.123Z"),
         ("%a{k}%a{none}|%a", b'v|{"k": "v"}'),
         ("%v{json} %v{hex} %v{base64}", b'"a\\"b" 612262 YSJi'),
+        ("%%{k}%", b"%{k}%"),
         ("%m%M%%\\t\\0\\\\", b"m%\t\0\\"),
         ("plain ü", "plain ü".encode()),
         ("raw", b'a"b'),
@@ -43,6 +45,12 @@ def test_an_unknown_field_is_named(form: str) -> None:
     assert "%v body" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("form", ["%a{", "%a{k %v", "%v{json\\n", "%p{"])
+def test_a_brace_that_is_not_closed_is_refused(form: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^-f: {form[:3]} has no closing brace"):
+        renderer(form)
+
+
 @given(
     body=st.binary(min_size=1),
     attributes=st.dictionaries(st.text(), st.text(), max_size=3),
@@ -54,6 +62,14 @@ def test_json_reads_back_as_it_was(body: bytes, attributes: dict[str, str], msg_
     assert line.count(b"\n") == 1
     found = parse_json_line(line, number=1)
     assert (found.body, found.attributes, found.msg_type) == (body, attributes, msg_type)
+
+
+@pytest.mark.parametrize("msg_type", [None, "m"])
+@pytest.mark.parametrize("body", [b"a", b"\xff"])
+def test_what_store_export_writes_is_read(msg_type: str | None, body: bytes) -> None:
+    exported = Exported("t", 2, 28, 1_769_860_800_123, 9, msg_type, "202601311200", {"k": "v"}, body)
+    found = parse_json_line(json.dumps(exported.as_json()).encode(), number=1)
+    assert found == Outgoing(body, {"k": "v"}, msg_type, "202601311200", None)
 
 
 @given(body=st.binary())
@@ -73,6 +89,8 @@ def test_json_is_json(body: bytes) -> None:
         (b"{}", "has no body; it has nothing"),
         (b'{"bdy": "x"}', r"has no body; it has bdy, did you mean body\?"),
         (b'{"body": "x", "atributes": {}}', r"unknown field: atributes, did you mean attributes\?"),
+        (b'{"body": "x", "bdy": 1, "k": 2}', r"has unknown fields: bdy, k, did you mean body\?"),
+        (b'{"body": "x", "type": "a", "msg_type": "a"}', "has both type and msg_type"),
         (b'{"body": 1}', "has a number as body, which must be text"),
         (b'{"body": null}', "has null as body, which must be text"),
         (b'{"body": "\\ud800"}', "has half a character in body"),

@@ -191,7 +191,7 @@ async def test_a_call_without_answer_ends_with_its_time_and_a_late_answer_is_dro
     calls: list[Call] = []
     async with serving(calls.append, clock=clock) as (server, address):
         connection = await RpcConnection.connect(address)
-        with pytest.raises(RequestTimeoutError, match="did not respond to method 3"):
+        with pytest.raises(RequestTimeoutError, match="did not respond to the closing of a producer within 0"):
             await ask(connection, timeout_s=0.05)
         clock.now += 1
         calls[0].reply(OK)

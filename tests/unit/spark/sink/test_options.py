@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
 from pytubemq.spark.sink.encode import InLongEncoder
@@ -15,7 +16,11 @@ NEEDED = {"master": "here:8715", "topic": "demo"}
 
 def test_defaults() -> None:
     options = parse_options(NEEDED, streaming=False)
-    assert (options.masters, options.topic, options.msg_type) == ((Address("here", 8715),), "demo", None)
+    assert (options.masters, options.topic, options.msg_type) == (
+        ClusterAddress((Address("here", 8715),)),
+        "demo",
+        None,
+    )
     assert (options.delivery_timeout_s, options.max_buffer_bytes) == (60.0, 64 << 20)
     assert not options.idempotent
 
@@ -34,7 +39,7 @@ def test_names_are_case_insensitive_and_values_are_read() -> None:
         },
         streaming=False,
     )
-    assert options.masters == (Address("a", 8715), Address("b", 1))
+    assert options.masters == ClusterAddress((Address("a", 8715), Address("b", 1)))
     assert (options.delivery_timeout_s, options.query_id, options.batch_id, options.msg_type) == (90.0, "q", 7, "t")
     assert options.idempotent
     assert options.plan_is_map_only

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Address, Partition
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope
 from pytubemq.spark.source.options import JavaReads, Limits, NoSuchTime, OnDataLoss, Topics, parse_options
@@ -18,7 +19,7 @@ NEEDED = {"master": "127.0.0.1:8715", "topic": "demo"}
 
 def test_defaults() -> None:
     options = parse_options(NEEDED)
-    assert options.masters == (Address("127.0.0.1", 8715),)
+    assert options.masters == ClusterAddress((Address("127.0.0.1", 8715),))
     assert options.topics == Topics(("demo",))
     assert options.starting is None
     assert options.ending is None
@@ -55,7 +56,7 @@ def test_names_are_case_insensitive_and_values_are_read() -> None:
             "javaReads": "flushed",
         }
     )
-    assert options.masters == (Address("a", 1), Address("b", 8715))
+    assert options.masters == ClusterAddress((Address("a", 1), Address("b", 8715)))
     assert options.topics.names == ("t1", "t2")
     assert options.starting == Positions(
         Edge.EARLIEST,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.fast.response_reading import read_accepted
 from pytubemq.wire.fast.send_message import decode_accepted, decode_send, decode_send_response, encode_send_response
 from pytubemq.wire.fast.send_reading import SendReader, SendRun
@@ -17,6 +16,7 @@ from pytubemq.wire.fast.send_run import SendRunWriter
 from pytubemq.wire.fast.sends import SendTemplate
 from pytubemq.wire.fast.sends import encode_send_response as any_answer
 from pytubemq.wire.framing.frame import Frame, FrameDecoder
+from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.rpc.envelope import Request, decode_request, decode_response, encode_request, encode_response
 from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.rpc.request_run import RequestRun

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 
-from pytubemq.errors import ConfigError, TransportError, TubeError, UnavailableError, UnreachableError
+from pytubemq.errors import ConfigError, NotFoundError, TransportError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +80,12 @@ class BrokerRound:
             await self._tube.offsets(partitions)
         except CANNOT_BE_READ as error:
             return error
+        except NotFoundError as error:
+            broker = named(self._tube, partitions[0].broker_id)
+            error.hint = error.hint or (
+                f"{broker} is probably away, and another Broker answers at its address:  pytubemq cluster health"
+            )
+            raise
         return None
 
     async def _tell(self) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from pytubemq.cli.commands.consume.brokers import CANNOT_BE_READ, SILENT_S, BrokerRound, none_answers, silent_brokers
-from pytubemq.cli.commands.consume.outages import Outages
+from pytubemq.cli.commands.consume.outages import TAIL_PERIOD_S, Outages
 from pytubemq.cli.commands.consume.unread import Unread
 from pytubemq.cli.commands.consume.why_nothing import Why
-from pytubemq.cli.names import group_name, topic_name
-from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.names import filter_items, group_name, master_option, topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options
+from pytubemq.cli.output.farewell import WITHIN_S
 from pytubemq.cli.output.formats import FIELDS
 from pytubemq.cli.output.sink import Sink
 from pytubemq.cli.output.waiting import asking
@@ -22,6 +24,7 @@ from pytubemq.cli.output.words import count_of
 from pytubemq.cli.target import http_url, masters, same_cluster
 from pytubemq.errors import (
     Code,
+    ConfigError,
     CorruptError,
     NotAllowedError,
     NotFoundError,
@@ -71,7 +74,8 @@ Examples:
 @click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End after this many seconds without a message.")  # fmt: skip
-@click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
+@click.option("--type", "types", multiple=True, callback=filter_items, metavar="ITEM",
+              help="Only messages of this type; may be repeated.")  # fmt: skip
 @click.option("-f", "--format", "form", metavar="FORMAT", help=r"How a message is printed: json, raw or a text "
               r"['%v\n']; for one message per line, end the text with \n.")  # fmt: skip
 @master_option
@@ -91,7 +95,10 @@ def consume(
     from pytubemq.server.run import run_loop
 
     options = current()
-    sink = Sink(output=options.output, form=form)
+    try:
+        sink = Sink(output=options.output, form=form)
+    except ConfigError as error:
+        raise click.UsageError(error.message) from error
     earliest = (start or ("latest" if tail and not group else "earliest")) == "earliest"
     if not earliest and not tail and group is None:
         options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
@@ -155,12 +162,17 @@ async def _consume(
             if why is None:
                 async with asking(options, master, topic):
                     partitions = await tube.partitions(topic)
-                await _read(options, tube, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+                await _read(options, tube, master, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
                 waiting = asking(options, master, topic)
                 await _in_group(options, tube, master, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
-        finally:
+        except asyncio.CancelledError:  # Ctrl-C, perhaps because nobody reads the output
+            await wanted.sink.close(within_s=WITHIN_S)
+            raise
+        except BaseException:
             await wanted.sink.close()
+            raise
+        await wanted.sink.close()
 
 
 async def _in_group(
@@ -290,6 +302,7 @@ async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing
 async def _read(
     options: GlobalOptions,
     tube: Tube,
+    master: str,
     partitions: Sequence[Partition],
     wanted: Wanted,
     *,
@@ -304,7 +317,7 @@ async def _read(
     span = Span(Start.EARLIEST if earliest else Start.LATEST, follow=follow, idle_s=idle_s)
     async with BrokerRound(options, tube, partitions) as brokers:
         if follow:
-            await _follow(options, tube, brokers, wanted, unread, span)
+            await _follow(options, tube, master, brokers, wanted, unread, span)
         else:
             await _read_all(options, tube, brokers, wanted, unread, span)
     if not wanted.is_complete:
@@ -337,25 +350,37 @@ async def _read_all(
 async def _follow(
     options: GlobalOptions,
     tube: Tube,
+    master: str,
     brokers: BrokerRound,
     wanted: Wanted,
     unread: Unread,
     span: Span,
 ) -> None:
+    followed: Counter[int] = Counter()  # the partitions of each Broker that are waited for
+
     async def follow(partition: Partition) -> None:
         error = await brokers.answer(partition.broker_id)
         if error is None:
-            error = await _read_one(tube, partition, wanted, unread, span)
+            followed[partition.broker_id] += 1
+            try:
+                error = await _read_one(tube, partition, wanted, unread, span)
+            finally:
+                followed[partition.broker_id] -= 1
         if error is not None and unread.add(partition, error):
             options.say(f"skipped: {error.message}")
 
     readers = [asyncio.ensure_future(follow(partition)) for of in brokers.partitions.values() for partition in of]
+    pending: set[asyncio.Future[None]] = set(readers)
+    topic = next((partition.topic for of in brokers.partitions.values() for partition in of), "")
+    outages = Outages(
+        options, tube, master, topic, period_s=TAIL_PERIOD_S, is_watched=lambda broker_id: followed[broker_id] > 0
+    )
     try:
-        pending: set[asyncio.Future[None]] = set(readers)
-        while pending and not wanted.is_complete:
-            finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            for reader in finished:
-                reader.result()
+        async with outages.watching():
+            while pending and not wanted.is_complete:
+                finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for reader in finished:
+                    reader.result()
     finally:
         for reader in readers:
             reader.cancel()

@@ -1,4 +1,4 @@
-"""Reports on the Master and the Brokers of a topic that stop responding while a member of a group reads it.
+"""Reports on the Master and the Brokers of a topic that stop responding while its messages are waited for.
 
 The invariant: each outage is reported once, and its end once; a failed check never disturbs the consumer.
 """
@@ -15,7 +15,7 @@ from pytubemq.cli.commands.consume.brokers import answers, named
 from pytubemq.errors import TransportError, TubeError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.client.tube import Tube
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 4.0
 """The time between two rounds."""
+TAIL_PERIOD_S: Final = 1.0
+"""The time between two rounds of a reader without a group, which has no session whose loss would be noticed."""
 WITHIN_S: Final = 2.0
 """The time that each may take to respond."""
 ROUNDS: Final = 2
@@ -33,12 +35,21 @@ class Outages:
     """Checks the Master and the Brokers in rounds; `master` has the Masters' addresses (`host:port[,...]`)."""
 
     def __init__(
-        self, options: GlobalOptions, tube: Tube, master: str, topic: str, *, period_s: float = PERIOD_S
+        self,
+        options: GlobalOptions,
+        tube: Tube,
+        master: str,
+        topic: str,
+        *,
+        period_s: float = PERIOD_S,
+        is_watched: Callable[[int], bool] = lambda broker_id: True,
     ) -> None:
+        """`is_watched` says of a Broker whether it is checked now."""
         self._options = options
         self._tube = tube
         self._topic = topic
         self._period_s = period_s
+        self._is_watched = is_watched
         self._within_s = min(WITHIN_S, options.timeout_s)
         self._master = f"Master at {master}"
         self._partitions: Sequence[Partition] = ()
@@ -71,7 +82,9 @@ class Outages:
             self._count(self._master, there)
             if not there:
                 continue  # a Broker's silence proves nothing now: requests to it may need the Master
-            by_broker = {key: list(of) for key, of in groupby(self._partitions, attrgetter("broker_id"))}
+            by_broker = {
+                key: list(of) for key, of in groupby(self._partitions, attrgetter("broker_id")) if self._is_watched(key)
+            }
             asked = [answers(self._tube, of, within_s=self._within_s) for of in by_broker.values()]
             found = await asyncio.gather(*asked)
             for broker_id, there in zip(by_broker, found, strict=True):

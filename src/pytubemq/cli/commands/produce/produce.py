@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.commands.produce.feed import lines, pieces
-from pytubemq.cli.names import topic_name
-from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.names import filter_item, master_option, topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.formats import Outgoing, parse_json_line
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.output.waiting import asking
@@ -49,7 +49,8 @@ Examples:
               help="A message a line, a JSON object a line, or all of a file as one message.")  # fmt: skip
 @click.option("-a", "--attr", "attributes", multiple=True, metavar="K=V",
               help="An attribute for every message; may be repeated.")  # fmt: skip
-@click.option("--type", "msg_type", metavar="ITEM", help="The filter item by which consumers may choose.")
+@click.option("--type", "msg_type", callback=filter_item, metavar="ITEM",
+              help="The filter item by which consumers may choose.")  # fmt: skip
 @click.option("--key", help="Messages with the same key go to the same partition.")
 @master_option
 @global_options

@@ -15,13 +15,14 @@ from pytubemq.wire.text.broker_strings import parse_broker_info
 from pytubemq.wire.text.topic_strings import parse_topic_meta_info
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class PartitionMeta:
     """The partitions, each with True if it can be consumed now, and the ids of the Master's state."""
 
-    def __init__(self) -> None:
+    def __init__(self, parse_broker: Callable[[str], BrokerInfo] = parse_broker_info) -> None:
+        self._parse_broker = parse_broker
         self.brokers_id = UNDEFINED
         """`brokerConfigId` of the Brokers' addresses that we have."""
         self.topics_id = UNDEFINED
@@ -36,7 +37,7 @@ class PartitionMeta:
         """Store the id of the Brokers' addresses, if the response has any; return those that can be read."""
         if not texts:
             return []
-        brokers = ENTRIES.read(texts, parse_broker_info, "the Master's list of Brokers")
+        brokers = ENTRIES.read(texts, self._parse_broker, "the Master's list of Brokers")
         self.brokers_id = UNDEFINED if config_id is None else config_id
         return brokers
 

@@ -91,7 +91,7 @@ class BalanceRole:
         `work` runs an owned task, `poke` ends the pause before the next heartbeat.
         """
         self.client_id = member.client_id
-        self.meta = PartitionMeta()
+        self.meta = PartitionMeta(member.cluster.parse_broker)
         self.reported_s = float("-inf")
         """When the Master last reported partitions, changed or not."""
         self._cluster = member.cluster

@@ -10,6 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.pipelines.analysis.missing import MissingTopicError
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.secrets import resolve
@@ -21,7 +22,6 @@ from pytubemq.spark.source.options import parse_options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytubemq.model.ids import Address
     from pytubemq.pipelines.file.model import Pipeline
     from pytubemq.pipelines.rules.rule import Context, Faults
 
@@ -33,7 +33,7 @@ class Named(NamedTuple):
     """Where in the file: `source.topics[0]`, `sinks[1].topic`."""
     key: str
     """The same as it is shown: `source.topic`, `sinks.copied.topic`."""
-    masters: tuple[Address, ...]
+    masters: ClusterAddress
     topic: str
 
 
@@ -44,7 +44,7 @@ def check(context: Context) -> Faults:
     Where there is progress, a topic that is read may be away for a while, and the source waits for it.
     """
     source = context.state is None or not has_progress(context.state)
-    wanted: dict[tuple[Address, ...], list[Named]] = {}
+    wanted: dict[ClusterAddress, list[Named]] = {}
     for named in topics_named(context.pipeline, source=source):
         wanted.setdefault(named.masters, []).append(named)
     for masters, of_cluster in wanted.items():
@@ -80,14 +80,12 @@ def _read(pipeline: Pipeline) -> Iterator[Named]:
 
 
 def _written(path: str, key: str, master: str | None, topic: str) -> Iterable[Named]:
-    from pytubemq.net.client.masters import parse_masters  # not for lint
-
     if master:
         with contextlib.suppress(TubeError):  # the sink says what is wrong with its Masters
-            yield Named(path, key, parse_masters(resolve(master)), resolve(topic))
+            yield Named(path, key, ClusterAddress.parse(resolve(master)), resolve(topic))
 
 
-def _missing(masters: tuple[Address, ...], named: Sequence[Named]) -> list[MissingTopicError]:
+def _missing(masters: ClusterAddress, named: Sequence[Named]) -> list[MissingTopicError]:
     """Return errors for those of a cluster's topics that do not exist; none if it does not say."""
     import pytubemq.sync
     from pytubemq.spark.source.planning.survey import known_topics

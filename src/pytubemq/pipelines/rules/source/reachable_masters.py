@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TransportError, TubeError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:
-    from pytubemq.model.ids import Address, Partition
+    from pytubemq.model.ids import Partition
     from pytubemq.pipelines.rules.rule import Context, Faults
     from pytubemq.spark.source.read.cluster import Cluster
 
@@ -41,10 +42,8 @@ def _connected(cluster: Cluster) -> dict[Partition, object]:
     return {}
 
 
-def _clusters(context: Context) -> dict[tuple[Address, ...], str]:
+def _clusters(context: Context) -> dict[ClusterAddress, str]:
     """Return each cluster once, with the first key that names it; malformed addresses are left to another rule."""
-    from pytubemq.net.client.masters import parse_masters  # not for lint
-
     source, letters = context.pipeline.source, context.pipeline.dead_letter
     named = {"source.master": source.master if source.format == "tubemq" else None}
     for index, sink in enumerate(context.pipeline.sinks):
@@ -52,9 +51,9 @@ def _clusters(context: Context) -> dict[tuple[Address, ...], str]:
             named[f"sinks[{index}].master"] = context.pipeline.master_of(sink)
     if letters is not None and letters.format == "tubemq":
         named["dead_letter.master"] = context.pipeline.master_of(letters)
-    found: dict[tuple[Address, ...], str] = {}
+    found: dict[ClusterAddress, str] = {}
     for path, text in named.items():
         with contextlib.suppress(TubeError):
             if text and (there := context.text(text)) is not None:
-                found.setdefault(parse_masters(there), path)
+                found.setdefault(ClusterAddress.parse(there), path)
     return found

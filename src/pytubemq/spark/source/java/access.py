@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from pytubemq.client.partition_state import Known
-    from pytubemq.model.ids import Address
+    from pytubemq.model.cluster_address import ClusterAddress
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Access:
     """A cluster's Brokers, for one process. Get it with `access`."""
 
-    def __init__(self, masters: tuple[Address, ...], known: Known | None) -> None:
+    def __init__(self, masters: ClusterAddress, known: Known | None) -> None:
         self._io = IoThread(name="pytubemq-java")
         self._known = known
         self.ranges = GroupRanges(masters, client_name="spark", known=known)
@@ -56,11 +56,11 @@ class Access:
                 self._io.close()
 
 
-_open: dict[tuple[int, tuple[Address, ...]], Access] = {}
+_open: dict[tuple[int, ClusterAddress], Access] = {}
 _open_lock = threading.Lock()
 
 
-def access(masters: tuple[Address, ...], known: Known | None = None) -> Access:
+def access(masters: ClusterAddress, known: Known | None = None) -> Access:
     """Return this process's access to a cluster, made at the first call.
 
     `known` is what the driver had learned of the cluster: with it a task needs no Master.
@@ -80,7 +80,7 @@ def access(masters: tuple[Address, ...], known: Known | None = None) -> Access:
         return found
 
 
-def forget(masters: tuple[Address, ...]) -> None:
+def forget(masters: ClusterAddress) -> None:
     """Close this process's connections to a cluster; the next use opens new ones."""
     with _open_lock:
         found = _open.pop((os.getpid(), masters), None)

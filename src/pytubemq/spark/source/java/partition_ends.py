@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.client.reader.range_group import GroupRange, GroupRanges
-    from pytubemq.model.ids import Address, Partition
+    from pytubemq.model.cluster_address import ClusterAddress
+    from pytubemq.model.ids import Partition
 
 HELD_S: Final = 8.0
 """After so long a partition is registered anew: the Broker's lease goes on, and retention may have moved the begin."""
@@ -37,7 +38,7 @@ NOTHING: Final = ("pytubemq-nothing",)
 
 
 def java_ends(
-    masters: tuple[Address, ...],
+    masters: ClusterAddress,
     partitions: Sequence[Partition],
     *,
     read_group: str | None = None,
@@ -178,5 +179,5 @@ class _Held:
         await self._hold.end()
 
 
-_watches: dict[tuple[int, tuple[Address, ...], str | None, bool], EndsWatch] = {}
+_watches: dict[tuple[int, ClusterAddress, str | None, bool], EndsWatch] = {}
 _lock = threading.Lock()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.partition_state import Known
     from pytubemq.client.received.unpacker import Unreadable
-    from pytubemq.model.ids import Address
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.model.message import Message
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -39,7 +39,7 @@ BATCH_BYTES: Final = 4 << 20
 
 
 def java_batches(
-    masters: tuple[Address, ...],
+    masters: ClusterAddress,
     wanted: OffsetRange,
     columns: Sequence[str],
     *,

@@ -15,14 +15,15 @@ import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import NotFoundError, TransportError, TubeError
+from pytubemq.errors import NotFoundError, TlsError, TransportError, TubeError
 from pytubemq.spark.source.planning.plan import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from pytubemq.client.partition_state import Known
-    from pytubemq.model.ids import Address, Partition
+    from pytubemq.model.cluster_address import ClusterAddress
+    from pytubemq.model.ids import Partition
     from pytubemq.sync import Tube
 
 FIRST_CONTACT_S: Final = 8.0
@@ -34,17 +35,17 @@ _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
 V = TypeVar("V")
 
-_Key = tuple[int, int, "tuple[Address, ...]"]
+_Key = tuple[int, int, "ClusterAddress"]
 """Process, thread, Masters: a forked worker must not use its parent's sockets."""
 
 _open: dict[_Key, Tube] = {}
-_reached: set[tuple[Address, ...]] = set()
+_reached: set[ClusterAddress] = set()
 
 
 class Cluster:
     """A cluster, by the addresses of its Masters. Holds no connection itself, so it can be pickled."""
 
-    def __init__(self, masters: tuple[Address, ...], *, known: Known | None = None) -> None:
+    def __init__(self, masters: ClusterAddress, *, known: Known | None = None) -> None:
         """Create it; `known` is what the driver has learned, so that a task need not ask a Master."""
         self.masters = masters
         self.known = known
@@ -88,8 +89,8 @@ class Cluster:
                 found = ask()
             except TubeError as error:
                 self.forget()
-                may_mend = _may_mend(error) or (read_before and isinstance(error, NotFoundError))
-                if not may_mend or self._too_late(began_s, pause_s):
+                may_pass = may_mend(error) or (read_before and isinstance(error, NotFoundError))
+                if not may_pass or self._too_late(began_s, pause_s):
                     raise
             else:
                 if all(partition in found for partition in needed) or self._too_late(began_s, pause_s):
@@ -144,6 +145,6 @@ def ends_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition
     return {partition: Ends(look.min_offset, look.max_offset, look.size_bytes) for partition, look in looks.items()}
 
 
-def _may_mend(error: TubeError) -> bool:
+def may_mend(error: TubeError) -> bool:
     """True if the same call may succeed once a Broker or Master is back."""
-    return error.retriable or isinstance(error, TransportError)
+    return error.retriable or (isinstance(error, TransportError) and not isinstance(error, TlsError))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytubemq.client.reader.range_reads import RangeConnection, Stretch
-    from pytubemq.model.ids import Address
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.spark.source.planning.plan import Ends
     from pytubemq.spark.source.read.cluster import Cluster
 
@@ -41,7 +41,7 @@ MOST_KEPT: Final = 16
 """Connections kept in a process while nobody reads over them."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
-_Key = tuple[int, "tuple[Address, ...]", int]
+_Key = tuple[int, "ClusterAddress", int]
 _kept: list[tuple[_Key, RangeConnection]] = []
 _kept_lock = threading.Lock()
 
@@ -179,7 +179,7 @@ class _Reading:
         self._refused_token = is_refusal(error, Code.CERTIFICATE_FAILURE)
         if not isinstance(error, TransportError):
             self._cluster.forget()
-        may_mend = error.retriable or isinstance(error, (TransportError, NotFoundError)) or self._refused_token
+        may_mend = clusters.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
         allowed_s = BRIEF_S if self._refused_token else clusters.OUTAGE_S
         if not may_mend or time.monotonic() - self._since_s > allowed_s:
             raise error
@@ -198,7 +198,7 @@ class _Reading:
         partition, known = self._wanted.partition, self._cluster.known
         way = None
         if known is not None and not self._tries:
-            way = RangeWay.known(known, partition.broker_id, client_name="spark")
+            way = RangeWay.known(known, partition.broker_id, client_name="spark", tls=self._cluster.masters.tls)
         if way is None:  # not known, or not there any more: the Master is asked
             way = range_way(self._cluster.tube(), partition, renew_token=self._refused_token)
         return way.connect()

@@ -22,6 +22,8 @@ from pytubemq.net.datagrams import datagrams_beside, datagrams_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytubemq.model.cluster_address import ClusterAddress
+
 MOST_REPORTED: Final = 40
 """Ranges reported in one datagram."""
 MAX_REPORT_BYTES: Final = 8192
@@ -56,14 +58,14 @@ class Reports:
     the Masters are on this machine, no other machine can send to it.
     """
 
-    def __init__(self, masters: Sequence[Address]) -> None:
+    def __init__(self, masters: ClusterAddress) -> None:
         """Begin to listen.
 
         Raises:
             ConfigError: there is no address or no port for it.
         """
         try:
-            self._socket = datagrams_beside(masters[0])
+            self._socket = datagrams_beside(masters.masters[0])
         except OSError as error:
             raise ConfigError(
                 f"slowPartitionAdjustment needs a UDP port on the driver: {error.strerror or error}",

@@ -1,4 +1,4 @@
-"""What a member of a group reads on standard error while the Master or a Broker is away."""
+"""What a consumer reads on standard error while the Master or a Broker is away."""
 
 from __future__ import annotations
 
@@ -82,6 +82,16 @@ async def test_a_broker_that_stops_answering_is_named_once_and_again_when_it_is_
         del tube.away[2]
         await until(lambda: len(options.lines) == 2)
     assert options.lines == [LOST, "Broker 2 at b:2 responds again"]
+
+
+async def test_a_broker_that_nobody_waits_for_is_not_named() -> None:
+    options, tube = Said(), FakeTube(away={1: UnreachableError("away"), 2: UnreachableError("away")})
+    watched = Outages(
+        options, cast("Tube", tube), "m:1", "t", period_s=0.001, is_watched=lambda broker_id: broker_id == 2
+    )
+    async with watched.watching():
+        await until(lambda: tube.rounds > 4)
+    assert options.lines == [LOST]
 
 
 async def test_a_master_that_is_gone_is_named_and_no_broker_is_blamed_for_it() -> None:

@@ -107,7 +107,14 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
     def names(function: object) -> list[str]:
         return [name for name in inspect.signature(function).parameters if name != "self"]  # type: ignore[arg-type]
 
-    assert names(pytubemq.connect) == ["masters", "first_connect", "request_timeout_s", "client_name", "known"]
+    assert names(pytubemq.connect) == [
+        "masters",
+        "first_connect",
+        "request_timeout_s",
+        "client_name",
+        "known",
+        "tls",
+    ]
     assert (
         names(Producer.send) == names(Producer.submit) == ["body", "attrs", "msg_type", "msg_time", "key", "partition"]
     )

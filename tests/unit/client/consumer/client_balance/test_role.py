@@ -25,6 +25,7 @@ from pytubemq.wire.protocol.messages.master import (
 from pytubemq.wire.rpc.envelope import decode_response
 from pytubemq.wire.rpc.methods import METHODS, Method
 from pytubemq.wire.serialization.message_bytes import decode
+from pytubemq.wire.text.broker_strings import parse_broker_info
 from tests.support.waiting import until
 from tests.unit.wire.golden import as_recorded
 
@@ -76,6 +77,7 @@ class FakeCluster:
     """Answers what it is given, and keeps what was asked."""
 
     host = "127.0.0.1"
+    parse_broker = staticmethod(parse_broker_info)
 
     def __init__(self) -> None:
         self.asked: list[Any] = []

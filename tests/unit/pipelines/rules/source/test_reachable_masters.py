@@ -29,7 +29,7 @@ class Connections:
         self.wrong: dict[str, Exception] = {}
 
     def connect(self, masters: Any, **more: Any) -> Any:
-        name = ",".join(map(str, masters))
+        name = str(masters)
         self.asked.append(name)
 
         class Tube:

@@ -12,6 +12,7 @@ import pytest
 from pytubemq.client.partition_state import Known
 from pytubemq.client.received.unpacker import Unreadable
 from pytubemq.errors import CorruptError, OffsetMovedError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java import ranges as ranges_module
@@ -42,8 +43,8 @@ async def mock() -> AsyncIterator[MockBroker]:
         await asyncio.to_thread(forget, masters(running))
 
 
-def masters(mock: MockBroker) -> tuple[Address, ...]:
-    return (Address.parse(mock.masters),)
+def masters(mock: MockBroker) -> ClusterAddress:
+    return ClusterAddress.parse(mock.masters)
 
 
 async def read(mock: MockBroker, start: int, end: int, **more: Any) -> list[Any]:
@@ -130,7 +131,7 @@ async def test_a_process_has_one_way_to_a_cluster(mock: MockBroker) -> None:
 
 async def test_a_task_that_is_told_what_the_driver_knows_needs_no_master(mock: MockBroker) -> None:
     known = Known(((1, mock.broker_address.host, mock.broker_address.port),), -1)
-    nowhere = (Address("127.0.0.1", 1),)
+    nowhere = ClusterAddress((Address("127.0.0.1", 1),))
     wanted = OffsetRange(P0, 0, 10 * OFFSET_UNIT)
 
     def rows() -> int:

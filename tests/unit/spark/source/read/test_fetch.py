@@ -12,8 +12,8 @@ import pytest
 import pytubemq.sync
 from pytubemq.client.partition_state import Known
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, TransportError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Partition
-from pytubemq.net.client.masters import parse_masters
 from pytubemq.net.iothread import IoThread
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
 from pytubemq.spark.source.read import cluster as clusters
@@ -55,7 +55,7 @@ def mock(io: IoThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockBroker]:
 
 @pytest.fixture
 def cluster(mock: MockBroker) -> Iterator[Cluster]:
-    cluster = Cluster(parse_masters(mock.masters))
+    cluster = Cluster(ClusterAddress.parse(mock.masters))
     yield cluster
     close_kept()
     cluster.forget()
@@ -200,7 +200,7 @@ def test_a_task_that_is_told_where_the_broker_is_asks_no_master(mock: MockBroker
         tube.partitions("demo")
         known = tube.known
     asked = len(mock.received(Method.PRODUCER_REGISTER_P2M))
-    cluster = Cluster(parse_masters(mock.masters), known=known)
+    cluster = Cluster(ClusterAddress.parse(mock.masters), known=known)
     assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
     assert len(mock.received(Method.PRODUCER_REGISTER_P2M)) == asked
     close_kept()
@@ -208,7 +208,7 @@ def test_a_task_that_is_told_where_the_broker_is_asks_no_master(mock: MockBroker
 
 def test_a_task_that_is_told_a_wrong_place_asks_the_master(mock: MockBroker) -> None:
     known = Known(brokers=((1, "127.0.0.1", 1),), visit_token=0)
-    cluster = Cluster(parse_masters(mock.masters), known=known)
+    cluster = Cluster(ClusterAddress.parse(mock.masters), known=known)
     assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
     close_kept()
     cluster.forget()

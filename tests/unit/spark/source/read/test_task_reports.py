@@ -7,11 +7,12 @@ import threading
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Address
 from pytubemq.spark.source.read.task_reports import MOST_REPORTED, Reports, ReportTo, TaskReport
 from tests.support.waiting import until_seen
 
-MASTERS = (Address("127.0.0.1", 8715),)
+MASTERS = ClusterAddress((Address("127.0.0.1", 8715),))
 
 
 def all_told(reports: Reports, count: int) -> list[TaskReport]:
@@ -49,4 +50,4 @@ def test_a_task_does_not_mind_that_nobody_listens() -> None:
 
 def test_an_address_that_cannot_be_had_is_told_with_the_option() -> None:
     with pytest.raises(ConfigError, match="slowPartitionAdjustment needs a UDP port"):
-        Reports((Address("no such host.invalid", 8715),))
+        Reports(ClusterAddress((Address("no such host.invalid", 8715),)))

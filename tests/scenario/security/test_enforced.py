@@ -1,0 +1,227 @@
+"""A Master and a Broker that let nobody in without permission, over real sockets."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytubemq
+from pytubemq import Start, connect
+from pytubemq.errors import Code, NotAllowedError, RefusedError
+from pytubemq.model.ids import Address
+from pytubemq.net.client.connection import RpcConnection
+from pytubemq.security.credentials import Credentials
+from pytubemq.server.compose import ROLES, Node
+from pytubemq.server.sources import load_settings
+from pytubemq.wire.protocol.messages.broker import (
+    GetMessageRequestC2B,
+    GetMessageResponseB2C,
+    HeartBeatRequestC2B,
+    HeartBeatResponseB2C,
+    RegisterRequestC2B,
+    RegisterResponseB2C,
+    SendMessageRequestP2B,
+    SendMessageResponseB2P,
+)
+from pytubemq.wire.rpc.methods import Method, Service
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from pytubemq.master.registry.users import UserRegistry
+
+pytestmark = pytest.mark.anyio
+ANY = "127.0.0.1:0"
+
+
+@asynccontextmanager
+async def cluster(directory: Path, mode: str = "enforced") -> AsyncIterator[Node]:
+    flags: dict[str, object] = {"data": str(directory), "log.level": "warning", "security.authentication": mode}
+    flags |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY)
+    node = Node(load_settings(None, environ={}, flags=flags), ROLES["all"])
+    await node.start()
+    try:
+        assert node.master is not None
+        await node.master.create_topic("orders", 2)
+        await node.master.create_topic("payments", 2)
+        yield node
+    finally:
+        await node.close()
+
+
+def users_of(node: Node) -> UserRegistry:
+    assert node.master is not None
+    return node.master.registry.users
+
+
+async def user(node: Node, name: str, *granted: str) -> Credentials:
+    """A new user with these permissions, each as `operation kind pattern`."""
+    assert node.master is not None
+    by = node.master.change_by("test")
+    secret = await users_of(node).create(name, by=by)
+    for words in granted:
+        await users_of(node).grant(name, *words.split(), by=by)
+    await until(lambda: is_known(node))
+    return Credentials(name, secret)
+
+
+def is_known(node: Node) -> bool:
+    """True if the Broker has the users and permissions as they are now."""
+    assert node.master is not None
+    assert node.broker is not None
+    assert node.broker._state is not None
+    return node.broker._state.access.rules.version == node.master._access.checks.version
+
+
+def address_of(node: Node) -> str:
+    assert node.endpoints.master is not None
+    return node.endpoints.master
+
+
+async def test_who_may_produce_and_consume_does(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        writer = await user(node, "writer", "produce topic orders")
+        reader = await user(node, "reader", "consume topic ord*", "consume group readers")
+        async with connect(address_of(node), credentials=writer) as tube, tube.producer("orders") as producer:
+            for number in range(20):
+                await producer.send(b"%d" % number)
+            await producer.send_many([b"many"] * 30)
+        async with connect(address_of(node), credentials=reader) as tube:
+            found = 0
+            async with tube.consumer("readers", "orders", start=Start.EARLIEST) as consumer:
+                async for batch in consumer.batches(max_wait_s=0.2):
+                    found += len(batch)
+                    await batch.confirm()
+                    if found == 50:
+                        break
+            for partition in await tube.partitions("orders"):
+                async with tube.reader(partition, end=Start.LATEST) as ranges:
+                    found += sum([len(batch) async for batch in ranges.batches()])
+            assert found == 100
+        assert node.master is not None
+        group = await node.master.group("readers")
+        assert group.lag_messages == 0, "the Master itself may ask its Brokers"
+
+
+async def test_nobody_gets_in_without_a_user_or_with_a_wrong_secret(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        right = await user(node, "ann", "produce topic *")
+        wrong = Credentials.of("ann", "w" * 43)
+        nobody = Credentials.of("nobody", right.secret)
+        for credentials, text in ((None, "requires authentication"), (wrong, "wrong"), (nobody, "wrong")):
+            with pytest.raises(NotAllowedError, match=text):
+                async with connect(address_of(node), credentials=credentials) as tube, tube.producer("orders"):
+                    pass
+        await users_of(node).set_enabled("ann", enabled=False, by=node.master.change_by("test"))  # type: ignore[union-attr]
+        with pytest.raises(NotAllowedError, match="wrong"):
+            async with connect(address_of(node), credentials=right) as tube, tube.producer("orders"):
+                pass
+
+
+async def test_a_permission_that_is_missing_is_named_with_the_command_that_grants_it(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", "consume topic orders", "consume group readers")
+        async with connect(address_of(node), credentials=reader) as tube:
+            with pytest.raises(NotAllowedError, match="permission grant reader consume group others"):
+                async with tube.consumer("others", "orders"):
+                    pass
+            with pytest.raises(NotAllowedError, match="permission grant reader consume topic payments"):
+                async with tube.consumer("readers", "payments"):
+                    pass
+            async with tube.producer("orders") as producer:
+                with pytest.raises(NotAllowedError, match="permission grant reader produce topic orders"):
+                    await producer.send(b"not allowed")
+
+
+async def test_a_new_secret_ends_the_sessions_of_the_old_one(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        ann = await user(node, "ann", "produce topic *")
+        async with connect(address_of(node), credentials=ann) as tube, tube.producer("orders") as producer:
+            await producer.send(b"before")
+            assert node.master is not None
+            await users_of(node).rotate("ann", by=node.master.change_by("test"))
+            await until(lambda: is_known(node))
+            with pytest.raises(RefusedError):
+                await producer.send(b"after")
+
+
+async def test_a_stranger_s_raw_requests_get_415_at_the_broker(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        assert node.endpoints.broker is not None
+        connection = await RpcConnection.connect(Address.parse(node.endpoints.broker))
+        asked = [
+            (
+                SendMessageRequestP2B(
+                    client_id="c", topic_name="orders", partition_id=0, data=b"x", flag=0, check_sum=-1, sent_addr=0
+                ),
+                SendMessageResponseB2P,
+                Method.SEND_MESSAGE_P2B,
+                Service.BROKER_WRITE,
+            ),
+            (
+                RegisterRequestC2B(
+                    op_type=31, client_id="c", group_name="g", topic_name="orders", partition_id=0, read_status=0
+                ),
+                RegisterResponseB2C,
+                Method.CONSUMER_REGISTER_C2B,
+                Service.BROKER_READ,
+            ),
+            (
+                HeartBeatRequestC2B(client_id="c", group_name="g", read_status=0),
+                HeartBeatResponseB2C,
+                Method.CONSUMER_HEARTBEAT_C2B,
+                Service.BROKER_READ,
+            ),
+            (
+                GetMessageRequestC2B(client_id="c", partition_id=0, group_name="g", topic_name="orders"),
+                GetMessageResponseB2C,
+                Method.GET_MESSAGE_C2B,
+                Service.BROKER_READ,
+            ),
+        ]
+        for request, response, method, service in asked:
+            found: Any = await connection.request(request, response, method, service, timeout_s=5.0)
+            assert (method, found.err_code) == (method, Code.CERTIFICATE_FAILURE)
+        await connection.close()
+
+
+async def test_permissive_serves_everybody_and_logs_what_would_be_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        cluster(tmp_path, "permissive") as node,
+        connect(address_of(node)) as tube,
+        tube.producer("orders") as producer,
+    ):
+        assert (await producer.send(b"x")).partition.topic == "orders"
+    assert "PRODUCER_REGISTER_P2M of producer" in caplog.text
+    assert "would be refused: no signature and no token" in caplog.text
+
+
+def check_files(directory: Path, user: Credentials) -> None:
+    for path in directory.rglob("*"):
+        if path.is_file():
+            assert user.secret.reveal().encode() not in path.read_bytes()
+    assert (directory / "master" / "root.key").stat().st_mode & 0o777 == 0o600
+
+
+async def test_secrets_outlive_a_restart_and_are_in_no_file_in_plain(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        ann = await user(node, "ann", "produce topic *")
+    check_files(tmp_path, ann)
+    flags: dict[str, object] = {"data": str(tmp_path), "security.authentication": "enforced", "log.level": "warning"}
+    flags |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY)
+    node = Node(load_settings(None, environ={}, flags=flags), ROLES["all"])
+    await node.start()
+    async with connect(address_of(node), credentials=ann) as tube, tube.producer("orders") as producer:
+        await producer.send(b"again")
+    await node.close()
+
+
+def test_credentials_show_no_secret() -> None:
+    assert "s3cret" not in repr(Credentials.of("ann", "s3cret"))
+    assert pytubemq.__version__
