@@ -70,5 +70,5 @@ RPC_PERMISSIONS: Final[Mapping[Method, tuple[Need, ...]]] = MappingProxyType(
         Method.RESET_HISTORY: (_SEE_GROUP,),
     }
 )
-"""All methods. Whoever reads a topic asks a Master for its Brokers as a producer does, so the Master asks for `describe`,
-and the Broker for `produce` with each send."""
+"""All methods. Whoever reads a topic asks a Master for its Brokers as a producer does, so the Master asks for
+`describe`, and the Broker for `produce` with each send."""
