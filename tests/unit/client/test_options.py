@@ -40,8 +40,9 @@ COMMON = (
 FILTERS = "filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None"
 PLACE = "int | Start | str | datetime"
 SIGNATURES = {
-    "connect": "masters: str | Sequence[Address], *, first_connect: FirstConnect = 'fail', "
-    "request_timeout_s: float = 10.0, client_name: str = '', known: Known | None = None",
+    "connect": "masters: str | Sequence[Address] | ClusterAddress, *, first_connect: FirstConnect = 'fail', "
+    "request_timeout_s: float = 10.0, client_name: str = '', known: Known | None = None, "
+    "tls: TlsOptions | None = None",
     "producer": "self, topic: str, *, linger_s: float = 0.0, max_buffer_messages: int = 100000, "
     "max_buffer_bytes: int = 67108864, delivery_timeout_s: float = 60.0, close_timeout_s: float = 10.0, "
     "batching: bool = True, idempotent: bool = True",
