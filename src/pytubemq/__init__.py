@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
     from pytubemq.model.tls_options import TlsOptions
+    from pytubemq.security.credentials import Credentials
 
 __all__ = [
     "Address",
@@ -48,6 +49,7 @@ __all__ = [
     "Connected",
     "Consumer",
     "ConsumerStats",
+    "Credentials",
     "Event",
     "HandlerFailed",
     "Lost",
@@ -102,6 +104,7 @@ _HOMES = {
     "model.ids": ("Address", "BrokerInfo", "Partition"),
     "model.message": ("Message", "Receipt"),
     "model.tls_options": ("TlsOptions",),
+    "security.credentials": ("Credentials",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CLIENT = """
-    Address BalanceConsumer Batch Bound BrokerInfo ConfirmFailed Connected Consumer ConsumerStats Event HandlerFailed
+    Address BalanceConsumer Batch Bound BrokerInfo ConfirmFailed Connected Consumer ConsumerStats Credentials Event
+    HandlerFailed
     Lost Message Partition PartitionOffset PositionMoved Producer ProducerStats PushConsumer PushStats ReadBatch Reader
     Rebalanced Receipt Receipts Skipped SlowConsumer Start Throttled TlsOptions Tube __version__ connect errors sync
 """

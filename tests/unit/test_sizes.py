@@ -15,6 +15,7 @@ MOST_MODULES: Final = 15
 MOST_LINES: Final = 500
 LONGER: Final = {
     "pytubemq/broker/append/append_path.py": 520,
+    "pytubemq/master/service.py": 530,
     "pytubemq/net/server/connection.py": 590,
 }
 """Modules that may have more lines, each up to its own number."""

@@ -52,6 +52,7 @@ def connect(options: ConnectOptions) -> Tube:
             "wait" waits for both.
         request_timeout_s: how long any one request may take.
         client_name: shown in client ids, to find a program in the servers' lists.
+        credentials: the user and the secret with which requests to Masters are signed; None where nobody asks for them.
         known: what another connection to the cluster had learned (`Tube.known`): then no Master is asked before that is
             needed. For the processes of one job; it holds the cluster's visit token.
         tls: options of TLS; then all connections are over TLS, to the Masters and to the Brokers. None is plain.

@@ -57,7 +57,9 @@ NOT_READING = {
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),
     ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
     ("pipeline", "dlq", "drop"),
-    ("cert", "make"), ("profile", "use"), ("profile", "add"), ("profile", "remove"),
+    ("user", "create"), ("user", "list"), ("user", "rotate"), ("user", "disable"), ("user", "enable"),
+    ("user", "remove"), ("permission", "grant"), ("permission", "revoke"), ("permission", "list"),
+    ("permission", "test"), ("cert", "make"), ("profile", "use"), ("profile", "add"), ("profile", "remove"),
     ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 

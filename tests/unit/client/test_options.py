@@ -41,8 +41,8 @@ FILTERS = "filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None"
 PLACE = "int | Start | str | datetime"
 SIGNATURES = {
     "connect": "masters: str | Sequence[Address] | ClusterAddress, *, first_connect: FirstConnect = 'fail', "
-    "request_timeout_s: float = 10.0, client_name: str = '', known: Known | None = None, "
-    "tls: TlsOptions | None = None",
+    "request_timeout_s: float = 10.0, client_name: str = '', credentials: Credentials | None = None, "
+    "known: Known | None = None, tls: TlsOptions | None = None",
     "producer": "self, topic: str, *, linger_s: float = 0.0, max_buffer_messages: int = 100000, "
     "max_buffer_bytes: int = 67108864, delivery_timeout_s: float = 60.0, close_timeout_s: float = 10.0, "
     "batching: bool = True, idempotent: bool = True",

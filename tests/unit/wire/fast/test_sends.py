@@ -96,7 +96,7 @@ def test_range_answer(answer: ReadRangeResponseB2C) -> None:
     assert b"".join(stored.encode_read_range_response(head, slices)) == body
 
 
-@given(NAME, NAME, I32, I32, BODY, I32, MAYBE_NAME, MAYBE_NAME, MAYBE_I64, MAYBE_I64, MAYBE_I32, MAYBE_I64)
+@given(NAME, NAME, I32, I32, BODY, I32, MAYBE_NAME, MAYBE_NAME, MAYBE_I64, MAYBE_I64, MAYBE_I32, MAYBE_I64, MAYBE_NAME)
 def test_send_template(
     client_id: str,
     topic: str,

@@ -112,6 +112,7 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
         "first_connect",
         "request_timeout_s",
         "client_name",
+        "credentials",
         "known",
         "tls",
     ]

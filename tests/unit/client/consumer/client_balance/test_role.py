@@ -100,7 +100,7 @@ class FakeCluster:
     def learn_brokers(self, brokers: list[BrokerInfo]) -> None:
         self.brokers += brokers
 
-    def learn_token(self, told: Any) -> None:
+    def learn_token(self, told: Any, client_id: str) -> None:
         if told is not None:
             self.token = told.visit_authorized_token
 
