@@ -25,6 +25,9 @@ class Accounts:
         self._sealer = sealer
         self._opened: dict[str, tuple[str, Secret]] = {}
         """Opened secrets by user, each with the sealed text that it belongs to."""
+        self._permissions: dict[str, tuple[Permission, ...]] = {}
+        self._read_at = 0
+        """The state of the records of which `_permissions` are."""
 
     def epoch(self, user: str) -> int | None:
         """Return the epoch of a user's secret; None if there is no such user or it is disabled."""
@@ -51,4 +54,11 @@ class Accounts:
 
     def permissions(self, user: str) -> tuple[Permission, ...]:
         """Return what a user is allowed; records that name no permission are left out when they are loaded."""
-        return tuple(parse_permission(*words) for words in self._catalogue.permissions.get(user, ()))
+        if self._read_at != self._catalogue.changes:
+            self._permissions.clear()
+            self._read_at = self._catalogue.changes
+        known = self._permissions.get(user)
+        if known is None:
+            granted = self._catalogue.permissions.get(user, ())
+            known = self._permissions[user] = tuple(parse_permission(*words) for words in granted)
+        return known

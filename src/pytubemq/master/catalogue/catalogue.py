@@ -70,6 +70,8 @@ class Catalogue:
         self._store: MetaStore | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metastore")
         self._last_serial_id = 0
+        self.changes = 0
+        """The number of changes that can be read here."""
         self._by_topic: dict[str, dict[int, DeployRecord]] = {}
         self._by_broker: dict[int, dict[str, DeployRecord]] = {}
         self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
@@ -127,6 +129,7 @@ class Catalogue:
             self._remove(record)
         for record in renewed:
             self._enter(record)
+        self.changes += 1
         self.on_change([*gone, *renewed])
 
     # --- queries ------------------------------------------------------------------------------------------------
