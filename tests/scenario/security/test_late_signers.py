@@ -1,0 +1,121 @@
+"""A consumer that signs only when it is asked to, as the Java client does, where nobody gets in without permission."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import Code
+from pytubemq.model.ids import Address
+from pytubemq.net.client.connection import RpcConnection
+from pytubemq.wire.protocol.extensions import Capability
+from pytubemq.wire.protocol.messages.master import (
+    AuthenticateInfo,
+    CloseRequestC2M,
+    CloseResponseM2C,
+    HeartRequestC2M,
+    HeartResponseM2C,
+    MasterCertificateInfo,
+    RegisterRequestC2M,
+    RegisterResponseM2C,
+)
+from pytubemq.wire.rpc.methods import Method, Service
+from tests.scenario.security.secured import address_of, cluster, user
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.security.credentials import Credentials
+
+pytestmark = pytest.mark.anyio
+UNSIGNED = MasterCertificateInfo(authorized_token="")
+GROUP = "readers"
+
+
+class JavaConsumer:
+    """The requests of a Java consumer to the Master."""
+
+    def __init__(self, connection: RpcConnection, client_id: str = "readers_1-Pull") -> None:
+        self.connection = connection
+        self.client_id = client_id
+
+    async def register(self, certificate: MasterCertificateInfo | None = UNSIGNED, topic: str = "orders") -> Any:
+        request = RegisterRequestC2M(
+            client_id=self.client_id, group_name=GROUP, host_name="h", topic_list=(topic,), auth_info=certificate
+        )
+        return await self._send(request, RegisterResponseM2C, Method.CONSUMER_REGISTER_C2M)
+
+    async def heartbeat(self, certificate: MasterCertificateInfo | None = UNSIGNED) -> Any:
+        request = HeartRequestC2M(
+            client_id=self.client_id, group_name=GROUP, report_subscribe_info=False, auth_info=certificate
+        )
+        return await self._send(request, HeartResponseM2C, Method.CONSUMER_HEARTBEAT_C2M)
+
+    async def close(self, certificate: MasterCertificateInfo | None) -> Any:
+        request = CloseRequestC2M(client_id=self.client_id, group_name=GROUP, auth_info=certificate)
+        return await self._send(request, CloseResponseM2C, Method.CONSUMER_CLOSE_C2M)
+
+    async def _send(self, request: object, response: type[Any], method: Method) -> Any:
+        return await self.connection.request(request, response, method, Service.MASTER, timeout_s=10.0)
+
+
+def signed(credentials: Credentials, nonce: int) -> MasterCertificateInfo:
+    timestamp_ms = time.time_ns() // 1_000_000
+    return MasterCertificateInfo(
+        auth_info=AuthenticateInfo(
+            user_name=credentials.user,
+            timestamp=timestamp_ms,
+            nonce=nonce,
+            oth_params="",
+            signature=credentials.sign(timestamp_ms=timestamp_ms, nonce=nonce),
+        )
+    )
+
+
+async def test_it_gets_nothing_until_it_has_signed(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", "consume topic orders", f"consume group {GROUP}")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        consumer = JavaConsumer(connection)
+        answer = await consumer.register()
+        assert (answer.err_code, answer.authorized_info) == (Code.SUCCESS, None), "no token yet"
+        assert node.master is not None
+        assert node.master.group_room.groups == {}, "and no member"
+        answer = await consumer.heartbeat()
+        assert (answer.require_auth, answer.event, answer.authorized_info) == (True, None, None)
+        answer = await consumer.heartbeat(signed(reader, 1))
+        assert answer.err_code == Code.SUCCESS
+        assert list(node.master.group_room.groups[GROUP].members) == [consumer.client_id]
+        token = answer.authorized_info.auth_authorized_token
+        answer = await consumer.heartbeat(MasterCertificateInfo(authorized_token=token))
+        assert answer.err_code == Code.SUCCESS, "from then on it shows the token that the Master gave it"
+        await connection.close()
+
+
+async def test_without_a_permission_its_signature_is_of_no_use(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        other = await user(node, "other", "consume topic payments", "consume group *")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        consumer = JavaConsumer(connection)
+        assert (await consumer.register()).success
+        answer = await consumer.heartbeat(signed(other, 1))
+        assert (answer.err_code, "consume on topic orders" in answer.err_msg) == (Code.CONSUME_GROUP_FORBIDDEN, True)
+        assert (await consumer.register(None)).err_code == Code.CERTIFICATE_FAILURE, "it has authentication off"
+        await connection.close()
+
+
+async def test_nobody_closes_or_takes_over_another_user_s_client(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", "consume topic orders", f"consume group {GROUP}")
+        rival = await user(node, "rival", "consume topic orders", f"consume group {GROUP}")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        consumer = JavaConsumer(connection)
+        assert (await consumer.register(signed(reader, 1))).success
+        for certificate in (None, UNSIGNED, signed(rival, 1)):
+            assert (await consumer.close(certificate)).err_code == Code.CERTIFICATE_FAILURE
+        assert (await consumer.register(signed(rival, 2))).err_code == Code.CERTIFICATE_FAILURE
+        assert (await consumer.close(signed(reader, 2))).success
+        assert (await consumer.register(signed(rival, 3))).success, "its id is free again"
+        await connection.close()
