@@ -78,7 +78,7 @@ async def test_what_brokers_hold_is_served_again_when_it_is_taken_over(tmp_path:
         health = await asyncio.to_thread(api.health)
         assert health["status"] == "degraded"
         assert "it has topics that this Master does not know (demo) and is given no orders" in str(health["reasons"])
-        with pytest.raises(pytubemq.errors.TubeError, match="has topics that this Master does not know"):
+        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
             await cluster.create_topic("other")
         found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
         demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}
@@ -114,7 +114,7 @@ async def test_topics_that_only_the_store_knows_are_reported_and_taken_over(tmp_
         api = Api(cluster.http, timeout_s=30)
         health = await asyncio.to_thread(api.health)
         assert "it has topics that this Master does not know (demo)" in str(health["reasons"])
-        with pytest.raises(pytubemq.errors.TubeError, match="has topics that this Master does not know"):
+        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
             await cluster.create_topic("demo", partitions=1)
         found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
         demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}
@@ -150,7 +150,7 @@ async def test_stored_partitions_that_a_topic_does_not_name_are_reported(tmp_pat
     async with EmbeddedCluster(data_dir=place) as cluster:
         api = Api(cluster.http, timeout_s=30)
         reasons = str((await asyncio.to_thread(api.health))["reasons"])
-        assert "holds messages in partitions beyond those of the Master's configuration (demo:1)" in reasons
+        assert "has messages in partitions beyond those of the Master's configuration (demo:1)" in reasons
         await asyncio.to_thread(api.patch, "topics", "demo", body={"partitions": 2})
         async with pytubemq.connect(cluster.master) as tube:
             assert await bodies(tube) == sorted(BODIES)
