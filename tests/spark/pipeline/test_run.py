@@ -108,8 +108,8 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("query", "into", "refusal"),
     [
-        ("SELECT body, rand() AS x FROM input", "", r"sinks\.out: its rows are made at random or by the clock"),
-        ("SELECT body, now() AS at FROM input", "", r"sinks\.out: its rows are made at random or by the clock"),
+        ("SELECT body, rand() AS x FROM input", "", r"sinks\.out: its rows depend on random numbers or the clock"),
+        ("SELECT body, now() AS at FROM input", "", r"sinks\.out: its rows depend on random numbers or the clock"),
         (
             "SELECT body, topic FROM input WHERE offset > 0",
             None,
@@ -205,7 +205,7 @@ def test_rejected_records_go_to_the_dead_letters_and_the_ledger_s_counts_agree(
         ),
         (
             {"decode": Decode("json", schema="id INT", on_error=OnError.FAIL)},
-            r"2 records that cannot be decoded; as \d+:\w+:\d at ",
+            r"2 records that cannot be decoded; for example \d+:\w+:\d at ",
         ),
     ],
 )
