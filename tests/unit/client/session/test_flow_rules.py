@@ -196,8 +196,8 @@ async def test_a_rate_holds_for_all_partitions_together(limit: str) -> None:
             mock.store("demo", *[b"x" * 100] * 50, partition_id=partition_id)
         rate: Any = {limit: 0.01 if limit == "max_messages_per_s" else 1.0}
         async with tube.consumer("g", "demo", start=Start.EARLIEST, **rate) as consumer:
-            batches = consumer.batches(max_messages=10, idle_timeout_s=0.2)
-            async for batch in batches:
+            await (await anext(consumer.batches(max_messages=10))).confirm()
+            async for batch in consumer.batches(max_messages=10, idle_timeout_s=0.2):
                 await batch.confirm()
             assert 10 <= consumer.stats.fetched <= 20, "each partition may have asked before the other's answer"
 
