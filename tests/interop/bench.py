@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytubemq import Start, connect
-from pytubemq.errors import StaleBatchError, TransportError, UnavailableError
+from pytubemq.errors import StaleBatchError, TransportError, UnavailableError, UnreachableError
 
 from .ledger import Received, Sent, compare
 from .message_set import make, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from pytubemq import Tube
     from pytubemq.client.received.batch import Batch
@@ -27,6 +27,8 @@ MESSAGES = 20_000
 READ_TIMEOUT_S = 120.0
 """Without anything new."""
 CLOSE_TIMEOUT_S = 30.0
+CONNECT_TRIES = 10
+"""All cells share one event loop, which may stand for longer than a connection's time-out when many are busy."""
 SYNC_SENDERS = 8
 """Threads that wait for each answer: a Broker that flushes before it answers serves them together."""
 SETTLE_S = 1.0
@@ -35,6 +37,24 @@ SETTLE_S = 1.0
 
 class CellError(AssertionError):
     """A cell of the matrix failed; the text says in what."""
+
+
+async def opened(masters: str, **options: Any) -> Tube:
+    """Connect, and try again while the Master is not reached in time."""
+    for _ in range(CONNECT_TRIES - 1):
+        with contextlib.suppress(UnreachableError):
+            return await connect(masters, **options).__aenter__()
+    return await connect(masters, **options).__aenter__()
+
+
+@contextlib.asynccontextmanager
+async def connected(masters: str, **options: Any) -> AsyncIterator[Tube]:
+    """Connect like `opened`, and close at the end."""
+    tube = await opened(masters, **options)
+    try:
+        yield tube
+    finally:
+        await tube.close()
 
 
 @dataclass
@@ -86,7 +106,7 @@ class Bench:
 
     async def our_send(self, topic: str, set_name: str, count: int, *, masters: str = "") -> None:
         """Send a set with our producer and keep the receipts."""
-        async with connect(masters or self.column.masters) as tube, tube.producer(topic) as producer:
+        async with connected(masters or self.column.masters) as tube, tube.producer(topic) as producer:
             futures = []
             for index in range(count):
                 one = make(set_name, index)
@@ -221,8 +241,7 @@ class OurReader:
 
     async def start(self, filters: Mapping[str, list[str]], **more: Any) -> OurReader:
         """Join the group and begin to read."""
-        self._tube = connect(self.masters)
-        await self._tube.__aenter__()
+        self._tube = await opened(self.masters)
         self.bench.closing.append(self.close)
         self._consumer = self._tube.consumer(
             self.group,

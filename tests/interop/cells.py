@@ -9,9 +9,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytubemq import Bound, Partition, Start, connect
+from pytubemq import Bound, Partition, Start
 
-from .bench import MESSAGES, Bench, CellError, JavaReader, OurReader, take
+from .bench import MESSAGES, Bench, CellError, JavaReader, OurReader, connected, take
 from .ledger import Received
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ async def _our_push(bench: Bench, name: str, filters: dict[str, list[str]]) -> i
         take(got, name, batch)
 
     async with (
-        connect(bench.column.masters) as tube,
+        connected(bench.column.masters) as tube,
         tube.push_consumer(
             bench.column.group(f"ours_{name}"),
             *filters,

@@ -7,10 +7,10 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytubemq import Start, connect
+from pytubemq import Start
 from pytubemq.errors import GroupMismatchError, NotFoundError, StaleBatchError, TransportError
 
-from .bench import Bench, CellError, take
+from .bench import Bench, CellError, connected, take
 from .cells import both, one_filtered, produced, starts_inside
 from .ledger import Received
 
@@ -178,7 +178,7 @@ async def our_client_balance(bench: Bench) -> dict[str, Any]:
 async def _two_of_ours(bench: Bench) -> int:
     """Two members share everything; each keeps its half."""
     got, filters = Received(), one_filtered(bench)
-    async with connect(bench.column.masters) as tube:
+    async with connected(bench.column.masters) as tube:
         members = [
             tube.balance_consumer(
                 bench.column.group("our_balance"),
@@ -212,7 +212,7 @@ async def _ours_and_java(bench: Bench) -> int:
     expect("start", (found["done"], found["code"]), (True, 200))
     partitions = await java.partitions(8)
     async with (
-        connect(bench.column.masters) as tube,
+        connected(bench.column.masters) as tube,
         tube.balance_consumer(java.group, *filters, node_id=0, source_count=2, start=Start.EARLIEST) as ours,
     ):
         reading = asyncio.create_task(_read(ours, got))
@@ -244,7 +244,7 @@ async def _by_hand(bench: Bench) -> int:
     topic, got = bench.column.topic("java"), Received()
     starts = starts_inside(bench, topic)
     group = bench.column.group("our_manual")
-    async with connect(bench.column.masters) as tube:
+    async with connected(bench.column.masters) as tube:
         more: dict[str, Any] = {"source_count": 2, "start": Start.EARLIEST}
         async with tube.balance_consumer(group, topic, node_id=0, manual=True, **more) as one:
             expect("filters", one.filters(topic), frozenset())

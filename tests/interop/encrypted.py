@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytubemq
 from tests.support.waiting import until
 
-from .bench import CellError
+from .bench import CellError, connected
 from .safe_system import TOPIC, SafeSystem
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def over_tls(bench: Bench) -> dict[str, Any]:
     receipts = await driver.call(producer, "send", topic=TOPIC, set="java", first=0, count=COUNT, sync=True)
     if len(receipts) != COUNT:
         raise CellError(f"{len(receipts)} receipts for {COUNT} messages")
-    async with pytubemq.connect(system.master, tls=system.options) as tube:
+    async with connected(system.master, tls=system.options) as tube:
         async with tube.producer(TOPIC) as ours:
             await ours.send_many([b"ours %d" % number for number in range(COUNT)])
         reading = asyncio.create_task(_read(tube))

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pytubemq import connect
 from pytubemq.errors import TubeError
 
-from .bench import CellError
+from .bench import CellError, connected
 from .message_set import make
 from .processes import DIE_WITH_US
 
@@ -135,7 +134,7 @@ class Live:
             self.bench.sent(self.topic).add(self._sets["java"], index, partition, offset, tries)
 
     async def _send_ours(self) -> None:
-        async with connect(self.bench.column.masters) as tube, tube.producer(self.topic) as producer:
+        async with connected(self.bench.column.masters) as tube, tube.producer(self.topic) as producer:
             for index in range(ENDLESS):
                 if self._stop.is_set():
                     return
