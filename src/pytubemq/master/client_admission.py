@@ -45,7 +45,7 @@ class _Place:
 
 
 REFUSALS_SHOWN_S: Final = 60.0
-"""How long the health shows that clients were refused for want of room."""
+"""Seconds for which the health shows that clients were refused for want of room."""
 _SPARE_ENTRIES: Final = 64
 """Outdated entries that a heap may always have; beyond them it has no more than current ones."""
 

@@ -327,7 +327,7 @@ class SecretView(View, frozen=True, kw_only=True):
 
 
 class PermissionTest(View, frozen=True, kw_only=True):
-    """Whether a user may do something; `by` is the permission that allows it."""
+    """The answer to whether a user may do something; `by` is the permission that allows it."""
 
     name: str
     operation: str

@@ -101,7 +101,7 @@ SERVING_SLICE_S: Final = 0.02
 """The time for which a server goes on with the requests of one read of a connection before others have their turn. A
 read of 256 KiB of our own producer takes 5 to 10 ms."""
 PUT_OFF_SLICE_S: Final = 0.005
-"""How long a server serves, in one turn of its loop, all connections together whose requests it had to put off. A small
+"""Seconds in one turn of the loop for all connections together whose requests the server had to put off. A small
 request of another host takes three or four turns."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""

@@ -13,7 +13,7 @@ from pytubemq.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """How a client recognises servers, and shows them who it is.
+    """Options by which a client recognises servers, and shows them who it is.
 
     Only certificates that a CA in `ca` has signed are accepted, and only if they name the host that was connected to.
 

@@ -151,15 +151,15 @@ class MasterOrders:
         """Record a registration, and what the Master wants to be checked of clients."""
         self._state.access.visit_tokens.record_registration(asked, now_s=self._state.clock.now_s())
 
-    def access(self, told: BrokerAccess | None) -> None:
+    def access(self, rules: BrokerAccess | None) -> None:
         """Put users, permissions and keys in force; None: the Master has nothing new."""
-        if told is None:
+        if rules is None:
             return
         self._state.access.rules = AccessRules(
-            told.version,
-            told.enforced,
-            tuple(ClientKey(key.period, key.value) for key in told.keys),
-            {user.user: UserRules(user.epoch, read_permissions(user.permissions)) for user in told.users},
+            rules.version,
+            rules.enforced,
+            tuple(ClientKey(key.period, key.value) for key in rules.keys),
+            {user.user: UserRules(user.epoch, read_permissions(user.permissions)) for user in rules.users},
         )
 
     @property

@@ -1,1 +1,1 @@
-"""Who calls the Master and what it may do: accounts, signatures, tokens, and a guard before each method."""
+"""Authentication and authorization of the Master's callers: accounts, signatures, tokens; a guard for each method."""

@@ -1,4 +1,4 @@
-"""What Brokers need to check callers on their own: users, permissions, and the keys of tokens.
+"""Rules by which Brokers check callers on their own: users, permissions, and the keys of tokens.
 
 The invariant: the version changes whenever anything in it does, so a Broker that has the current version has all of it.
 """

@@ -125,7 +125,7 @@ class Call:
         self.size_bytes = len(request.body)
         """The size of its frame, also after the body was released."""
         self.held_bytes = self.size_bytes + OPEN_CALL_BYTES
-        """What it counts in the server's buffers while it waits for its response."""
+        """Bytes that it counts in the server's buffers while it waits for its response."""
 
     @property
     def peer(self) -> str:

@@ -55,7 +55,7 @@ class CallRun:
                 self.serials.append(part.serial)
                 self.size_bytes += len(part.body)
         self.held_bytes = self.size_bytes + OPEN_CALL_BYTES + RUN_CALL_BYTES * len(self.serials)
-        """What they count in the server's buffers while they wait for their responses."""
+        """Bytes that they count in the server's buffers while they wait for their responses."""
         self.connection = connection
         self.received_s = received_s
         self.deadline_s = deadline_s
