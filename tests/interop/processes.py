@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import random
 import shutil
 import signal
-import socket
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,24 +31,6 @@ DATABASE_SETTINGS = "je.freeDisk=0\n"
 """Else the Java Master's database takes no write, and says so in its own log alone, with less than 5 GiB free."""
 MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"
 BROKER = "org.apache.inlong.tubemq.server.tools.BrokerStartup"
-
-
-def free_port(host: str = "0.0.0.0") -> int:
-    """A port that nobody listens on, outside the range from which the system gives ports to callers."""
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(15_000, 31_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-        if port not in _given:
-            _given.add(port)
-            return port
-    raise OSError("a thousand ports are all taken")
-
-
-_given: set[int] = set()
 
 
 @dataclass

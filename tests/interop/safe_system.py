@@ -11,9 +11,10 @@ from pytubemq.model.tls_options import TlsOptions
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings, TlsSection
 from pytubemq.server.trial_certificates import key_of, make_trial_certificates
+from tests.support.ports import free_port
 from tests.support.waiting import until_answer
 
-from .processes import TOKEN, JavaBroker, JavaMaster, free_port
+from .processes import TOKEN, JavaBroker, JavaMaster
 from .stores import java_stores
 from .system import WRITABLE_TIMEOUT_S
 from .webapi import WebApi, until_answers

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
+from tests.support.ports import free_port
 from tests.support.waiting import until_answer
 
-from .processes import TOKEN, JavaBroker, JavaMaster, free_port
+from .processes import TOKEN, JavaBroker, JavaMaster
 from .webapi import START_TIMEOUT_S, WebApi, until_answers
 
 if TYPE_CHECKING:

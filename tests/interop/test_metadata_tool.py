@@ -17,9 +17,10 @@ from pytubemq.admin.webapi.authorization import Access
 from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
 from tests.scenario.webapi.house import house
+from tests.support.ports import free_port
 
 from .fetch import fetch
-from .processes import DIE_WITH_US, TOKEN, JavaMaster, free_port
+from .processes import DIE_WITH_US, TOKEN, JavaMaster
 from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:

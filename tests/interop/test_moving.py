@@ -21,10 +21,11 @@ import pytest
 
 from pytubemq import Start, connect
 from pytubemq.errors import TubeError
+from tests.support.ports import free_port
 from tests.support.waiting import until_answer
 
 from .fetch import fetch
-from .processes import TOKEN, JavaBroker, JavaMaster, free_port
+from .processes import TOKEN, JavaBroker, JavaMaster
 from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:

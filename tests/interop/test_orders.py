@@ -13,10 +13,11 @@ from pytubemq.broker.service import BrokerService, BrokerSettings
 from pytubemq.core.flow import parse_rules
 from pytubemq.model.ids import Address
 from tests.scenario.broker.support import connected, item
+from tests.support.ports import free_port
 from tests.support.waiting import until, until_answer
 
 from .fetch import fetch
-from .processes import JavaMaster, free_port
+from .processes import JavaMaster
 from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from pytubemq.errors import ExitCode
+from tests.support.ports import free_port
 from tests.support.waiting import until_seen
 
 from .conftest import CommandLine, stop
@@ -36,7 +37,8 @@ def test_who_waits_for_the_masters_port_can_create_a_topic_at_once(tube: Command
         sets = [item for key, value in ports for item in ("--set", f"{key}={value}")]
         command = ("server", "run", "all", "--set", f"data=d{number}") if how == "server" else ("dev", "--data", "d")
         process = tube.start(*command, *sets)
-        until_seen(partial(opened, listen["master.listen"]), timeout_s=60)
+        until_seen(partial(opened_or_ended, listen["master.listen"], process), timeout_s=60)
+        assert process.poll() is None, process.communicate(timeout=60)[1].decode()
         made = httpx.post(
             f"http://{listen['http.listen']}/api/v1/topics", json={"name": f"t{number}", "partitions": 2}, timeout=60
         )
@@ -45,10 +47,8 @@ def test_who_waits_for_the_masters_port_can_create_a_topic_at_once(tube: Command
         assert code == ExitCode.DONE, said
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def opened_or_ended(address: str, process: subprocess.Popen[bytes]) -> bool:
+    return opened(address) or process.poll() is not None
 
 
 def opened(address: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,10 @@ import pytubemq.server.compose as compose
 from pytubemq.errors import ConfigError, DirectoryLockedError
 from pytubemq.server.compose import ROLES, Node, make_directory
 from pytubemq.server.sources import load_settings
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from pytubemq.server.settings import Settings
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 ANY = dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), "127.0.0.1:0")

@@ -8,7 +8,6 @@ arrives is given up, so that the next call gets another.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
@@ -74,6 +73,8 @@ class RpcConnection(asyncio.Protocol):
         self.closed = False
         self.lost: asyncio.Future[TubeError | None] = asyncio.get_running_loop().create_future()
         """Done when the connection has ended, with the reason if there is one."""
+        self.disconnected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when its socket is closed, too; over TLS that comes later, since the peer is told and has its say."""
         self._offer: int | None = int(capabilities) or None
         self._block_bytes: int | None = BLOCK_BYTES
         self._loop = asyncio.get_running_loop()
@@ -292,12 +293,13 @@ class RpcConnection(asyncio.Protocol):
         """Close; calls without a response fail with ConnectionLostError. Idempotent."""
         if self._outbox is not None and not self.closed:
             self._outbox.flush()
-        self._end(None)
-        if self._transport is not None:
-            self._transport.close()
-        with contextlib.suppress(asyncio.TimeoutError):
-            async with asyncio.timeout(1.0):
-                await asyncio.shield(self.lost)
+        self.drop()
+        if self._transport is None:
+            return
+        await asyncio.wait([self.disconnected], timeout=TLS_CLOSE_TIMEOUT_S)
+        if not self.disconnected.done():
+            self._transport.abort()
+            await asyncio.wait([self.disconnected], timeout=TLS_CLOSE_TIMEOUT_S)
 
     def drop(self) -> None:
         """Close without waiting for the end of it; calls without a response fail."""
@@ -328,8 +330,8 @@ class RpcConnection(asyncio.Protocol):
             self._end(no_connection(self.peer, exc))
         else:
             self._end(ConnectionLostError(f"the connection to {self.peer} broke: {exc}") if exc else None)
-        if not self.lost.done():
-            self.lost.set_result(None)
+        if not self.disconnected.done():
+            self.disconnected.set_result(None)
 
     # --- inside ---------------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ class ConnectionPool:
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = capabilities
         self._open: dict[Address, RpcConnection] = {}
+        self._connected: set[RpcConnection] = set()
+        """Every connection whose socket is not closed yet, so those too that have ended."""
         self._connecting: dict[Address, asyncio.Task[RpcConnection]] = {}
         self._closed = False
         self._idle_after_s = idle_after_s
@@ -85,8 +87,8 @@ class ConnectionPool:
         for task in list(self._connecting.values()):
             task.cancel()
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
-        connections, self._open = self._open, {}
-        await asyncio.gather(*(connection.close() for connection in connections.values()))
+        self._open.clear()
+        await asyncio.gather(*(connection.close() for connection in list(self._connected)))
 
     async def _connect(self, address: Address) -> RpcConnection:
         try:
@@ -99,6 +101,8 @@ class ConnectionPool:
                 tls=None if secured is None else self._tls,
             )
             self._open[address] = connection
+            self._connected.add(connection)
+            connection.disconnected.add_done_callback(lambda _: self._connected.discard(connection))
             self._sweep_later()
             return connection
         finally:

@@ -34,6 +34,7 @@ from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseRespons
 from pytubemq.wire.rpc.envelope import decode_response, encode_request
 from pytubemq.wire.rpc.methods import Service
 from pytubemq.wire.serialization.message_bytes import decode, encode
+from tests.support.ports import free_port
 from tests.support.waiting import until
 from tests.unit.net.serving import CLOSE, LOOPBACK, OK, HandClock, answer_ok, ask, serving
 
@@ -368,12 +369,6 @@ async def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_nee
         assert again is not connection
         assert not again.closed
         await pool.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_masters_are_asked_in_turn_and_the_one_that_answered_first_next_time() -> None:
