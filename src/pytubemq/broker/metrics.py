@@ -279,7 +279,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     gauge(
         "broker_disk_full",
         "1 while send requests are refused because the disk is full",
-        lambda f: f.state.path.full is not None,
+        lambda f: f.state.path.errors.full is not None,
     ),
     gauge("broker_failed", "1 once no message is accepted until a restart", lambda f: f.failed),
     gauge("broker_problems", "Problems reported by the Broker's health", lambda f: f.problems),

@@ -426,7 +426,7 @@ class BrokerService:
 
     def _writes_off(self, state: BrokerState) -> bool:
         """True if messages are refused until a restart."""
-        return state.path.failure is not None or (self._applier is not None and self._applier.dead)
+        return state.path.errors.fatal is not None or (self._applier is not None and self._applier.dead)
 
     def _problems(self, state: BrokerState) -> list[str]:
         """Return the problems of the Broker itself."""

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.append.append_block import AppendBlock
 from pytubemq.broker.append.submission import Barrier
+from pytubemq.broker.append.write_errors import WriteErrors, fatal_refusal
 from pytubemq.core.refusal import Refusal
-from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError, one_line
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
 
@@ -81,17 +82,7 @@ class AppendPath:
         """
         self.stats = AppendStats()
         self.staged_bytes = 0
-        self.failure: BaseException | None = None
-        """Set for good when it is unknown what the disk contains, or by a fault in this program."""
-        self.fault: Exception | None = None
-        """The newest fault in this program that cost a caller its response while writes go on; kept until a restart."""
-        self._fault_text, self._fault_count = "", 0
-        self.full: DiskFullError | None = None
-        """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
-        self.unopened: OutOfResourcesError | None = None
-        """Set in the same way, by a write whose file could not be opened."""
-        self.refused_bytes = 0
-        """The size of the largest write that failed since, for one of these two reasons."""
+        self.errors = WriteErrors()
         self._store = store
         self._clock = clock
         self._on_published = on_published
@@ -147,10 +138,7 @@ class AppendPath:
 
     def writable_again(self) -> None:
         """Accept writes again, since the reason against them is gone."""
-        if self.full is not None or self.unopened is not None:
-            logger.info("the journal can be written again")
-        self.full = self.unopened = None
-        self.refused_bytes = 0
+        self.errors.clear_passing()
         if self._owes:
             self._owes = False
             self.submit(Barrier(lambda _: None))  # the store adds its unwritten messages to the next block
@@ -177,8 +165,9 @@ class AppendPath:
         # Reasons that last come before the one that passes.
         if self._closing:
             return _CLOSING
-        if self.failure is not None:
-            return _failure_refusal(self.failure)
+        fatal = self.errors.fatal
+        if fatal is not None:
+            return fatal_refusal(fatal)
         stuck = self._stuck()
         if stuck is not None:
             return stuck
@@ -274,11 +263,10 @@ class AppendPath:
         try:
             block = self._prepare(submissions)
         except DiskFailedError as error:  # in the background; nothing more can be written
-            self._record_failure(error)
-            self._settle_failed(submissions, _failure_refusal(error))
+            self._settle_failed(submissions, self.errors.record(error))
             return
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
-            self._remember(error, "messages could not be prepared for the journal")
+            self.errors.record_fault(error, "messages could not be prepared for the journal")
             if len(submissions) > 1:  # it may be the fault of one of them: the others must not pay for it
                 self._queue.extendleft(reversed(submissions))
                 # One by one from here, so that the one at fault is found and refused alone.
@@ -348,7 +336,7 @@ class AppendPath:
         return batch
 
     def _prepare(self, submissions: list[Submission]) -> AppendBlock:
-        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self._log_missed_callback)
+        return AppendBlock(self._store, submissions, self._clock.wall_ms(), self.errors.record_missed_callback)
 
     def _finish_block(self, done: asyncio.Future[None]) -> None:
         block = self._under_way.popleft()  # the writer handles them in order
@@ -367,7 +355,7 @@ class AppendPath:
             error = fault
         if error is not None:
             # The probe for space tries as much, or it would succeed where the same write fails again.
-            self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
+            self.errors.refused_bytes = max(self.errors.refused_bytes, prepared.size_bytes)
             for behind in self._under_way:
                 # It was numbered behind the failed block, so its offsets would leave a hole: its submissions are
                 # numbered again.
@@ -388,7 +376,7 @@ class AppendPath:
         try:
             self._on_written()
         except Exception as fault:
-            self._remember(fault, "the steps after a write failed")
+            self.errors.record_fault(fault, "the steps after a write failed")
 
     def _publish_early(self, block: AppendBlock) -> None:
         """Complete submissions whose messages are all promised from memory, while the rest is being written."""
@@ -396,7 +384,7 @@ class AppendPath:
             if block.publish_early():
                 self._wake(block)
         except Exception as fault:  # they are completed when it is written, like the others
-            self._log_missed_callback(fault)
+            self.errors.record_missed_callback(fault)
 
     def _complete(self, block: AppendBlock) -> None:
         # Room is made before anybody is notified, since callers send more at once.
@@ -412,68 +400,27 @@ class AppendPath:
         try:
             self._on_published(block.partitions)
         except Exception as fault:
-            self._log_missed_callback(fault)
+            self.errors.record_missed_callback(fault)
 
     def _fail(self, block: AppendBlock, error: BaseException) -> None:
         """Refuse the callers of a failed write; its error decides whether there will be another."""
         self.stats.failed_writes += 1
-        if isinstance(error, DiskFullError):
-            if self.full is None:
-                logger.error("the disk is full, sends are refused until there is space: %s", one_line(error))
-            self.full = error
-            refusal = Refusal(
-                Code.SERVER_RECEIVE_OVERFLOW,
-                f"the Broker's disk is full: {error.message}; retry when there is space",
-            )
-        elif isinstance(error, OutOfResourcesError):
-            if self.unopened is None:
-                logger.error("sends are refused until the journal's next file can be opened: %s", one_line(error))
-            self.unopened = error
-            refusal = Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
-        else:
-            self._record_failure(error)
-            refusal = _failure_refusal(error)
+        refusal = self.errors.record(error)
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
             self._owes = True
         # The others have had their response, and the store owes their messages.
         self._settle_failed(block.unreported, refusal)
 
-    def _record_failure(self, error: BaseException) -> None:
-        self.failure = error
-        expected = isinstance(error, TubeError)
-        logger.error(
-            "the journal cannot be written, sends are refused until a restart: %s",
-            error,
-            exc_info=None if expected else error,
-        )
-
     def _stop_for_good(self, error: Exception) -> None:
         """Stop writing for good after a fault in this program."""
-        self.failure = error
-        logger.error("writing has stopped, no message is accepted: %s", one_line(error), exc_info=error)
         # Nobody starts another write from here on, so whoever waits would wait for ever.
-        self._refuse_all(_failure_refusal(error))
-
-    def _log_missed_callback(self, fault: Exception) -> None:
-        self._remember(fault, "a caller could not be notified of the outcome of its write")
-
-    def _remember(self, fault: Exception, what: str) -> None:
-        """Log a fault in this program; a repeated one only the 10th, the 100th, … time, and without a traceback."""
-        self.fault = fault
-        text = f"{what}: {type(fault).__name__}: {fault}"
-        if text != self._fault_text:
-            self._fault_text, self._fault_count = text, 0
-        self._fault_count += 1
-        if self._fault_count == 1:
-            logger.error("%s: %s", what, fault, exc_info=fault)
-        elif str(self._fault_count).strip("0") == "1":
-            logger.error("%s, for the %dth time: %s", what, self._fault_count, fault)
+        self._refuse_all(self.errors.record_stop(error))
 
     def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
         for submission in submissions:
             self._refuse(submission, refusal)
-        if self.failure is not None:
+        if self.errors.fatal is not None:
             self._refuse_all(refusal)
         elif self._queue:
             self._schedule()
@@ -498,23 +445,17 @@ class AppendPath:
         try:
             submission.expire()
         except Exception as fault:
-            self._log_missed_callback(fault)
+            self.errors.record_missed_callback(fault)
 
     def _refuse(self, submission: Submission, refusal: Refusal) -> None:
         self.staged_bytes -= submission.size_bytes
         try:
             submission.refuse(refusal)
         except Exception as fault:
-            self._log_missed_callback(fault)
+            self.errors.record_missed_callback(fault)
 
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:
             self._refuse(self._queue.popleft(), refusal)
         if not self._under_way:
             self._idle.set()
-
-
-def _failure_refusal(error: BaseException) -> Refusal:
-    what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
-    code = Code.SERVICE_UNAVAILABLE if isinstance(error, DiskFailedError) else Code.INTERNAL_SERVER_ERROR
-    return Refusal(code, f"this Broker can write no more and must be restarted: {what}")

@@ -57,20 +57,20 @@ def problems(
     shortage: str | None,
 ) -> list[str]:
     """Return all problems: `faults` are failed parts of the Broker, `shortage` says why there is no disk space."""
-    path = state.path
+    errors = state.path.errors
     found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
-    if path.failure is not None:
-        found.append(f"journal: {one_line(path.failure)}")
-    if path.fault is not None:
-        found.append(f"writing: a fault of this program: {type(path.fault).__name__}: {path.fault}")
-    if path.full is not None:
+    if errors.fatal is not None:
+        found.append(f"journal: {one_line(errors.fatal)}")
+    if errors.fault is not None:
+        found.append(f"writing: a fault of this program: {type(errors.fault).__name__}: {errors.fault}")
+    if errors.full is not None:
         owed = state.store.owed_messages
         waiting = f"; {owed} messages that were promised from memory wait for space" if owed else ""
-        found.append(f"disk full: {path.full.message}{waiting}")
-    elif shortage is not None and path.failure is None:
+        found.append(f"disk full: {errors.full.message}{waiting}")
+    elif shortage is not None and errors.fatal is None:
         found.append(f"disk full: {shortage}; sends are refused")
-    if path.unopened is not None:
-        found.append(f"journal: {path.unopened.message}")
+    if errors.unopened is not None:
+        found.append(f"journal: {errors.unopened.message}")
     if applier is not None and applier.error is not None:
         found.append(f"partition logs: {one_line(applier.error)}")
     if state.store.lost_records is not None:

@@ -126,14 +126,15 @@ class PeriodicChecks:
 
     async def _try_disk(self) -> None:
         path = self._state.path
-        refusals = (path.full, path.unopened)
+        errors = path.errors
+        refusals = (errors.full, errors.unopened)
         # A write that was refused while the probe ran is newer than the probe.
-        if any(refusals) and await self._writable() and (path.full, path.unopened) == refusals:
+        if any(refusals) and await self._writable() and (errors.full, errors.unopened) == refusals:
             path.writable_again()
             self._state.positions.writable_again()
 
     async def _writable(self) -> bool:
-        size_bytes = self._state.path.refused_bytes
+        size_bytes = self._state.path.errors.refused_bytes
         return await asyncio.get_running_loop().run_in_executor(
             None,
             lambda: can_write(self._disk, self._directory, size_bytes=size_bytes, reserve_bytes=self._reserve_bytes),

@@ -76,7 +76,7 @@ class TopicRemoval:
             while not quiet:
                 self._state.positions.forget(topic)
                 refusal = await self._written()
-                if refusal is not None and self._state.path.full is None:
+                if refusal is not None and self._state.path.errors.full is None:
                     return self._record_failure(topic, refusal.text)
                 # On a full disk nothing that came in before is being written either: it was refused. Removing the topic
                 # makes room, and removes its positions too.

@@ -192,12 +192,12 @@ async def test_a_full_disk_fails_its_batch_and_the_next_one_is_tried() -> None:
     first = Want(b"a")
     await bench.submit(first)
     assert (first.ends, bench.store.abandoned) == ([Code.SERVER_RECEIVE_OVERFLOW], 1)
-    refused = bench.path.full
+    refused = bench.path.errors.full
     assert refused is not None
     second = Want(b"b")
     await bench.submit(second)
     assert second.ends == [[b"b"]]
-    assert bench.path.full is None
+    assert bench.path.errors.full is None
     await bench.path.close(timeout_s=5)
 
 
@@ -219,7 +219,7 @@ async def test_any_other_failed_write_is_final(error: Exception, code: Code) -> 
     third = Want(b"c")
     bench.path.submit(third)
     assert [want.ends for want in (first, second, third)] == [[code]] * 3
-    assert bench.path.failure is error
+    assert bench.path.errors.fatal is error
     assert bench.path.staged_bytes == 0
     await bench.path.close(timeout_s=5)
 
@@ -231,7 +231,7 @@ async def test_what_cannot_be_prepared_fails_alone() -> None:
     await bench.submit(first)
     await bench.submit(second)
     assert (first.ends, second.ends) == ([Code.INTERNAL_SERVER_ERROR], [[b"b"]])
-    assert bench.path.failure is None
+    assert bench.path.errors.fatal is None
     await bench.path.close(timeout_s=5)
 
 
@@ -454,7 +454,7 @@ async def test_one_that_fails_when_it_is_told_does_not_keep_the_others_from_bein
     wants = [Fault(b"a"), Want(b"b"), Fault(b"c", deadline_s=-1), Want(b"d")]
     await bench.submit(*wants)
     assert [want.ends for want in wants] == [[[b"a"]], [[b"b"]], ["expired"], [[b"d"]]]
-    assert bench.path.fault is not None
+    assert bench.path.errors.fault is not None
     bench.store.errors.append(DiskFullError("full"))
     wants = [Fault(b"e"), Want(b"f")]
     await bench.submit(*wants)
@@ -470,7 +470,7 @@ async def test_one_of_which_the_place_cannot_be_seen_leaves_nobody_waiting() -> 
     wants[1].order = wants[1]
     await bench.submit(*wants)
     assert [want.ends for want in wants] == [[Code.INTERNAL_SERVER_ERROR]] * 3
-    assert isinstance(bench.path.failure, ValueError)
+    assert isinstance(bench.path.errors.fatal, ValueError)
     await bench.submit(late := Want(b"d"))
     assert late.ends == [Code.INTERNAL_SERVER_ERROR]
     await bench.path.close(timeout_s=5)
@@ -495,7 +495,7 @@ async def test_a_write_for_which_there_is_no_thread_is_refused_and_so_is_what_wa
     await bench.submit(*wants)
     refused = [Code.INTERNAL_SERVER_ERROR]
     assert [want.ends for want in wants] == [[[b"a"]] if ahead else refused, refused, refused]
-    assert isinstance(bench.path.failure, RuntimeError)
+    assert isinstance(bench.path.errors.fatal, RuntimeError)
     assert (bench.store.in_flight, bench.path.staged_bytes) == (0, 0)
     await bench.path.close(timeout_s=5)
 
@@ -513,7 +513,7 @@ async def test_what_cannot_be_readable_early_is_told_when_it_is_written() -> Non
     await bench.submit(first := Want(b"a"))
     await bench.submit(second := Want(b"b"))
     assert (first.ends, second.ends) == ([[b"a"]], [[b"b"]])
-    assert isinstance(bench.path.fault, ValueError)
+    assert isinstance(bench.path.errors.fault, ValueError)
     await bench.path.close(timeout_s=5)
 
 
