@@ -13,10 +13,6 @@ SOURCE = Path(__file__).parents[2] / "src"
 MOST_MODULES: Final = 15
 """In one folder, beside its `__init__`; one with more says why in the docstring there ("One folder, since ...")."""
 MOST_LINES: Final = 500
-LONGER: Final = {
-    "pytubemq/master/service.py": 530,
-}
-"""Modules that may have more lines, each up to its own number."""
 
 
 def modules_in(folder: Path) -> int:
@@ -36,13 +32,12 @@ def crowded(source: Path) -> list[str]:
 
 
 def too_long(source: Path) -> list[str]:
-    """The modules with more lines than they may have, and those that no longer need a number of their own."""
+    """The modules with more lines than they may have."""
     found = []
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         lines = len(path.read_text("utf-8").splitlines())
-        own = LONGER.get(name)
-        if lines > (own or MOST_LINES) or (own is not None and lines <= MOST_LINES):
+        if lines > MOST_LINES:
             found.append(f"{name}: {lines}")
     return found
 

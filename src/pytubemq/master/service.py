@@ -11,19 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
-from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
+from pytubemq.errors import Code, UnavailableError
 from pytubemq.master.broker_inspector import BrokerInspector
 from pytubemq.master.brokers.adoption import Adoption
-from pytubemq.master.catalogue.catalogue import Catalogue
+from pytubemq.master.catalogue.catalogue import Catalogue, make_metastore
 from pytubemq.master.components import make_components
-from pytubemq.master.groups.group_resets import GroupResets, chosen
-from pytubemq.master.groups.stall_reasons import ABSENT, NOTHING_CONFIRMED
+from pytubemq.master.groups.group_resets import GroupResets, choose_partitions
 from pytubemq.master.handlers import handlers
 from pytubemq.master.metrics import Calls, MasterFacts
 from pytubemq.master.registry.audit import Audit
@@ -39,19 +37,17 @@ from pytubemq.master.settings import MasterSettings
 from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.views import TopicsCreated
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, MAX_USER_CHARS, RESET_TIMEOUT_S
+from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_USER_CHARS, RESET_TIMEOUT_S
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.security.permissions import Operation, ResourceKind
-from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.rpc.methods import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.groups.groups import Groups
@@ -76,7 +72,6 @@ if TYPE_CHECKING:
     from pytubemq.net.server.connection import ServerConnection
     from pytubemq.net.tls.reload import ReloadingContext
     from pytubemq.security.secret import Secret
-    from pytubemq.storage.metastore.port import MetaStore
 
 __all__ = ["MasterService", "MasterSettings"]
 
@@ -128,7 +123,7 @@ class MasterService:
             limits=ServerLimits(max_connections=settings.max_connections),
         )
         self.registry = make_registry(self._catalogue, self._brokers, parts.access.sealer)
-        self._pool = ConnectionPool(tls=settings.servers_tls, secured=self._secured)
+        self._pool = ConnectionPool(tls=settings.servers_tls, secured=self._brokers.tls_address)
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
         self._closing = False
@@ -159,21 +154,8 @@ class MasterService:
             return None
         return Address(self.address.host, self._tls_address.port)
 
-    def _secured(self, broker: Address) -> Address | None:
-        """Return the address of a Broker's TLS port; None for a Broker that has not registered with one."""
-        for record in self._catalogue.brokers.values():
-            if record.address == broker:
-                run = self._brokers.runs.get(record.broker_id)
-                return Address(broker.host, record.tls_port) if run is not None and run.over_tls else None
-        return None
-
     async def start(self) -> None:
-        """Open the metadata and the port; ready when it returns.
-
-        Raises:
-            ConfigError: the address cannot be used.
-            StorageError: the metadata cannot be read, or a newer version wrote it.
-        """
+        """Open the metadata and the port; ready when it returns. Raises as `prepare` and `open`."""
         await self.prepare()
         await self.open()
 
@@ -184,12 +166,8 @@ class MasterService:
             ConfigError: the address cannot be used.
             StorageError: the metadata cannot be read, or a newer version wrote it.
         """
-        data_dir = self.settings.data_dir
-        make: Callable[[], MetaStore] = (
-            MemoryMetaStore if data_dir is None else lambda: SqliteMetaStore(data_dir / "meta.db")
-        )
         try:
-            await self._catalogue.open(make)
+            await self._catalogue.open(partial(make_metastore, self.settings.data_dir))
             self._brokers.expect_all()
             self._address = await self._server.bind(self.settings.listen)
             if self._tls is not None and self.settings.tls_listen is not None:
@@ -276,12 +254,6 @@ class MasterService:
             BadRequestError: there are more than `MAX_TOPICS_PER_CALL`, or none.
             MessageError, AlreadyExistsError, UnavailableError: as `create_topic`.
         """
-        if not 1 <= len(changes) <= MAX_TOPICS_PER_CALL:
-            raise BadRequestError(
-                f"{len(changes)} topics in one call",
-                hint=f"give 1 to {MAX_TOPICS_PER_CALL}, and the others in further calls",
-                code=Code.BAD_REQUEST,
-            )
         created = await self._topic_life.create_all(changes, exist_ok=exist_ok)
         return TopicsCreated(created=created, existing=[name for name in changes if name not in set(created)])
 
@@ -327,8 +299,7 @@ class MasterService:
 
     async def topic(self, name: str) -> TopicDetail:
         """Return one topic with its partitions. Raises NotFoundError."""
-        if name not in self._catalogue.topics:
-            raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
+        self._check_topic(name)
         return await self._reports.topic(name)
 
     # --- the rest of the cluster --------------------------------------------------------------------------------
@@ -350,17 +321,8 @@ class MasterService:
         """
         if topic is not None:
             check_group(name)
-            if topic not in self._catalogue.topics:
-                raise topic_missing(topic, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
-        found = await self._group_reports.group(name, topic=topic)
-        if found is None:
-            allowed = "no record restricts it" if topic is None else f"no record keeps it from consuming {topic}"
-            raise NotFoundError(
-                f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and {allowed}",
-                hint="`pytubemq group list` names the groups",
-                code=Code.NOT_FOUND,
-            )
-        return found
+            self._check_topic(topic)
+        return await self._group_reports.group(name, topic=topic)
 
     async def reset_group(
         self,
@@ -377,10 +339,10 @@ class MasterService:
         Args:
             name: the group; it need not exist yet, and will begin there.
             topic: the topic.
-                to: the target, as `core.reset_target` parses it.
-                partitions: some of its partitions, as `master.groups.group_resets.chosen` parses them; all if empty.
-                dry_run: return what would happen, and change nothing.
-                user: the author, for the history.
+            to: the target, as `core.reset_target` parses it.
+            partitions: some of its partitions, as `group_resets.choose_partitions` parses them; all if empty.
+            dry_run: return what would happen, and change nothing.
+            user: the author, for the history.
 
         Raises:
             MessageError: not a group's name.
@@ -390,9 +352,8 @@ class MasterService:
         """
         check_group(name)
         target = parse_reset_target(to, now_ms=self._clock.wall_ms())
-        if topic not in self._catalogue.topics:
-            raise topic_missing(topic, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
-        wanted = chosen(self._layout.partitions(topic), partitions)
+        self._check_topic(topic)
+        wanted = choose_partitions(self._layout.partitions(topic), partitions)
         return await self._resets.move(
             self._layout.addresses({partition.broker_id for partition in wanted}),
             name,
@@ -405,8 +366,7 @@ class MasterService:
     async def group_resets(self, name: str, *, most: int = 100) -> ResetHistory:
         """Show who reset a group, when, from where to where; the newest first."""
         check_group(name)
-        found = await self._resets.history(self._layout.online(), name, most=most)
-        return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._layout.away()])
+        return await self._resets.history(self._layout.online(), name, most=most, away=self._layout.away())
 
     async def health(self) -> Health:
         """Return the health of the cluster, with reasons."""
@@ -499,6 +459,10 @@ class MasterService:
         return self._brokers
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    def _check_topic(self, name: str) -> None:
+        if name not in self._catalogue.topics:
+            raise topic_missing(name, known=self._catalogue.topics, code=Code.NOT_FOUND, creatable=False)
 
     def _metadata_changed(self, records: Collection[Record]) -> None:
         """Notify Brokers of changed records, and everyone who waits for them."""

@@ -32,6 +32,7 @@ from pytubemq.master.brokers.registration.registration_turns import Registration
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
+from pytubemq.model.ids import Address
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
     MAX_BROKERS_PER_CONNECTION,
@@ -111,6 +112,14 @@ class Brokers:
         until_s = self._clock.now_s() + self._settings.restart_grace_s
         self._presence.expected_until.update(dict.fromkeys(self._catalogue.brokers, until_s))
         self._presence.unheard.update(self._catalogue.brokers)
+
+    def tls_address(self, address: Address) -> Address | None:
+        """Return the address of a Broker's TLS port; None for a Broker that has not registered with one."""
+        for record in self._catalogue.brokers.values():
+            if record.address == address:
+                run = self.runs.get(record.broker_id)
+                return Address(address.host, record.tls_port) if run is not None and run.over_tls else None
+        return None
 
     # --- what operators do --------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytubemq.net.client.pool import ConnectionPool
     from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
-R = TypeVar("R")
+R = TypeVar("R", bound=ResetHistoryResponse | ResetOffsetsResponse)
 
 SHOWN_FAULTS = 3
 
@@ -91,7 +91,7 @@ class GroupResets:
                     hint="name some of the partitions",
                     code=Code.BAD_REQUEST,
                 )
-        found = await self._ask_all(brokers, wanted, group, target, user=user, dry_run=True, done={})
+        found = await self._request_all(brokers, wanted, group, target, user=user, dry_run=True, done={})
         faults = {p: r.err_msg or "" for p, r in found.items() if r.err_code != Code.SUCCESS}
         if faults:
             raise BadRequestError(
@@ -103,7 +103,7 @@ class GroupResets:
             )
         ends = await self._inspector.offsets(brokers, partitions=partitions)
         if not dry_run:
-            found = await self._ask_all(brokers, wanted, group, target, user=user, dry_run=False, done={})
+            found = await self._request_all(brokers, wanted, group, target, user=user, dry_run=False, done={})
             late = [f"{p}: {r.err_msg}" for p, r in found.items() if r.err_code != Code.SUCCESS]
             if late:
                 raise UnavailableError(
@@ -118,26 +118,31 @@ class GroupResets:
             partitions=[_moved(partition, found[partition], ends) for partition in partitions],
         )
 
-    async def history(self, brokers: Mapping[int, Address], group: str | None, *, most: int) -> ResetHistory:
-        """Return the newest resets of a group at these Brokers, newest first."""
+    async def history(
+        self, brokers: Mapping[int, Address], group: str | None, *, most: int, away: Iterable[str] = ()
+    ) -> ResetHistory:
+        """Return the newest resets of a group at these Brokers, newest first.
+
+        `away` names Brokers that cannot be asked; the result has them among the unreachable ones.
+        """
         request = ResetHistoryRequest(client_id=CLIENT_ID, group_name=group, max_records=most)
-        asked = sorted(brokers)
-        answers = await asyncio.gather(
+        broker_ids = sorted(brokers)
+        responses = await asyncio.gather(
             *(
-                self._ask(broker_id, brokers[broker_id], request, ResetHistoryResponse, Method.RESET_HISTORY)
-                for broker_id in asked
+                self._request(broker_id, brokers[broker_id], request, ResetHistoryResponse, Method.RESET_HISTORY)
+                for broker_id in broker_ids
             ),
             return_exceptions=True,
         )
         resets: list[PastReset] = []
         unreachable, unsupported = [], []
-        for broker_id, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, CannotResetError):
-                unsupported.append(answer.message)
-            elif isinstance(answer, TubeError):
-                unreachable.append(answer.message)
-            elif isinstance(answer, BaseException):
-                raise answer
+        for broker_id, response in zip(broker_ids, responses, strict=True):
+            if isinstance(response, CannotResetError):
+                unsupported.append(response.message)
+            elif isinstance(response, TubeError):
+                unreachable.append(response.message)
+            elif isinstance(response, BaseException):
+                raise response
             else:
                 resets += (
                     PastReset(
@@ -149,14 +154,14 @@ class GroupResets:
                         old_offset=one.old_offset,
                         new_offset=one.new_offset,
                     )
-                    for one in answer.records
+                    for one in response.records
                 )
         resets.sort(key=lambda one: one.time, reverse=True)
-        return ResetHistory(resets=resets[:most], unreachable=unreachable, unsupported=unsupported)
+        return ResetHistory(resets=resets[:most], unreachable=[*unreachable, *away], unsupported=unsupported)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    async def _ask_all(
+    async def _request_all(
         self,
         brokers: Mapping[int, Address],
         wanted: Mapping[int, Sequence[Partition]],
@@ -169,7 +174,7 @@ class GroupResets:
     ) -> dict[Partition, ResetResult]:
         """Return the result of each partition from its Broker."""
 
-        async def ask(broker_id: int) -> None:
+        async def request_of(broker_id: int) -> None:
             request = ResetOffsetsRequest(
                 client_id=CLIENT_ID,
                 group_name=group,
@@ -177,10 +182,12 @@ class GroupResets:
                 resets=tuple(_reset(partition, target) for partition in wanted[broker_id]),
                 dry_run=dry_run or None,
             )
-            answer = await self._ask(broker_id, brokers[broker_id], request, ResetOffsetsResponse, Method.RESET_OFFSETS)
-            done.update(match_results(wanted[broker_id], answer.results, "partitions to reset"))
+            response = await self._request(
+                broker_id, brokers[broker_id], request, ResetOffsetsResponse, Method.RESET_OFFSETS
+            )
+            done.update(match_results(wanted[broker_id], response.results, "partitions to reset"))
 
-        results = await asyncio.gather(*map(ask, wanted), return_exceptions=True)
+        results = await asyncio.gather(*map(request_of, wanted), return_exceptions=True)
         for error in results:
             if isinstance(error, TubeError):
                 moved = 0 if dry_run else sum(result.err_code == Code.SUCCESS for result in done.values())
@@ -192,7 +199,9 @@ class GroupResets:
                 raise error
         return done
 
-    async def _ask(self, broker_id: int, address: Address, request: Any, response: type[R], method: Method) -> R:
+    async def _request(
+        self, broker_id: int, address: Address, request: Any, response_type: type[R], method: Method
+    ) -> R:
         """Return one Broker's response. Raises TubeError, whose text names the Broker."""
         name = f"broker {broker_id} at {address}"
         try:
@@ -204,8 +213,8 @@ class GroupResets:
                         code=Code.BAD_REQUEST,
                     )
                 request = replace(request, auth_info=self._tokens(CLIENT_ID))
-                answer: Any = await connection.request(
-                    request, response, method, Service.BROKER_READ, timeout_s=self._timeout_s
+                response: R = await connection.request(
+                    request, response_type, method, Service.BROKER_READ, timeout_s=self._timeout_s
                 )
         except CannotResetError:
             raise
@@ -216,9 +225,9 @@ class GroupResets:
                 hint="check whether that Broker runs (`pytubemq cluster health`), or name partitions of others",
                 code=Code.SERVICE_UNAVAILABLE,
             ) from error
-        if not answer.success:
-            raise refused(answer.err_code, f"{name}: {answer.err_msg}")
-        return answer  # type: ignore[no-any-return]
+        if not response.success:
+            raise refused(response.err_code, f"{name}: {response.err_msg}")
+        return response
 
 
 def _faults_text(faults: Mapping[Partition, str]) -> str:
@@ -232,7 +241,7 @@ def _faults_text(faults: Mapping[Partition, str]) -> str:
     return f"{partition}: {text}; {more} it as well"
 
 
-def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:
+def choose_partitions(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partition]:
     """Return the named partitions: `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all if none is named.
 
     Raises:

@@ -16,7 +16,7 @@ from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError
 from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
 from pytubemq.master.registry.broker_waits import IN_USE, listed
 from pytubemq.master.views import PendingRemoval, TopicRemoval
-from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC, MAX_TOPICS_PER_CALL
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_topic
 from pytubemq.model.records import DeployRecord, Stamp, TopicProps, TopicRecord, TopicStatus
@@ -74,8 +74,15 @@ class TopicLife:
             exist_ok: leave out those that are in use already.
 
         Raises:
+            BadRequestError: there are more than `MAX_TOPICS_PER_CALL`, or none.
             MessageError, AlreadyExistsError, UnavailableError: as `create`; all are created in the last case only.
         """
+        if not 1 <= len(changes) <= MAX_TOPICS_PER_CALL:
+            raise BadRequestError(
+                f"{len(changes)} topics in one call",
+                hint=f"give 1 to {MAX_TOPICS_PER_CALL}, and the others in further calls",
+                code=Code.BAD_REQUEST,
+            )
         for name in changes:
             check_topic(name)
         if not all(self._catalogue.deployed(name) for name in changes):  # else nothing could be created anyway

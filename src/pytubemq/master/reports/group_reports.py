@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import Code, UntoldError
-from pytubemq.master.groups.stall_reasons import CONFIRMS_UNKNOWN, NOTHING_CONFIRMED, why_nothing
+from pytubemq.errors import Code, NotFoundError, UntoldError
+from pytubemq.master.groups.stall_reasons import ABSENT, CONFIRMS_UNKNOWN, NOTHING_CONFIRMED, why_nothing
 from pytubemq.master.views import ClosedTopic, GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
 
@@ -49,12 +49,11 @@ class GroupReports:
             raise _undetermined("which groups exist", offsets)
         return [self._group(name, offsets) for name in names]
 
-    async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
-        """Return one group; None if it does not exist and nothing keeps it out of a topic.
-
-        With a topic only that topic's rows are returned.
+    async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
+        """Return one group; with a topic only that topic's rows.
 
         Raises:
+            NotFoundError: it does not exist, and nothing keeps it out of a topic.
             UntoldError: a Broker that may know it cannot be asked, and nobody else knows it.
         """
         online, in_parts = self._layout.online(), self._layout.partitions_on
@@ -69,7 +68,7 @@ class GroupReports:
         if group is None and not has_confirmed and not forbidden and not closed:
             if offsets.unreachable:
                 raise _undetermined(f"whether group {name} exists", offsets)
-            return None
+            raise _absent(name, topic)
         # A topic that its members do not read is no reason why they get nothing.
         wanted = topics if group is None or topic is not None else view.topics
         fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
@@ -159,6 +158,15 @@ def _members(group: Group | None) -> list[MemberView]:
             )
         )
     return found
+
+
+def _absent(name: str, topic: str | None) -> NotFoundError:
+    allowed = "no record restricts it" if topic is None else f"no record keeps it from consuming {topic}"
+    return NotFoundError(
+        f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and {allowed}",
+        hint="`pytubemq group list` names the groups",
+        code=Code.NOT_FOUND,
+    )
 
 
 def _undetermined(what: str, offsets: InspectedOffsets) -> UntoldError:
