@@ -33,6 +33,15 @@ def our_producer(bench: Bench, cluster: Ours, way: str, size_bytes: int, **more:
     return lambda: bench.our_produce(cluster, **(spec | more))
 
 
+def our_consumer(
+    bench: Bench, cluster: Ours, topic: str, messages: int, **more: Any
+) -> Callable[[], Awaitable[dict[str, Any]]]:
+    """Our consumer of the first `messages` of a topic, each time in a group of its own."""
+    return lambda: bench.our_client(
+        "ours_consume", cluster, {"topic": topic, "group": bench.fresh("group"), "messages": messages, **more}
+    )
+
+
 async def kafka_producer(bench: Bench, way: str, size_bytes: int) -> Callable[[], Awaitable[Any]]:
     """confluent-kafka's producer, all as it comes."""
     kafka = await bench.kafka()

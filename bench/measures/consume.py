@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.bench import CONSUME_TOPIC
 from bench.harness.decisions import Row, at_least
-from bench.measures.common import KIB, cores, notes, rate, runs
+from bench.measures.common import KIB, cores, notes, our_consumer, rate, runs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ class Consume:
             return {"topic": topic, "group": bench.fresh("group"), "messages": messages}
 
         sides: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-            "ours": lambda: bench.our_client("ours_consume", ours, spec()),
+            "ours": our_consumer(bench, ours, topic, messages),
             "java": lambda: java.consume(CONSUME_TOPIC, group=bench.fresh("group"), messages=java_messages),
             "aiokafka": lambda: kafka.client("aiokafka_consume", spec()),
             "confluent": lambda: kafka.client("confluent_consume", spec()),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.harness.decisions import Row
-from bench.measures.common import KIB, cores, failures, notes, our_producer, rate, runs
+from bench.measures.common import KIB, cores, failures, notes, our_consumer, our_producer, rate, runs
 from pytubemq.server.trial_certificates import key_of, make_trial_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from bench.harness.bench import Bench
 
 MESSAGES, QUICK_MESSAGES = 1_000_000, 200_000
@@ -39,22 +37,14 @@ class Tls:
             address = f"tls://{cluster.master_process.endpoints.master_tls}?ca={files.ca}"
             await cluster.create(["read"])
             await bench.our_client("ours_fill", cluster, {"topics": ["read"], "size_bytes": KIB, "messages": messages})
-
-            def consume(**more: Any) -> Callable[[], Awaitable[dict[str, Any]]]:
-                return lambda: bench.our_client(
-                    "ours_consume",
-                    cluster,
-                    {"topic": "read", "group": bench.fresh("group"), "messages": messages, **more},
-                )
-
             found = await bench.take(
                 {
                     "plain submit_many": our_producer(bench, cluster, "many", KIB),
                     "tls submit_many": our_producer(bench, cluster, "many", KIB, master=address),
                     "plain single": our_producer(bench, cluster, "single", KIB),
                     "tls single": our_producer(bench, cluster, "single", KIB, master=address),
-                    "plain consume": consume(),
-                    "tls consume": consume(master=address),
+                    "plain consume": our_consumer(bench, cluster, "read", messages),
+                    "tls consume": our_consumer(bench, cluster, "read", messages, master=address),
                 }
             )
         note = notes(cores(found), failures(found))

@@ -51,7 +51,7 @@ def family(reading: Reading) -> Family:
             name, metric.about, buckets=[*buckets, ("+Inf", float(values.count))], sum_value=values.sum_s
         )
     kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-    found: Family = kind(name, metric.about, labels=metric.labels)
+    found: CounterMetricFamily | GaugeMetricFamily = kind(name, metric.about, labels=metric.labels)
     for labels, value in values.items():
-        found.add_metric(labels, value)  # type: ignore[attr-defined]
+        found.add_metric(labels, value)
     return found

@@ -27,12 +27,11 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._value)
 
+    # Without `__hash__` beside it, which leaves secrets unhashable: the hash of a short one would tell which it is.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
         return hmac.compare_digest(self._value.encode(), other._value.encode())
-
-    __hash__ = None  # type: ignore[assignment] # a hash of a short secret would tell which one it is
 
     def __repr__(self) -> str:
         return f"Secret({MASK})"

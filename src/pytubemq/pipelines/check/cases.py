@@ -172,11 +172,11 @@ def _of_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str
     import json
 
     texts = [json.dumps(row, ensure_ascii=False) for row in rows]
-    lines: Any = spark.createDataFrame(pa.table({"value": pa.array(texts, pa.string())}))
+    lines = _frame(spark, pa.table({"value": pa.array(texts, pa.string())}))
     if schema:
         from pyspark.sql import functions as f
 
-        return lines.select(f.from_json("value", schema).alias("row")).select("row.*")  # type: ignore[no-any-return]
+        return lines.select(f.from_json("value", schema).alias("row")).select("row.*")
     return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows]))
 
 

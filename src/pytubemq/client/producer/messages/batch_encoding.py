@@ -6,7 +6,7 @@ names its position, and none of the messages is sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from pytubemq.client.producer.messages.message_checks import check_body, encode_message, too_long
 from pytubemq.errors import Code, MessageError
@@ -126,21 +126,25 @@ def _check_bodies(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[byte
             hint="give a list, or use send() for one body",
             code=Code.BAD_REQUEST,
         )
-    payloads: list[bytes] = bodies if isinstance(bodies, list) else list(bodies)  # type: ignore[arg-type]
-    if not payloads:
+    given = bodies if isinstance(bodies, list) else list(bodies)
+    if not given:
         raise MessageError("there is no message to send", hint="give at least one body", code=Code.BAD_REQUEST)
     # The usual bodies are checked without a loop in Python.
-    if set(map(type, payloads)) == {bytes}:
-        sizes = list(map(len, payloads))
+    if _are_bytes(given):
+        sizes = list(map(len, given))
         if min(sizes) > 0 and max(sizes) <= max_bytes:
-            return payloads, sizes
+            return given, sizes
     checked: list[bytes] = []
-    for position, body in enumerate(payloads):
+    for position, body in enumerate(given):
         try:
             checked.append(check_body(body, max_bytes))
         except MessageError as error:
             raise MessageError(f"message {position}: {error.message}", hint=error.hint, code=error.code) from error
     return checked, list(map(len, checked))
+
+
+def _are_bytes(bodies: list[Body]) -> TypeGuard[list[bytes]]:
+    return set(map(type, bodies)) == {bytes}
 
 
 def _batch_end(sizes: list[int], start: int) -> tuple[int, int]:

@@ -60,9 +60,10 @@ class Builder:
     def pipeline(self, tree: Node) -> model.Pipeline | None:
         """Build the pipeline; None if a part that it needs is missing or wrong."""
         try:
-            return self._section(ROOT, tree, "")  # type: ignore[no-any-return]
+            pipeline: model.Pipeline = self._section(ROOT, tree, "")
         except _Unfit:
             return None
+        return pipeline
 
     def _fault(
         self, code: FaultCode, path: str, message: str, hint: str | None = None, *, at: Mark | None = None,
