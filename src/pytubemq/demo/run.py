@@ -1,6 +1,8 @@
 """The demo's course: cluster, topic, flights in, first message out, Spark, proof.
 
-The invariant: everything that was started is stopped, whatever happens; a temporary directory is gone.
+The invariants: everything that was started is stopped, whatever happens, and a temporary directory is gone; every kill
+of the Broker that was planned happens, at a count of rows that is reached before the work is done, and the demo fails
+if the Broker does not start again.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytubemq
-from pytubemq.demo.chaos import Chaos
 from pytubemq.demo.data import messages
 from pytubemq.demo.produce import Produced, produce
 from pytubemq.demo.report import Measured
@@ -24,7 +25,7 @@ from pytubemq.model.offset import messages_between
 from pytubemq.server.cluster import EmbeddedCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from pytubemq.demo.data import FlightMessage
     from pytubemq.demo.report import Bars
@@ -42,6 +43,37 @@ class DemoOptions:
     rows: int
     chaos: bool = False
     data: Path | None = None
+
+
+class Chaos:
+    """SIGKILL for the Broker at chosen counts of rows."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.kills = 0
+        self._cluster = cluster
+
+    @contextlib.asynccontextmanager
+    async def during(self, thresholds: Sequence[int]) -> AsyncIterator[Callable[[int], None]]:
+        """Kill the Broker during a block of work, which calls the yielded function with its count of rows."""
+        reached = [asyncio.Event() for _ in thresholds]
+
+        def report_rows(rows: int) -> None:
+            for threshold, event in zip(thresholds, reached, strict=True):
+                if rows >= threshold:
+                    event.set()
+
+        async with asyncio.TaskGroup() as group:
+            killer = group.create_task(self._kill_at(reached))
+            yield report_rows
+            if not all(event.is_set() for event in reached):
+                killer.cancel()
+
+    async def _kill_at(self, reached: Sequence[asyncio.Event]) -> None:
+        for event in reached:
+            await event.wait()
+            await self._cluster.kill_broker()
+            self.kills += 1
+            await self._cluster.restart_broker()
 
 
 class Demo:

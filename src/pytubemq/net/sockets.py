@@ -1,7 +1,8 @@
-"""Options of connections for the operating system, where it has these options.
+"""Sockets: the operating system's options for connections, and UDP sockets for news that may be lost.
 
-The invariant: a peer that vanished without notice (a cut cable, a host that is gone, a firewall that forgot us) ends
-the connection within a bounded time, whichever side sends next.
+The invariants: a peer that vanished without notice (a cut cable, a host that is gone, a firewall that forgot us) ends
+the connection within a bounded time, whichever side sends next; a UDP socket that is returned is the caller's to close,
+and one that could not be opened is closed here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import asyncio
+
+    from pytubemq.model.ids import Address
 
 _PROBES: Final = 3
 
@@ -42,3 +45,39 @@ def watch_socket(handle: socket.socket, *, gone_after_s: float) -> None:
         if option is not None:
             with contextlib.suppress(OSError):
                 handle.setsockopt(level, option, value)
+
+
+def datagrams_to(there: Address) -> socket.socket:
+    """Return a socket whose `send` goes to that address, and never waits.
+
+    Raises:
+        OSError: there is no way to it.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(there.host, there.port, type=socket.SOCK_DGRAM)[0]
+    datagrams = socket.socket(family, kind, protocol)
+    try:
+        datagrams.setblocking(False)
+        datagrams.connect(address)
+    except BaseException:
+        datagrams.close()
+        raise
+    return datagrams
+
+
+def datagrams_beside(there: Address) -> socket.socket:
+    """Return a socket on a free port of the address from which this machine reaches the other one.
+
+    It is on loopback if the other address is this machine's.
+
+    Raises:
+        OSError: there is no way to it, or no port.
+    """
+    with datagrams_to(there) as towards:
+        family, host = towards.family, towards.getsockname()[0]
+    datagrams = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        datagrams.bind((host, 0))
+    except BaseException:
+        datagrams.close()
+        raise
+    return datagrams

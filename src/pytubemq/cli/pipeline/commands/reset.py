@@ -9,7 +9,7 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_object
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.command_arguments import file_argument, set_option
 
 if TYPE_CHECKING:
     from pytubemq.pipelines import Progress

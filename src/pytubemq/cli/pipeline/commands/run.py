@@ -12,7 +12,7 @@ import click
 
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_object
-from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.command_arguments import as_given, file_argument, need_spark, set_option
 from pytubemq.cli.pipeline.pipeline_file import open_file
 from pytubemq.cli.pipeline.progress_display import Shown
 from pytubemq.errors import ConfigError, ExitCode, TubeError

@@ -8,7 +8,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
-from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
+from pytubemq.cli.pipeline.command_arguments import as_given, file_argument, set_option
 from pytubemq.errors import ExitCode
 
 

@@ -6,8 +6,8 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
+from pytubemq.cli.pipeline.command_arguments import file_argument, set_option
 from pytubemq.cli.pipeline.commands.status import shown
-from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.errors import ExitCode
 
 WAIT_S = 60.0

@@ -9,7 +9,7 @@ import click
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.command_arguments import file_argument, need_spark, set_option
 from pytubemq.cli.pipeline.pipeline_file import open_file
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.command_arguments import as_given, file_argument, need_spark, set_option
 from pytubemq.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:

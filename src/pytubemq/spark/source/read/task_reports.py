@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
-from pytubemq.net.datagrams import datagrams_beside, datagrams_to
+from pytubemq.net.sockets import datagrams_beside, datagrams_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
