@@ -63,8 +63,8 @@ async def reset_group(
     by_broker: dict[int, list[Partition]] = {}
     for partition in wanted:
         by_broker.setdefault(partition.broker_id, []).append(partition)
-    looked = await _ask_all(cluster, metadata, group, by_broker, target, dry_run=True)
-    return looked if dry_run else await _ask_all(cluster, metadata, group, by_broker, target, dry_run=False)
+    moves = await _reset_all(cluster, metadata, group, by_broker, target, dry_run=True)
+    return moves if dry_run else await _reset_all(cluster, metadata, group, by_broker, target, dry_run=False)
 
 
 def reset_target(to: Start | str | datetime | int) -> ResetTarget:
@@ -87,7 +87,7 @@ def reset_target(to: Start | str | datetime | int) -> ResetTarget:
     )
 
 
-async def _ask_all(
+async def _reset_all(
     cluster: Cluster,
     metadata: MetadataClient,
     group: str,
@@ -96,16 +96,16 @@ async def _ask_all(
     *,
     dry_run: bool,
 ) -> Moves:
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(
-            _ask(cluster, metadata, group, broker, theirs, target, dry_run=dry_run)
+            _reset_at(cluster, metadata, group, broker, theirs, target, dry_run=dry_run)
             for broker, theirs in by_broker.items()
         )
     )
-    return {partition: moved for response in answers for partition, moved in response.items()}
+    return {partition: moved for response in responses for partition, moved in response.items()}
 
 
-async def _ask(
+async def _reset_at(
     cluster: Cluster,
     metadata: MetadataClient,
     group: str,
@@ -121,7 +121,7 @@ async def _ask(
             f"the Broker {broker_id} at {connection.peer} cannot move groups: it is not a pytubemq Broker that can",
             hint="use its own page: /broker.htm?method=admin_set_offset",
         )
-    response = await cluster.ask_broker(
+    response = await cluster.call_broker(
         connection,
         ResetOffsetsRequest(
             client_id=metadata.client_id,

@@ -62,24 +62,24 @@ class OpenClients:
 
     def producer(self, options: ProducerOptions) -> Producer:
         """Return a new producer."""
-        made = Producer(self._cluster, options.topic, options)
-        return self._add(made, close_timeout_s=options.close_timeout_s)
+        producer = Producer(self._cluster, options.topic, options)
+        return self._add(producer, close_timeout_s=options.close_timeout_s)
 
     def consumer(self, options: ConsumerOptions) -> Consumer:
         """Return a new consumer of a group that the Master balances."""
-        made = Consumer(self._cluster, self._metadata, options)
-        return self._add(made, close_timeout_s=options.close_timeout_s)
+        consumer = Consumer(self._cluster, self._metadata, options)
+        return self._add(consumer, close_timeout_s=options.close_timeout_s)
 
     def push_consumer(self, options: PushOptions, *, handler: Handler) -> PushConsumer:
         """Return a new consumer that calls `handler`."""
         pulling = Consumer(self._cluster, self._metadata, options.consumer, kind="Push")
-        made = PushConsumer(pulling, handler, options)
-        return self._add(made, close_timeout_s=options.consumer.close_timeout_s)
+        consumer = PushConsumer(pulling, handler, options)
+        return self._add(consumer, close_timeout_s=options.consumer.close_timeout_s)
 
     def balance_consumer(self, options: BalanceOptions) -> BalanceConsumer:
         """Return a new consumer that chooses its partitions itself."""
-        made = BalanceConsumer(self._cluster, self._metadata, options)
-        return self._add(made, close_timeout_s=options.close_timeout_s)
+        consumer = BalanceConsumer(self._cluster, self._metadata, options)
+        return self._add(consumer, close_timeout_s=options.close_timeout_s)
 
     def reader(self, options: ReaderOptions) -> Reader:
         """Return a new reader of a range."""

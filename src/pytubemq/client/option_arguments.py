@@ -63,8 +63,8 @@ def _show_arguments(
     """Give `call` the signature that `inspect` and `help` show, and the description of its arguments."""
     own = inspect.signature(original)
     before = list(own.parameters.values())[:-1]  # `self`, if it is a method
-    taken = inspect.signature(options).parameters.values()
-    call.__signature__ = own.replace(parameters=[*before, *taken])  # type: ignore[attr-defined]
+    arguments = inspect.signature(options).parameters.values()
+    call.__signature__ = own.replace(parameters=[*before, *arguments])  # type: ignore[attr-defined]
     if like is not None:
         call.__doc__ = f"{inspect.getdoc(original)}\n\n{_described_arguments(like)}"
     return call

@@ -68,7 +68,7 @@ class BrokerHeartbeats:
         """Send one request; return what is wrong with its response, None if nothing is."""
         cluster = self._who.cluster
         try:
-            response = await cluster.ask_broker(
+            response = await cluster.call_broker(
                 await cluster.pool.get(address),
                 requests.heartbeat(self._who, texts),
                 HeartBeatResponseB2C,

@@ -116,7 +116,7 @@ class ConsumerRole:
 
     async def _register(self) -> None:
         options, bound = self._options, self._options.bound
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             RegisterRequestC2M(
                 client_id=self.client_id,
                 group_name=options.group,
@@ -153,7 +153,7 @@ class ConsumerRole:
             done is not None or self._report_next or self._beats % REPORT_EVERY == 0
         )
         before_s = asyncio.get_running_loop().time()
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             HeartRequestC2M(
                 client_id=self.client_id,
                 group_name=self._options.group,
@@ -195,7 +195,7 @@ class ConsumerRole:
 
     async def goodbye(self) -> None:
         """Send CloseRequestC2M."""
-        await self._cluster.ask_master(
+        await self._cluster.call_master(
             CloseRequestC2M(client_id=self.client_id, group_name=self._options.group),
             CloseResponseM2C,
             Method.CONSUMER_CLOSE_C2M,

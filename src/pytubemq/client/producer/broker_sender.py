@@ -226,7 +226,7 @@ class BrokerSender:
         connection = self.link.connection
         if connection is None or connection.closed:
             self._connect()
-        elif not connection.answered:
+        elif not connection.knows_capabilities:
             # What a fresh connection understands is only known from its first answer.
             self._send_first(connection)
         else:
@@ -314,7 +314,7 @@ class BrokerSender:
         self.requests += 1
         number = self.requests
         # The connection writes at the end of the loop turn, so requests of one turn share a write.
-        request.connection.ask(
+        request.connection.send_request(
             method,
             Service.BROKER_WRITE,
             body,
@@ -342,7 +342,7 @@ class BrokerSender:
                 self.link.refusals.record_timeout()
             error = response
         else:
-            if request.connection.answered:
+            if request.connection.knows_capabilities:
                 self.link.learn(request.connection)
             try:
                 results = read_results(request.batches, response, self._numbers)

@@ -64,7 +64,7 @@ class SingleSender:
         self._number = number = self._number + 1
         self._in_flight[number] = _SinglesInFlight(batch)
         self.messages += batch.count
-        connection.ask_run(
+        connection.send_requests(
             Method.SEND_MESSAGE_P2B,
             batch.count,
             partial(
@@ -86,7 +86,7 @@ class SingleSender:
         self.messages = 0
         return left
 
-    def _handle_responses(self, number: int, first: int, answers: Sequence[Response]) -> None:
+    def _handle_responses(self, number: int, first: int, responses: Sequence[Response]) -> None:
         """Settle messages that have responses; those that report success are read by a fast path and counted
         together."""
         sent = self._in_flight.get(number)
@@ -94,35 +94,35 @@ class SingleSender:
             return
         results = SendResults(set(), Code.SUCCESS, "")
         # Responses that came together, in the form in which our Brokers send them: read without an object for each.
-        if isinstance(answers, ResponseRun):
-            at = answers.serial - first
-            for taken in read_accepted(answers):
+        if isinstance(responses, ResponseRun):
+            at = responses.serial - first
+            for accepted in read_accepted(responses):
                 # One has its result already, as after its timeout, and a result is given once.
-                if not sent.awaits(at, taken.messages):
+                if not sent.awaits(at, accepted.messages):
                     break
-                self._settle(number, sent, at, taken.messages)
-                results.record_accepted(sent.batch, at, *taken)
-                at += taken.messages
-            answers = answers.part(at - answers.serial + first, len(answers))
-        for answer in answers:
-            at = answer[0] - first
+                self._settle(number, sent, at, accepted.messages)
+                results.record_accepted(sent.batch, at, *accepted)
+                at += accepted.messages
+            responses = responses.part(at - responses.serial + first, len(responses))
+        for response in responses:
+            at = response[0] - first
             if sent.awaits(at, 1):
                 self._settle(number, sent, at, 1)
-                self._read_one(results, sent.batch, at, answer)
+                self._read_one(results, sent.batch, at, response)
         self._on_results(results)
 
-    def _read_one(self, results: SendResults, batch: RecordBatch, at: int, answer: Response) -> None:
+    def _read_one(self, results: SendResults, batch: RecordBatch, at: int, response: Response) -> None:
         try:
             # The usual response first, by a reader that takes nothing else.
-            said = decode_accepted(answer.body)
+            accepted = decode_accepted(response.body)
         except TubeError:
-            said = None
-        if said is not None:
-            results.record_accepted(batch, at, 1, *said)
+            accepted = None
+        if accepted is not None:
+            results.record_accepted(batch, at, 1, *accepted)
             return
         one = batch.part(at, at + 1)
         try:
-            found = read_results((one,), answer, self._numbers)
+            found = read_results((one,), response, self._numbers)
         except Exception as problem:
             error = problem if isinstance(problem, TubeError) else unexpected_error(problem)
             results.failed.append((one, error))

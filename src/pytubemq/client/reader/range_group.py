@@ -170,7 +170,7 @@ class GroupRange:
         """
         if self._connection is None:
             self._connection = await self._ranges.connection(self.partition)
-        response = await self._cluster.ask_broker(
+        response = await self._cluster.call_broker(
             self._connection,
             RegisterRequestC2B(
                 op_type=REGISTER,
@@ -249,7 +249,7 @@ class GroupRange:
             auth_info=self._cluster.auth_info_of(self._client_id),
         )
         with contextlib.suppress(TubeError, TimeoutError):
-            await self._cluster.ask_broker(
+            await self._cluster.call_broker(
                 connection,
                 request,
                 RegisterResponseB2C,
@@ -258,7 +258,7 @@ class GroupRange:
             )
 
     async def _settle(self, connection: RpcConnection) -> int:
-        response = await self._cluster.ask_broker(
+        response = await self._cluster.call_broker(
             connection,
             CommitOffsetRequestC2B(
                 client_id=self._client_id,

@@ -141,13 +141,13 @@ class RangeConnection:
         limits = (tuple(sorted(filters)), max_messages, max_bytes)
         at = start
         if at < end:
-            self._ask(partition, at, end, *limits)
+            self._request(partition, at, end, *limits)
         while at < end:
             fetched = decode_read_range(self.connection.receive(timeout_s=self._timeout_s), check=False)
             head = fetched.head
             if head.err_code == Code.NOT_FOUND:
                 _check_end(partition, end, head.max_offset)
-                self._ask(partition, at, end, *limits)
+                self._request(partition, at, end, *limits)
                 continue
             check(head, hint=_moved_hint(head.err_code, head.min_offset))
             if head.next_offset is None or head.next_offset <= at:
@@ -156,7 +156,7 @@ class RangeConnection:
                 )
             upto = min(head.next_offset, end)  # a pack comes whole
             if upto < end:
-                self._ask(partition, upto, end, *limits)
+                self._request(partition, upto, end, *limits)
             fetched = check_batches(fetched)
             rows = gather(fetched.records, fetched.damaged, start=at, end=upto)
             gap = (at, upto) if filters and rows.unreadable else None if filters else rows.gap(at, upto)
@@ -171,7 +171,7 @@ class RangeConnection:
     def _timeout_s(self) -> float:
         return self.way.request_timeout_s + MAX_WAIT_S
 
-    def _ask(
+    def _request(
         self, partition: Partition, at: int, end: int, filters: tuple[str, ...], max_messages: int, max_bytes: int
     ) -> None:
         request = ReadRangeRequestC2B(

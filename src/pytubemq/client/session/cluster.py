@@ -157,7 +157,7 @@ class Cluster:
         """Return the tokens that a client's requests to Brokers carry."""
         return self.authentication.auth_info_of(client_id)
 
-    async def ask_master(self, message: object, response_type: type[A], method: Method, *, wait_s: float = 0.0) -> A:
+    async def call_master(self, message: object, response_type: type[A], method: Method, *, wait_s: float = 0.0) -> A:
         """Send a request to the leading Master; `wait_s` is how long it may hold the response on purpose."""
         response = await self.masters.request(
             message, response_type, method, timeout_s=self.options.request_timeout_s + wait_s
@@ -196,7 +196,7 @@ class Cluster:
             )
         return address
 
-    async def ask_broker(
+    async def call_broker(
         self,
         connection: RpcConnection,
         message: object,

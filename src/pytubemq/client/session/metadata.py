@@ -155,10 +155,10 @@ class MetadataClient:
         for partition in partitions:
             by_broker.setdefault(partition.broker_id, []).append(partition)
         at_ms = None if at is None else time_ms(at)
-        answers = await asyncio.gather(
-            *(self._broker_states(broker, asked, at_ms, group) for broker, asked in by_broker.items())
+        responses = await asyncio.gather(
+            *(self._broker_states(broker, theirs, at_ms, group) for broker, theirs in by_broker.items())
         )
-        return {partition: state for response in answers for partition, state in response.items()}
+        return {partition: state for response in responses for partition, state in response.items()}
 
     async def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
         """Return the capabilities of each Broker of these partitions.
@@ -169,7 +169,7 @@ class MetadataClient:
         """
         topics = {partition.broker_id: partition.topic for partition in partitions}
 
-        async def ask(broker_id: int) -> Capability:
+        async def capabilities_of(broker_id: int) -> Capability:
             topic = topics[broker_id]
             try:
                 address = await self._address(broker_id, topic)
@@ -177,7 +177,7 @@ class MetadataClient:
             except TransportError as error:
                 raise _away_error(broker_id, topic, error) from error
 
-        return dict(zip(topics, await asyncio.gather(*map(ask, topics)), strict=True))
+        return dict(zip(topics, await asyncio.gather(*map(capabilities_of, topics)), strict=True))
 
     async def connection(self, broker_id: int, topic: str, needed: Capability, what: str) -> RpcConnection:
         """Return a connection to a Broker that has the capability `needed`."""
@@ -233,37 +233,39 @@ class MetadataClient:
         return self._cluster.address_of(broker_id)
 
     async def _broker_states(
-        self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
+        self, broker_id: int, partitions: list[Partition], at_ms: int | None, group: str | None
     ) -> dict[Partition, PartitionLook]:
-        named = self._named.issuperset(asked)
+        named = self._named.issuperset(partitions)
         try:
             return await call_with_retry(
-                lambda: self._request_states(broker_id, asked, at_ms, group),
+                lambda: self._request_states(broker_id, partitions, at_ms, group),
                 for_s=self._retry_for_s,
                 rng=self._cluster.rng,
                 # what the Master has named, its Broker will have in a moment
                 briefly_too=named,
-                renew_token=lambda: self.renew_token(asked[0].topic),
+                renew_token=lambda: self.renew_token(partitions[0].topic),
             )
         except TransportError as error:
-            raise _away_error(broker_id, asked[0].topic, error) from error
+            raise _away_error(broker_id, partitions[0].topic, error) from error
 
     async def _request_states(
-        self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
+        self, broker_id: int, partitions: list[Partition], at_ms: int | None, group: str | None
     ) -> dict[Partition, PartitionLook]:
-        connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "report offsets")
+        connection = await self.connection(
+            broker_id, partitions[0].topic, Capability.PARTITION_OFFSETS, "report offsets"
+        )
         if at_ms is not None and Capability.OFFSET_BY_TIME not in connection.capabilities:
             raise ConfigError(
                 f"the Broker {broker_id} at {connection.peer} cannot find offsets by time",
                 hint="upgrade it to this version, or give an offset",
             )
-        response = await self._cluster.ask_broker(
+        response = await self._cluster.call_broker(
             connection,
             PartitionOffsetsRequest(
                 client_id=self.client_id,
                 partitions=tuple(
                     TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
-                    for partition in asked
+                    for partition in partitions
                 ),
                 group_names=() if group is None else (group,),
                 not_before_ms=at_ms,
@@ -284,10 +286,10 @@ class MetadataClient:
                 position=None if stands is None else stands.confirmed_offset,
                 held_by=None if stands is None else stands.consumer_id,
             )
-        for partition in asked:
+        for partition in partitions:
             if partition not in found:
                 raise NotFoundError(f"partition {partition} does not exist", code=Code.NOT_FOUND)
-        return {partition: found[partition] for partition in asked}
+        return {partition: found[partition] for partition in partitions}
 
 
 def _away_error(broker_id: int, topic: str, error: TransportError) -> UnreachableError:

@@ -32,7 +32,7 @@ class RegistrationRequests:
     def __init__(self, who: requests.Requester, partition: Partition) -> None:
         self._who = who
         self._partition = partition
-        self._asked: asyncio.Task[RegisterResponseB2C] | None = None
+        self._response: asyncio.Task[RegisterResponseB2C] | None = None
         """The last request, which goes on if its caller is cancelled."""
         self._held_before = False
         """True if the Broker may have had the registration already before the last request."""
@@ -52,9 +52,9 @@ class RegistrationRequests:
             self._who, self._partition, read_status=read_status, filters=filters, offset=offset
         )
         self._held_before = self._may_be_held()
-        self._asked = asyncio.get_running_loop().create_task(self._send(connection, request))
-        self._asked.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
-        return connection, await asyncio.shield(self._asked)
+        self._response = asyncio.get_running_loop().create_task(self._send(connection, request))
+        self._response.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
+        return connection, await asyncio.shield(self._response)
 
     def shows_move(self, response: RegisterResponseB2C) -> bool:
         """Note the epoch of the group; True if somebody has moved it here since the registration before."""
@@ -67,25 +67,25 @@ class RegistrationRequests:
 
         A response that is due is awaited first, for half of that time: a Broker may handle two requests at once.
         """
-        asked = self._asked
-        if asked is None:
+        response = self._response
+        if response is None:
             return
         with contextlib.suppress(TubeError, TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await asyncio.wait([asked], timeout=timeout_s / 2)
+                await asyncio.wait([response], timeout=timeout_s / 2)
                 if self._may_be_held():
                     await self._send(await self._connect(), requests.unregistration(self._who, self._partition))
-        asked.cancel()
-        self._asked, self._held_before = None, False
+        response.cancel()
+        self._response, self._held_before = None, False
 
     def _may_be_held(self) -> bool:
         """True if the Broker may have a registration: a refusal takes away none that was there before.
 
         Two refusals say that there is none: 410, another member has it, and 411, the Broker does not know this client.
         """
-        if self._asked is None:
+        if self._response is None:
             return False
-        error = _failure(self._asked)
+        error = _failure(self._response)
         if not isinstance(error, RefusedError):
             return True  # done, under way, or nobody knows
         return self._held_before and not is_refusal(error, Code.PARTITION_OCCUPIED, Code.HB_NO_NODE)
@@ -95,11 +95,11 @@ class RegistrationRequests:
         return await cluster.pool.get(cluster.address_of(self._partition.broker_id))
 
     async def _send(self, connection: RpcConnection, request: RegisterRequestC2B) -> RegisterResponseB2C:
-        return await self._who.cluster.ask_broker(
+        return await self._who.cluster.call_broker(
             connection, request, RegisterResponseB2C, Method.CONSUMER_REGISTER_C2B
         )
 
 
-def _failure(asked: asyncio.Task[RegisterResponseB2C]) -> BaseException | None:
+def _failure(response: asyncio.Task[RegisterResponseB2C]) -> BaseException | None:
     """Return the error of a request; None if it has not failed."""
-    return asked.exception() if asked.done() and not asked.cancelled() else None
+    return response.exception() if response.done() and not response.cancelled() else None

@@ -65,7 +65,7 @@ class RouteDiscovery:
 
     async def register(self) -> None:
         """Send RegisterRequestP2M."""
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             RegisterRequestP2M(
                 client_id=self.client_id,
                 topic_list=self.topics,
@@ -90,7 +90,7 @@ class RouteDiscovery:
         Raises:
             ConfigError: the Master does not name them.
         """
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             HeartRequestP2M(
                 client_id=self.client_id,
                 broker_check_sum=self._check_sum,
@@ -116,7 +116,7 @@ class RouteDiscovery:
 
         `deployed` asks for those of Brokers that are away, too; the original's Master leaves them out all the same.
         """
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             HeartRequestP2M(
                 client_id=self.client_id,
                 broker_check_sum=self._check_sum,
@@ -136,7 +136,7 @@ class RouteDiscovery:
 
     async def goodbye(self) -> None:
         """Send CloseRequestP2M."""
-        await self._cluster.ask_master(
+        await self._cluster.call_master(
             CloseRequestP2M(client_id=self.client_id), CloseResponseM2P, Method.PRODUCER_CLOSE_P2M
         )
 

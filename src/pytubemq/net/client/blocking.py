@@ -98,17 +98,19 @@ class BlockingConnection:
             raise UnreachableError(f"cannot connect to {peer}: {error.strerror or error}") from error
         if context is not None:
             handle = _shake_hands(context, handle, peer, (tls and tls.server_name) or peer.host, connect_timeout_s)
-        made = cls(handle, peer)
+        connection = cls(handle, peer)
         try:
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             watch_socket(handle, gone_after_s=VANISHED_PEER_S)
             probe = HeartBeatRequestC2B(client_id=client_id, group_name=PROBE_GROUP, read_status=0, auth_info=auth_info)
-            made._send(Method.CONSUMER_HEARTBEAT_C2B, Service.BROKER_READ, encode(probe), request_timeout_s, offer=OURS)
-            made._learn(request_timeout_s)
+            connection._send(
+                Method.CONSUMER_HEARTBEAT_C2B, Service.BROKER_READ, encode(probe), request_timeout_s, offer=OURS
+            )
+            connection._learn(request_timeout_s)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def send(self, method: int, service: int, body: bytes, *, timeout_s: float) -> None:
         """Send a request; its response is received after those of the requests before it.
@@ -219,10 +221,10 @@ class BlockingConnection:
             if left_s <= 0:
                 raise TimeoutError
             handle.settimeout(left_s)
-            taken = handle.recv_into(into[at:])
-            if not taken:
+            received = handle.recv_into(into[at:])
+            if not received:
                 raise ConnectionResetError("it was closed by its peer")
-            at += taken
+            at += received
 
     def _lost(self, error: OSError) -> TubeError:
         self.close()

@@ -91,7 +91,7 @@ class RpcConnection(asyncio.Protocol):
         """When the last byte arrived."""
         self._used_s = self._loop.time()
         """When the last request was sent."""
-        self._asked_s: float | None = None
+        self._unanswered_since_s: float | None = None
         """When the first request after that byte was sent."""
         self._refusal: TlsError | None = None
         """The reason why the peer refused TLS after the handshake; None if it did not."""
@@ -159,10 +159,10 @@ class RpcConnection(asyncio.Protocol):
         Raises (through the future): ConnectionLostError, RequestTimeoutError, RemoteError, StandbyError.
         """
         future: asyncio.Future[Response] = self._loop.create_future()
-        self._ask(method, service, body, timeout_s, partial(_settle, future), future)
+        self._send_request(method, service, body, timeout_s, partial(_settle, future), future)
         return future
 
-    def ask(
+    def send_request(
         self,
         method: int,
         service: int,
@@ -174,9 +174,9 @@ class RpcConnection(asyncio.Protocol):
         """Send a request; call `done` once with its response or the error of `call`, from the loop, after this returns.
 
         It costs less than a future, for callers with a hundred thousand requests a second."""
-        self._ask(method, service, body, timeout_s, done, None)
+        self._send_request(method, service, body, timeout_s, done, None)
 
-    def _ask(
+    def _send_request(
         self,
         method: int,
         service: int,
@@ -211,14 +211,14 @@ class RpcConnection(asyncio.Protocol):
             )
         )
         now_s = self._used_s = self._loop.time()
-        if self._asked_s is None:
-            self._asked_s = now_s
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = now_s
         call = tuple.__new__(PendingCall, (done, now_s + timeout_s, timeout_s, method, future))
         self._pending_calls.add(serial, call)
         if self._sweep_handle is None:
             self._sweep_soon(now_s)
 
-    def ask_run(
+    def send_requests(
         self,
         method: int,
         count: int,
@@ -228,11 +228,11 @@ class RpcConnection(asyncio.Protocol):
         on_responses: Callable[[int, Sequence[Response]], None],
         on_error: Callable[[int, TubeError], None],
     ) -> None:
-        """Send `count` requests of one method at once, on a connection that has `answered`.
+        """Send `count` requests of one method at once, on a connection that `knows_capabilities`.
 
         `write` returns their frames, given the first serial number; the others' follow. `on_responses` is called with
         that number and responses as they arrive, `on_error` with the number of a request, from 0, and the error of
-        `call`: one or the other once for each request, as `ask` does.
+        `call`: one or the other once for each request, as `send_request` does.
         """
         outbox = self._outbox
         if self.closed or outbox is None:
@@ -244,8 +244,8 @@ class RpcConnection(asyncio.Protocol):
         self._serial = first + count - 1
         outbox.put((b"".join(write(first)),))
         now_s = self._used_s = self._loop.time()
-        if self._asked_s is None:
-            self._asked_s = now_s
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = now_s
         run = PendingRun(first, count, partial(on_responses, first), on_error)
         self._pending_calls.add_run(run, PendingCall(run, now_s + timeout_s, timeout_s, method, None))
         if self._sweep_handle is None:
@@ -264,7 +264,7 @@ class RpcConnection(asyncio.Protocol):
         return decode(response_type, response.body)
 
     @property
-    def answered(self) -> bool:
+    def knows_capabilities(self) -> bool:
         """True if `capabilities` is known: a request that announced ours has its response."""
         return self._pending_calls.known
 
@@ -316,9 +316,9 @@ class RpcConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_s = self._loop.time()
-        self._asked_s = None
+        self._unanswered_since_s = None
         try:
-            self._pending_calls.answer_all(self._stream.feed_responses(data))
+            self._pending_calls.complete_all(self._stream.feed_responses(data))
         except (FrameError, EnvelopeError) as error:
             logger.warning("closing the connection to %s: %s", self.peer, error)
             self._end(error)
@@ -360,14 +360,14 @@ class RpcConnection(asyncio.Protocol):
         if now_s - self._sweep_due_s > _HELD_UP_S:
             late_s = now_s - self._sweep_due_s
             self._pending_calls.allow_for(late_s)
-            if self._asked_s is not None:
-                self._asked_s += late_s
+            if self._unanswered_since_s is not None:
+                self._unanswered_since_s += late_s
         silent = self._pending_calls.expire(now_s, heard_s=self._heard_s)
-        silent_s = now_s - self._asked_s if silent and self._asked_s is not None else 0.0
+        silent_s = now_s - self._unanswered_since_s if silent and self._unanswered_since_s is not None else 0.0
         if silent and silent_s >= SILENT_CONNECTION_S:
             self._give_up(silent_s)
         elif not self._pending_calls:
-            self._asked_s = None
+            self._unanswered_since_s = None
         elif not self.closed:
             self._sweep_soon(now_s)
 
@@ -396,13 +396,13 @@ class RpcConnection(asyncio.Protocol):
             self.lost.set_result(reason)
 
 
-def _settle(future: asyncio.Future[Response], answer: Response | TubeError) -> None:
+def _settle(future: asyncio.Future[Response], result: Response | TubeError) -> None:
     if future.done():
         return
-    if isinstance(answer, TubeError):
-        future.set_exception(answer)
+    if isinstance(result, TubeError):
+        future.set_exception(result)
     else:
-        future.set_result(answer)
+        future.set_result(result)
 
 
 def _reason(error: OSError) -> str:

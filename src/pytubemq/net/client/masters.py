@@ -101,12 +101,14 @@ class MasterClient:
                     self._signer.signed(message), response_type, method, Service.MASTER, timeout_s=timeout_s
                 )
             except ConnectionLostError as error:
-                if connection is not None and not connection.answered:
+                if connection is not None and not connection.knows_capabilities:
                     error.hint = _other_port(address)
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self._masters)
             except RequestTimeoutError as error:
-                if connection is not None and not connection.answered:  # an HTTP server waits for the end of a line
+                if (
+                    connection is not None and not connection.knows_capabilities
+                ):  # an HTTP server waits for the end of a line
                     error.hint = f"it may be overloaded or gone; or {_other_port(address)}"
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self._masters)

@@ -132,7 +132,7 @@ class PendingCalls:
 
     # --- responses --------------------------------------------------------------------------------------------
 
-    def answer_all(self, items: Sequence[Response | ResponseRun | Frame]) -> None:
+    def complete_all(self, items: Sequence[Response | ResponseRun | Frame]) -> None:
         """Complete calls with these responses; those of a run that came together are given together."""
         pop = self._calls.pop
         run: PendingRun | None = None
@@ -141,17 +141,17 @@ class PendingCalls:
             if isinstance(item, ResponseRun):
                 self._complete_run(run, responses)
                 run, responses = None, []
-                self._answer_run(item)
+                self._complete_alike(item)
                 continue
             if isinstance(item, Frame):  # it is still to be decoded
                 self._complete_run(run, responses)
                 run, responses = None, []
-                self._answer(decode_response(item))
+                self._complete(decode_response(item))
                 continue
             if not self.known or item.capabilities is not None or item.status is not Status.SUCCESS:
                 self._complete_run(run, responses)
                 run, responses = None, []
-                self._answer(item)
+                self._complete(item)
                 continue
             call = pop(item[0], None)
             if call is None:
@@ -161,18 +161,18 @@ class PendingCalls:
                 self._complete_run(run, responses)
                 run, responses = None, []
                 if not isinstance(done, PendingRun):
-                    self._give(call, item.serial, item)
+                    self._complete_call(call, item.serial, item)
                     continue
                 run = done
             responses.append(item)
         self._complete_run(run, responses)
 
-    def _answer_run(self, alike: ResponseRun) -> None:
+    def _complete_alike(self, alike: ResponseRun) -> None:
         """Complete calls with alike responses, as a whole where they belong to one run."""
         first = alike[0]
         if not self.known or first.capabilities is not None or first.status is not Status.SUCCESS:
             for response in alike:
-                self._answer(response)
+                self._complete(response)
             return
         pop, serial, count, at = self._calls.pop, alike.serial, len(alike), 0
         while at < count:
@@ -187,9 +187,9 @@ class PendingCalls:
                 else:  # some of them have ended before
                     for number, one in enumerate(waits, at):
                         if one is not None:
-                            self._give(one, serial + number, alike[number])
+                            self._complete_call(one, serial + number, alike[number])
             elif call is not None:
-                self._give(call, serial + at, alike[at])
+                self._complete_call(call, serial + at, alike[at])
             at = stop
 
     def _complete_run(self, run: PendingRun | None, responses: Sequence[Response]) -> None:
@@ -200,16 +200,16 @@ class PendingCalls:
         except Exception:
             logger.exception("%d responses of %s could not be handled", len(responses), self._peer)
 
-    def _answer(self, response: Response) -> None:
+    def _complete(self, response: Response) -> None:
         call = self._calls.pop(response.serial, None)
         if not self.known or response.capabilities is not None:
             self._learn(response)
         if call is None:
             return
         good = response.status is Status.SUCCESS
-        self._give(call, response.serial, response if good else remote_error(self._peer, response))
+        self._complete_call(call, response.serial, response if good else remote_error(self._peer, response))
 
-    def _give(self, call: PendingCall, serial: int, result: Response | TubeError) -> None:
+    def _complete_call(self, call: PendingCall, serial: int, result: Response | TubeError) -> None:
         try:
             if isinstance(result, TubeError):
                 call.fail(serial, result)
@@ -238,7 +238,7 @@ class PendingCalls:
             if call.given_up():
                 continue
             silent = silent or heard_s < call.deadline_s - call.timeout_s
-            self._give(
+            self._complete_call(
                 call,
                 serial,
                 RequestTimeoutError(

@@ -35,7 +35,7 @@ async def probed(
         TransportError: the Broker cannot be reached, or does not respond.
     """
     connection = await pool.get(broker)
-    if not connection.answered:
+    if not connection.knows_capabilities:
         try:
             await connection.request(
                 HeartBeatRequestC2B(client_id=client_id, group_name=PROBE_GROUP, read_status=0, auth_info=auth_info),
@@ -47,6 +47,6 @@ async def probed(
         except TransportError:
             raise
         except TubeError:
-            if not connection.answered:
+            if not connection.knows_capabilities:
                 raise
     return connection

@@ -219,7 +219,7 @@ class ServerConnection(asyncio.Protocol):
         return self._outbox.queued_bytes + self._transport.get_write_buffer_size()
 
     @property
-    def taken_bytes(self) -> int:
+    def delivered_bytes(self) -> int:
         """Bytes of responses that the peer, or its operating system, has received."""
         if self._outbox is None or self._transport is None:
             return 0

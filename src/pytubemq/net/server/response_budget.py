@@ -43,12 +43,12 @@ class Reader(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that the peer has not taken."""
+        """Bytes of responses that the peer has not received."""
         ...
 
     @property
-    def taken_bytes(self) -> int:
-        """Bytes of responses that it has taken since it connected."""
+    def delivered_bytes(self) -> int:
+        """Bytes of responses that it has received since it connected."""
         ...
 
 
@@ -71,15 +71,15 @@ class _Progress:
     """The bytes that a peer had received at the beginning of a period."""
 
     since_s: float
-    taken_bytes: int
+    delivered_bytes: int
 
-    def is_short(self, now_s: float, taken_bytes: int, *, period_s: float, least_bytes: int) -> bool:
+    def is_short(self, now_s: float, delivered_bytes: int, *, period_s: float, least_bytes: int) -> bool:
         """True if the period is over and the peer received too little in it; begins the next period if it is over."""
         if now_s - self.since_s < period_s:
             return False
-        taken = taken_bytes - self.taken_bytes
-        if taken >= least_bytes:
-            self.since_s, self.taken_bytes = now_s, taken_bytes
+        delivered = delivered_bytes - self.delivered_bytes
+        if delivered >= least_bytes:
+            self.since_s, self.delivered_bytes = now_s, delivered_bytes
             return False
         return True
 
@@ -152,9 +152,11 @@ class ResponseBudget:
             if not unsent_bytes:
                 del self._debts[reader]
         elif unsent_bytes:
-            taken_bytes = reader.taken_bytes
+            delivered_bytes = reader.delivered_bytes
             self.unsent_bytes += unsent_bytes
-            self._debts[reader] = _Debt(unsent_bytes, _Progress(now_s, taken_bytes), _Progress(now_s, taken_bytes))
+            self._debts[reader] = _Debt(
+                unsent_bytes, _Progress(now_s, delivered_bytes), _Progress(now_s, delivered_bytes)
+            )
 
     def forget(self, reader: Reader) -> None:
         """Forget a connection that has ended."""
@@ -171,7 +173,7 @@ class ResponseBudget:
         self._reserved_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
-        """Release a read that has ended; from now on its response counts while the peer has not taken it."""
+        """Release a read that has ended; from now on its response counts while the peer has not received it."""
         self._reserved_bytes -= size_bytes
         if self._waiting:
             self.admit(_TRIED_AT_ONCE)
@@ -220,7 +222,7 @@ class ResponseBudget:
             reader
             for reader, debt in self._debts.items()
             if debt.least.is_short(
-                now_s, reader.taken_bytes, period_s=RESPONSE_PERIOD_S, least_bytes=RESPONSE_LEAST_BYTES
+                now_s, reader.delivered_bytes, period_s=RESPONSE_PERIOD_S, least_bytes=RESPONSE_LEAST_BYTES
             )
         ]
         others_wait = bool(self._preferred or self._waiting)
@@ -232,7 +234,7 @@ class ResponseBudget:
             for reader, debt in self._debts.items()
             if debt.recent.is_short(
                 now_s,
-                reader.taken_bytes,
+                reader.delivered_bytes,
                 period_s=period_s,
                 least_bytes=max(least_bytes, int(debt.unsent_bytes * share)),
             )
@@ -248,7 +250,7 @@ class ResponseBudget:
 
     def slowest_reader(self) -> Reader | None:
         """Return the reader to close when too much is held: the one that owes most among the idle, else among all."""
-        idle = [reader for reader, debt in self._debts.items() if reader.taken_bytes <= debt.recent.taken_bytes]
+        idle = [reader for reader, debt in self._debts.items() if reader.delivered_bytes <= debt.recent.delivered_bytes]
         return next(iter(self._by_size(idle or self._debts)), None)
 
     def _by_size(self, readers: Iterable[Reader]) -> list[Reader]:
@@ -256,8 +258,8 @@ class ResponseBudget:
 
 
 def _is_proven(reader: Reader) -> bool:
-    """True if the peer has taken more than operating systems buffer."""
-    return reader.taken_bytes >= PROVEN_READER_BYTES
+    """True if the peer has received more than operating systems buffer."""
+    return reader.delivered_bytes >= PROVEN_READER_BYTES
 
 
 def _is_preferred(reader: Reader, size: ReadSize) -> bool:

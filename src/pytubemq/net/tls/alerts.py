@@ -43,7 +43,7 @@ class AlertingContext(ssl.SSLContext):
     sslobject_class = _Handshake
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        made = super().wrap_bio(incoming, outgoing, *args, **kwargs)
-        if isinstance(made, _Handshake):
-            made.alerts, made.accepted = outgoing, ACCEPTED.get()
-        return made
+        handshake = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        if isinstance(handshake, _Handshake):
+            handshake.alerts, handshake.accepted = outgoing, ACCEPTED.get()
+        return handshake

@@ -87,7 +87,7 @@ async def test_capabilities_are_learnt_when_the_second_request_is_answered_first
         await until(lambda: len(calls) == 2)
         calls[1].reply(OK)
         await second
-        assert connection.answered
+        assert connection.knows_capabilities
         assert connection.capabilities == OURS
         calls[0].reply(OK)
         await first
@@ -107,9 +107,9 @@ async def test_capabilities_are_learnt_when_the_first_request_is_never_answered(
         connection = await RpcConnection.connect(address)
         with pytest.raises(RequestTimeoutError):
             await ask(connection, timeout_s=0.05)
-        assert [connection.answered] == [False]
+        assert [connection.knows_capabilities] == [False]
         await ask(connection)
-        assert connection.answered
+        assert connection.knows_capabilities
         assert connection.capabilities == OURS
         await connection.close()
 
@@ -119,7 +119,7 @@ async def test_capabilities_are_learnt_from_a_refusal() -> None:
         connection = await RpcConnection.connect(address)
         with pytest.raises(RemoteError, match="Unsupported method ID"):
             await connection.call(99, 1, b"", timeout_s=5)
-        assert connection.answered
+        assert connection.knows_capabilities
         assert connection.capabilities == OURS
         await connection.close()
 

@@ -29,13 +29,13 @@ class Peer:
 
     def __init__(self, budget: ResponseBudget, unsent_bytes: int = 0) -> None:
         self.unsent_bytes = unsent_bytes
-        self.taken_bytes = 0
+        self.delivered_bytes = 0
         self._budget = budget
         budget.record(self, 0.0)
 
     def take(self, size: int, now_s: float, *, more: int = 0) -> None:
         """Take some, and get some more."""
-        self.taken_bytes += size
+        self.delivered_bytes += size
         self.unsent_bytes += more - size
         self._budget.record(self, now_s)
 
@@ -137,7 +137,7 @@ def test_those_that_have_taken_all_go_on_beside_a_crowd_that_does_not_read() -> 
     total = budget(10 * MAX_FETCH_BYTES)
     honest, newcomer = Peer(total, KIB), Peer(total)
     honest.take(KIB, 1.0)
-    honest.taken_bytes = PROVEN_READER_BYTES
+    honest.delivered_bytes = PROVEN_READER_BYTES
     assert total.grant(newcomer, BIG)
     deaf = [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
     assert total.is_tight
@@ -197,7 +197,7 @@ def test_those_that_owe_nothing_do_not_wait_behind_those_that_do() -> None:
 def test_only_those_that_have_proven_that_they_read_get_much_at_once_while_it_is_tight() -> None:
     total = budget(10 * MAX_FETCH_BYTES)
     honest, newcomer = Peer(total), Peer(total)
-    honest.taken_bytes = PROVEN_READER_BYTES
+    honest.delivered_bytes = PROVEN_READER_BYTES
     assert total.grant(newcomer, BIG) == MAX_FRAME_BYTES
     assert Peer(total, 6 * MAX_FETCH_BYTES).unsent_bytes
     assert total.grant(newcomer, BIG) == SMALL_READ_BYTES

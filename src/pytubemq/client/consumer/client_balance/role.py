@@ -102,8 +102,8 @@ class BalanceRole:
         self._to_newest = to_newest
         self._work = work
         self._poke = poke
-        self._asking = asyncio.Lock()
-        self._asked_s = float("-inf")
+        self._query_lock = asyncio.Lock()
+        self._queried_s = float("-inf")
         self._newest_id = UNDEFINED
         self._registered_before = False
         self._reported: frozenset[Partition] | None = frozenset()
@@ -162,7 +162,7 @@ class BalanceRole:
         source_count, node_id = options.numbers
         self._reported = frozenset()  # a Master that takes us in knows nothing of us
         report = self._make_report()
-        response = await self._cluster.ask_master(
+        response = await self._cluster.call_master(
             RegisterRequestC2MV2(
                 client_id=self.client_id,
                 group_name=options.group,
@@ -204,7 +204,7 @@ class BalanceRole:
         self._beats += 1
         report = self._make_report(anyway=self._beats % REPORT_EVERY == 0)
         try:
-            response = await self._cluster.ask_master(
+            response = await self._cluster.call_master(
                 HeartRequestC2MV2(
                     client_id=self.client_id,
                     group_name=self._options.group,
@@ -226,7 +226,7 @@ class BalanceRole:
     async def goodbye(self) -> None:
         """Send CloseRequestC2M, as all consumers do."""
         self._stop_timer()
-        await self._cluster.ask_master(
+        await self._cluster.call_master(
             CloseRequestC2M(client_id=self.client_id, group_name=self._options.group),
             CloseResponseM2C,
             Method.CONSUMER_CLOSE_C2M,
@@ -243,11 +243,11 @@ class BalanceRole:
             NotRegisteredError: the Master has forgotten us; we register again by ourselves.
         """
         loop = asyncio.get_running_loop()
-        async with self._asking:
-            if loop.time() - self._asked_s < self.check_s:
+        async with self._query_lock:
+            if loop.time() - self._queried_s < self.check_s:
                 return
             try:
-                response = await self._cluster.ask_master(
+                response = await self._cluster.call_master(
                     GetPartMetaRequestC2M(
                         client_id=self.client_id,
                         group_name=self._options.group,
@@ -260,7 +260,7 @@ class BalanceRole:
             except NotRegisteredError:
                 self._poke()
                 raise
-            self._asked_s = loop.time()
+            self._queried_s = loop.time()
             self._update_metadata(response)
 
     @property
@@ -276,7 +276,7 @@ class BalanceRole:
             self.reported_s = asyncio.get_running_loop().time()
         now_ms, now_s = time.time_ns() // 1_000_000, asyncio.get_running_loop().time()
         if meta.update_topics(response.topic_meta_info_id, response.topic_meta_info_list, now_ms=now_ms, now_s=now_s):
-            self._asked_s = now_s
+            self._queried_s = now_s
             self._changed()
 
     # --- what is held ---------------------------------------------------------------------------------------

@@ -113,10 +113,10 @@ async def _apply_moves(consumer: SharingConsumer, moves: Moves) -> bool:
         async with room:
             return await _connect(consumer, partition)
 
-    taken = await asyncio.gather(*(connect(partition) for partition in moves.connect))
-    gained = tuple(partition for partition, done in zip(moves.connect, taken, strict=True) if done)
-    consumer.record_share(gained, moves.release, complete=all(taken))
-    return all(taken)
+    connected = await asyncio.gather(*(connect(partition) for partition in moves.connect))
+    gained = tuple(partition for partition, done in zip(moves.connect, connected, strict=True) if done)
+    consumer.record_share(gained, moves.release, complete=all(connected))
+    return all(connected)
 
 
 async def _connect(consumer: SharingConsumer, partition: Partition) -> bool:

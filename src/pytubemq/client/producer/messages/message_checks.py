@@ -76,18 +76,18 @@ def check_key(key: bytes | str) -> bytes:
     return bytes(key)
 
 
-def find_partition(asked: Partition | int, known: Sequence[Partition], topic: str) -> Partition:
+def find_partition(wanted: Partition | int, known: Sequence[Partition], topic: str) -> Partition:
     """Return the requested partition among those that the topic has now.
 
     Raises:
         NotFoundError: it is none of them, or its number alone fits several.
     """
-    if isinstance(asked, Partition):
-        if asked in known:
-            return asked
+    if isinstance(wanted, Partition):
+        if wanted in known:
+            return wanted
         matching: list[Partition] = []
     else:
-        matching = [candidate for candidate in known if candidate.partition_id == asked]
+        matching = [candidate for candidate in known if candidate.partition_id == wanted]
     if len(matching) == 1:
         return matching[0]
     problem = "is on several Brokers" if matching else "is not one of its partitions"
@@ -97,7 +97,7 @@ def find_partition(asked: Partition | int, known: Sequence[Partition], topic: st
     if len(fitting) > _MOST_NAMED:
         names += f" and {len(fitting) - _MOST_NAMED} more"
     raise NotFoundError(
-        f"topic {topic!r}: {asked} {problem}", hint=f"name one of {names}", code=Code.NO_PARTITION_AVAILABLE
+        f"topic {topic!r}: {wanted} {problem}", hint=f"name one of {names}", code=Code.NO_PARTITION_AVAILABLE
     )
 
 

@@ -85,7 +85,7 @@ class FakeCluster:
         self.brokers: list[BrokerInfo] = []
         self.token = -2
 
-    async def ask_master(self, message: Any, response: type, method: Method, *, wait_s: float = 0.0) -> Any:
+    async def call_master(self, message: Any, response: type, method: Method, *, wait_s: float = 0.0) -> Any:
         self.asked.append(message)
         found = self.answers.pop(0)
         if isinstance(found, BaseException):
@@ -151,7 +151,7 @@ class Stage:
         """Say what the frame of this name says, and take its answer."""
         self.cluster.answers.append(answer(name))
         if "meta" in name:
-            self.role._asked_s = float("-inf")
+            self.role._queried_s = float("-inf")
             await self.role.refresh_metadata()
         elif "register" in name:
             await self.role.register()

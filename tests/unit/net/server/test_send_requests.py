@@ -122,7 +122,9 @@ def ask(connection: RpcConnection, bodies: Sequence[bytes], *, timeout_s: float 
             )
         return frames
 
-    connection.ask_run(SEND, len(bodies), write, timeout_s=timeout_s, on_responses=told.landed, on_error=told.failed)
+    connection.send_requests(
+        SEND, len(bodies), write, timeout_s=timeout_s, on_responses=told.landed, on_error=told.failed
+    )
     return told
 
 
@@ -228,7 +230,7 @@ async def test_a_callback_that_fails_harms_no_other_run(connection: RpcConnectio
         return encode_request(first, service=Service.BROKER_WRITE, method=SEND, timeout_ms=30_000, body=(b"x",))
 
     told = Told()
-    connection.ask_run(SEND, 1, write, timeout_s=30.0, on_responses=landed, on_error=told.failed)
+    connection.send_requests(SEND, 1, write, timeout_s=30.0, on_responses=landed, on_error=told.failed)
     other = ask(connection, [b"x"] * 3)
     await until(lambda: other.count == 3)
     assert len(other.answers) == 3

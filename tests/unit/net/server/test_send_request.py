@@ -1,4 +1,4 @@
-"""Asking with a callback: every question ends once, and a failing callback harms no other."""
+"""Requests with a callback: each ends once, and a failing callback harms no other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def connection(broker: Broker) -> AsyncIterator[RpcConnection]:
 
 
 def ask(connection: RpcConnection, body: bytes, told: list[Response | TubeError], timeout_s: float = 30.0) -> None:
-    connection.ask(SEND, Service.BROKER_WRITE, body, timeout_s=timeout_s, done=told.append)
+    connection.send_request(SEND, Service.BROKER_WRITE, body, timeout_s=timeout_s, done=told.append)
 
 
 async def test_answers_come_in_order_each_once(connection: RpcConnection) -> None:
@@ -87,7 +87,7 @@ async def test_a_failing_callback_harms_no_other(connection: RpcConnection, capl
     def fail(answer: Response | TubeError) -> None:
         raise RuntimeError("the one who asked is at fault")
 
-    connection.ask(SEND, Service.BROKER_WRITE, b"a", timeout_s=30, done=fail)
+    connection.send_request(SEND, Service.BROKER_WRITE, b"a", timeout_s=30, done=fail)
     ask(connection, b"b", told)
     await until(lambda: len(told) == 1)
     assert not connection.closed
