@@ -63,8 +63,8 @@ def dead_letter_batch(rejections: Sequence[Rejection], batch: Any) -> Any:
 def _origin(batch: Any, name: str, rows: Any, kind: Any) -> Any:
     if name not in batch.schema.names:
         return pa.nulls(len(rows), kind)
-    taken = pc.take(batch.column(name), rows)
-    return taken if taken.type == kind else taken.cast(kind)
+    values = pc.take(batch.column(name), rows)
+    return values if values.type == kind else values.cast(kind)
 
 
 def _attributes(rejections: Sequence[Rejection], batch: Any, rows: Any, kind: Any) -> Any:

@@ -102,7 +102,7 @@ class Decoder:
         for first, part in _parts(batch):
             for records in self._records(part, first):
                 records.first_number = numbering.first(records.rows)
-                yield from self._decoded(batch, records, schema, keep, first, len(part))
+                yield from self._decode_records(batch, records, schema, keep, first, len(part))
 
     def _records(self, part: Any, first: int) -> Iterator[Records]:
         found = iter([_plain(part)]) if self._wrapper is None else self._wrapper.records(part, first)
@@ -112,7 +112,7 @@ class Decoder:
             else:
                 yield from in_lines(records, self._line_delimiter, first)
 
-    def _decoded(
+    def _decode_records(
         self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int
     ) -> Iterator[Decoded]:
         result = self._format.decode(records.data, leading=records.leading)

@@ -85,14 +85,14 @@ class ValueColumn:
         mixed = len(kinds) > 1
         texts = [value if isinstance(value, str) else None for value in values] if mixed else values
         try:
-            made, of_texts = self._text.cast(pa.array(texts, pa.string()))
+            from_texts, of_texts = self._text.cast(pa.array(texts, pa.string()))
         except UnicodeEncodeError:  # a lone surrogate
             return self._one_by_one(values, bad)
         bad.update(of_texts)
         if not mixed:
-            return made
+            return from_texts
         others = [None if isinstance(value, str) else value for value in values]
-        return pc.coalesce(made, self._one_by_one(others, bad))
+        return pc.coalesce(from_texts, self._one_by_one(others, bad))
 
     def _one_by_one(self, values: Sequence[Any], bad: Bad) -> Any:
         converted: list[Any] = []
@@ -134,8 +134,8 @@ def converter(kind: Type, rules: TextRules, *, cast_strings: bool, epoch_days: b
 
     def inner(of: Type | None) -> Callable[[Any], Any]:
         assert of is not None
-        made = converter(of, rules, cast_strings=cast_strings, epoch_days=epoch_days)
-        return lambda value: None if value is None else made(value)
+        convert = converter(of, rules, cast_strings=cast_strings, epoch_days=epoch_days)
+        return lambda value: None if value is None else convert(value)
 
     match kind.name:
         case "array":
@@ -244,10 +244,10 @@ def _time(rules: TextRules, *, zoned: bool) -> Callable[[Any], int]:
 
     def convert(value: Any) -> int:
         if type(value) is int and factor is not None:
-            made = value * factor
-            if abs(made) >= 1 << 63:
+            time_us = value * factor
+            if abs(time_us) >= 1 << 63:
                 raise OverflowError
-            return made
+            return time_us
         if isinstance(value, str):
             text = value.strip()
             if not pattern and not _ISO_DATE.match(text):
@@ -287,12 +287,12 @@ def _struct(fields: Sequence[tuple[str, Callable[[Any], Any], bool]]) -> Callabl
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise TypeError
-        made = {}
+        struct = {}
         for name, element, nullable in fields:
-            made[name] = element(value.get(name))
-            if made[name] is None and not nullable:
+            struct[name] = element(value.get(name))
+            if struct[name] is None and not nullable:
                 raise ValueError
-        return made
+        return struct
 
     return convert
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytubemq.client.producer.messages.record_batch import RecordBatch
-    from pytubemq.client.producer.send_queue import Taken
+    from pytubemq.client.producer.send_queue import DueBatches
     from pytubemq.client.producer.sender_context import SenderContext
     from pytubemq.model.ids import Partition
     from pytubemq.net.client.connection import RpcConnection
@@ -300,11 +300,11 @@ class BrokerSender:
                 request = InFlightRequest([one], connection, counts_refusal=False, is_probe=False)
                 self._send(Method.SEND_MESSAGE_P2B, self._writer.write_single(one), request)
 
-    def _without_unwanted(self, taken: Taken) -> list[RecordBatch]:
+    def _without_unwanted(self, due: DueBatches) -> list[RecordBatch]:
         """Drop the batches that nobody waits for, and return the others."""
-        for batch in taken.unwanted:
+        for batch in due.unwanted:
             self._context.buffer.remove(batch.count, batch.size_bytes)
-        return taken.ready
+        return due.ready
 
     def _timeout_s(self, batch: RecordBatch) -> float:
         # Nobody waits for a response behind the deadline.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 
-class Taken(NamedTuple):
+class DueBatches(NamedTuple):
     """Batches that were taken out of the queue."""
 
     ready: list[RecordBatch]
@@ -74,27 +74,27 @@ class SendQueue:
             self._subtract(ready)
         return ready
 
-    def take_request(self) -> Taken:
+    def take_request(self) -> DueBatches:
         """Remove what fits into one request of record batches."""
-        taken = self._take(MAX_RECORD_BATCH_MESSAGES, MAX_RECORD_BATCH_BYTES)
-        if not taken.ready and self._batches:  # a message that is larger than a batch should be
-            taken.ready.append(self._batches.popleft())
-            self._subtract(taken.ready)
-        return taken
+        due = self._take(MAX_RECORD_BATCH_MESSAGES, MAX_RECORD_BATCH_BYTES)
+        if not due.ready and self._batches:  # a message that is larger than a batch should be
+            due.ready.append(self._batches.popleft())
+            self._subtract(due.ready)
+        return due
 
-    def take_messages(self, max_messages: int) -> Taken:
+    def take_messages(self, max_messages: int) -> DueBatches:
         """Remove the first messages, at most `max_messages`."""
-        taken = self._take(max_messages, None)
-        left = max_messages - sum(batch.count for batch in taken.ready)
+        due = self._take(max_messages, None)
+        left = max_messages - sum(batch.count for batch in due.ready)
         if left and self._batches:
             # Single messages leave as far as there is room; a batch need not fit as a whole.
-            taken.ready.append(self._split_first(left))
-        return taken
+            due.ready.append(self._split_first(left))
+        return due
 
-    def _take(self, max_messages: int, max_bytes: int | None) -> Taken:
+    def _take(self, max_messages: int, max_bytes: int | None) -> DueBatches:
         """Remove the first batches that fit; neighbours of a partition are merged."""
         batches = self._batches
-        taken = Taken([], [])
+        due = DueBatches([], [])
         latest: dict[Partition, RecordBatch] = {}
         messages = size_bytes = 0
         while batches:
@@ -103,7 +103,7 @@ class SendQueue:
             if batch.is_partly_unwanted:
                 batches.popleft()
                 if batch.is_unwanted:
-                    taken.unwanted.append(batch)
+                    due.unwanted.append(batch)
                     self._subtract((batch,))
                 else:
                     # The parts take its place, and each is looked at again.
@@ -119,8 +119,8 @@ class SendQueue:
             before = latest.get(batch.partition)
             if before is None or not before.merge(batch):
                 latest[batch.partition] = batch
-                taken.ready.append(batch)
-        return taken
+                due.ready.append(batch)
+        return due
 
     def _split_first(self, count: int) -> RecordBatch:
         """Remove the first messages of the first batch, which has more."""

@@ -50,7 +50,7 @@ READ_STATUS_STORED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionPosition:
     """The offset at which a registration begins, and the one that the partition's next message gets."""
 
     at: int
@@ -58,7 +58,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class FetchedRange:
     """The result of one fetch: the partition's messages in [start, end), in order.
 
     `newest` is the offset that the next message gets; `flushed` where what is on disk ends, if the Broker said so;
@@ -159,10 +159,10 @@ class GroupRange:
         self._connection: RpcConnection | None = None
         self._at = 0
 
-    async def begin(self, offset: int) -> Standing:
+    async def begin(self, offset: int) -> PartitionPosition:
         """Register the partition from `offset` on; called again it moves there, over the same connection.
 
-        The Broker moves an offset that it does not have to the nearest one that it has: compare `Standing.at`.
+        The Broker moves an offset that it does not have to the nearest one that it has: compare `PartitionPosition.at`.
 
         Raises:
             OccupiedError: another client holds it for this group.
@@ -188,9 +188,9 @@ class GroupRange:
             Method.CONSUMER_REGISTER_C2B,
         )
         self._at = self._require(response.curr_offset, "where reading begins")
-        return Standing(self._at, self._require(response.max_offset, "where it ends"))
+        return PartitionPosition(self._at, self._require(response.max_offset, "where it ends"))
 
-    async def fetch(self) -> Taken:
+    async def fetch(self) -> FetchedRange:
         """Return the next messages and their end; no message is no error. What was fetched does not come again.
 
         Raises:
@@ -222,7 +222,7 @@ class GroupRange:
             records = tuple(record for record in fetched.records if isinstance(record, StoredMessage))
             started = self._require(head.curr_offset, "where a fetch began")
         settled = await self._settle(connection)
-        return Taken(records, started, self._at, settled, _offset_or_none(head.max_offset), wait_s)
+        return FetchedRange(records, started, self._at, settled, _offset_or_none(head.max_offset), wait_s)
 
     async def settle(self) -> int:
         """Return the offset that the partition's next message gets, by the cheapest request there is.

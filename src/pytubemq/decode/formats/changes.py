@@ -124,9 +124,9 @@ class ChangesFormat:
             else:
                 changes += found
                 records += [record] * len(found)
-        return self._made(changes, records, faults)
+        return self._format_result(changes, records, faults)
 
-    def _made(self, changes: list[Change], records: list[int], faults: list[Fault]) -> FormatResult:
+    def _format_result(self, changes: list[Change], records: list[int], faults: list[Fault]) -> FormatResult:
         values = [[change.row.get(name) for change in changes] for name in self._names]
         arrays, bad = build_all(self._build, values)
         for row, change in enumerate(changes):
@@ -139,8 +139,8 @@ class ChangesFormat:
         for row, detail in sorted(bad.items()):
             wrong.setdefault(records[row], detail)
         faults += [Fault(record, detail) for record, detail in wrong.items()]
-        made = FormatResult(arrays, pa.array(records, pa.int64()), faults)
-        return without(made, {row for row, record in enumerate(records) if record in wrong}) if wrong else made
+        result = FormatResult(arrays, pa.array(records, pa.int64()), faults)
+        return without(result, {row for row, record in enumerate(records) if record in wrong}) if wrong else result
 
     def _wanted(self, change: Change) -> bool:
         return (self._database is None or bool(self._database.fullmatch(change.database or ""))) and (

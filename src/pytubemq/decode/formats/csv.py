@@ -104,17 +104,17 @@ class CsvFormat:
         else:
             fields, bad = cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
         first, bad_first = self._lead(leading, [row for row, _ in skipped], count)
-        made = FormatResult([*first, *fields], records)
+        result = FormatResult([*first, *fields], records)
         if not skipped and not bad and not bad_first:
-            return made
+            return result
         if records is None:
-            made.records = records = pa.array(range(count), pa.int64())
+            result.records = records = pa.array(range(count), pa.int64())
         gone = {row for row, _ in skipped}
         if gone:
-            made.records = pc.take(records, pa.array([row for row in range(count) if row not in gone], pa.int64()))
+            result.records = pc.take(records, pa.array([row for row in range(count) if row not in gone], pa.int64()))
         bad = {**bad, **bad_first}
-        faults = [Fault(made.records[row].as_py(), detail) for row, detail in bad.items()]
-        kept = without(made, bad)
+        faults = [Fault(result.records[row].as_py(), detail) for row, detail in bad.items()]
+        kept = without(result, bad)
         ragged = self._ragged([(records[row].as_py(), row, text) for row, text in skipped], leading)
         return merged([FormatResult([], None, faults), kept, ragged], self._kinds)
 
@@ -147,14 +147,16 @@ class CsvFormat:
 
     def _ragged(self, skipped: Sequence[tuple[int, int, str]], leading: Sequence[Any]) -> FormatResult:
         """Decode lines with another number of fields than the columns."""
-        made: list[tuple[int, list[str]]] = []
+        fields_by_row: list[tuple[int, list[str]]] = []
         for record, row, text in skipped:
             head = [each[row].as_py() for each in leading]
-            made.append((record, [*head, *split_fields(text, self._delimiter, quote=self._quote, escape=None)]))
-        return self._cast_rows(made)
+            fields_by_row.append(
+                (record, [*head, *split_fields(text, self._delimiter, quote=self._quote, escape=None)])
+            )
+        return self._cast_rows(fields_by_row)
 
     def _one_by_one(self, texts: Any, rows: Sequence[int], leading: Sequence[Any]) -> FormatResult:
-        made: list[tuple[int, list[str]]] = []
+        fields_by_row: list[tuple[int, list[str]]] = []
         faults: list[Fault] = []
         for row in rows:
             text = texts[row].as_py()
@@ -166,10 +168,10 @@ class CsvFormat:
             except FieldError as error:
                 faults.append(Fault(row, str(error)))
                 continue
-            made.append((row, [*(each[row].as_py() for each in leading), *fields]))
-        done = self._cast_rows(made)
-        done.faults += faults
-        return done
+            fields_by_row.append((row, [*(each[row].as_py() for each in leading), *fields]))
+        result = self._cast_rows(fields_by_row)
+        result.faults += faults
+        return result
 
     def _cast_rows(self, rows: Sequence[tuple[int, list[str]]]) -> FormatResult:
         """Cast fields that were split already, of each record."""

@@ -47,20 +47,20 @@ def split_pair(text: str, delimiter: str, *, quote: str | None, escape: str | No
 
 def _field(text: str, at: int, delimiter: str | None, quote: str | None, escape: str | None) -> tuple[str, int]:
     """Return one field, and the position of the delimiter after it."""
-    taken: list[str] = []
+    characters: list[str] = []
     if quote is not None and text.startswith(quote, at):
-        at = _quoted(text, at + 1, quote, escape, taken)
+        at = _quoted(text, at + 1, quote, escape, characters)
         if at < len(text) and text[at] != delimiter:
             raise FieldError(f"text after a closing quote, at character {at + 1}")
-        return "".join(taken), at
+        return "".join(characters), at
     while at < len(text) and text[at] != delimiter:
         if text[at] == escape:
             at += 1
             if at == len(text):
                 raise FieldError("an escape at the end of the record")
-        taken.append(text[at])
+        characters.append(text[at])
         at += 1
-    return "".join(taken), at
+    return "".join(characters), at
 
 
 def _kept(text: str, at: int, delimiter: str, quote: str | None, escape: str | None) -> tuple[str, int]:
@@ -74,7 +74,7 @@ def _kept(text: str, at: int, delimiter: str, quote: str | None, escape: str | N
     return "", min(at, len(text))
 
 
-def _quoted(text: str, at: int, quote: str, escape: str | None, taken: list[str]) -> int:
+def _quoted(text: str, at: int, quote: str, escape: str | None, characters: list[str]) -> int:
     began = at
     while at < len(text):
         if text[at] == escape:
@@ -85,6 +85,6 @@ def _quoted(text: str, at: int, quote: str, escape: str | None, taken: list[str]
             if not text.startswith(quote, at + 1):
                 return at + 1
             at += 1
-        taken.append(text[at])
+        characters.append(text[at])
         at += 1
     raise FieldError(f"a quote at character {began} that does not end")

@@ -69,9 +69,9 @@ class JsonFormat:
                     faults.append(Fault(row, "there is no body" if text is None else _detail(error, text)))
                     continue
             records.append(row)
-        return self._made(objects, records, faults, len(texts))
+        return self._format_result(objects, records, faults, len(texts))
 
-    def _made(self, objects: list[Any], records: list[int], faults: list[Fault], count: int) -> FormatResult:
+    def _format_result(self, objects: list[Any], records: list[int], faults: list[Fault], count: int) -> FormatResult:
         kept = None if len(records) == count else pa.array(records, pa.int64())
         arrays, bad = build_all(self._build, [list(map(get, objects)) for get in self._getters])
         faults += [Fault(records[row], detail) for row, detail in bad.items()]

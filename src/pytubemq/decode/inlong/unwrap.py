@@ -92,14 +92,14 @@ class InLongWrapper:
 
     def extra(self, groups: list[Group], of_record: Any) -> list[Any]:
         """Build the wrapper's columns, a value for each record; `of_record` is the record's group."""
-        made: list[Any] = []
+        columns: list[Any] = []
         if self._time_column:
             times = pa.array([self.time_us(group) for group in groups], pa.int64()).cast(_TIME)
-            made.append(pc.take(times, of_record))
+            columns.append(pc.take(times, of_record))
         if self._attributes_column:
             pairs = pa.array([list(group.attributes.items()) for group in groups], _PAIRS)
-            made.append(pc.take(pairs, of_record))
-        return made
+            columns.append(pc.take(pairs, of_record))
+        return columns
 
     def time_us(self, group: Group) -> int | None:
         """Return the time of a group's records; None where it has none, or one that no timestamp can hold."""

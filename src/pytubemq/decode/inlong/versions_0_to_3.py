@@ -61,13 +61,13 @@ def _groups(body: bytes, version: int, bounds: Bounds) -> list[Group]:
         if left_bytes < 0:
             raise InLongError(f"records of more than {bounds.size_bytes} bytes")
         if version == 3:
-            made = _with_own_attributes(content, attributes, bounds)
+            more = _with_own_attributes(content, attributes, bounds)
         else:
-            made = [Group(attributes, split_records(content, left_records))]
-        left_records -= sum(len(group.records) for group in made)
+            more = [Group(attributes, split_records(content, left_records))]
+        left_records -= sum(len(group.records) for group in more)
         if left_records < 0:
             raise InLongError(f"more than {bounds.records} records")
-        groups += made
+        groups += more
     if at != end:
         raise InLongError(f"{end - at} bytes after the last group")
     return groups

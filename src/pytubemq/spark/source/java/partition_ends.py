@@ -168,11 +168,11 @@ class _Held:
 
     async def _on_disk(self) -> Ends:
         """Fetch without messages, which reads the index only, and return the end of what is on disk."""
-        taken = await self._hold.fetch()
-        if taken.flushed is not None:
-            self._flushed = taken.flushed
+        fetched = await self._hold.fetch()
+        if fetched.flushed is not None:
+            self._flushed = fetched.flushed
         known = self._first if self._flushed is None else self._flushed
-        return Ends(self._first, max(self._first, min(known, taken.newest)))
+        return Ends(self._first, max(self._first, min(known, fetched.newest)))
 
     async def end(self) -> None:
         """Hold it no more."""

@@ -32,7 +32,7 @@ from pytubemq.spark.source.read.cluster import OUTAGE_S
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-    from pytubemq.client.reader.range_group import Standing, Taken
+    from pytubemq.client.reader.range_group import FetchedRange, PartitionPosition
     from pytubemq.wire.batch.stored import StoredMessage
 
 LIMITED_S: Final = 300.0
@@ -49,8 +49,8 @@ PAUSES: Final = Backoff(first_s=0.1, most_s=2.0)
 class Hold(Protocol):
     """One partition held for a group; `client.reader.range_group.GroupRange`."""
 
-    async def begin(self, offset: int) -> Standing: ...
-    async def fetch(self) -> Taken: ...
+    async def begin(self, offset: int) -> PartitionPosition: ...
+    async def fetch(self) -> FetchedRange: ...
     async def end(self) -> None: ...
 
 
@@ -132,49 +132,49 @@ class RangeReading:
             hold = self._hold = await self._take()
             if self._at >= self._end:
                 return None
-        taken = await hold.fetch()
-        if taken.wait_s > 0:
-            await self._limited(taken.wait_s)
+        fetched = await hold.fetch()
+        if fetched.wait_s > 0:
+            await self._limited(fetched.wait_s)
             return None
         self._limited_since_s = self._now_s()
-        if taken.start != self._at:
-            raise self._moved(f"moved its reader from {self._at} to {taken.start}")  # a new registration shows why
-        self._check(taken)
-        if taken.end == taken.start:
-            await self._nothing(taken)
+        if fetched.start != self._at:
+            raise self._moved(f"moved its reader from {self._at} to {fetched.start}")  # a new registration shows why
+        self._check(fetched)
+        if fetched.end == fetched.start:
+            await self._nothing(fetched)
             return None
-        if taken.end <= self._end:
-            is_dense = dense(len(taken.records), taken.start, taken.end)
-            return RangePiece(taken.records, taken.start, taken.end, is_dense)
-        return await self._last(hold, taken)
+        if fetched.end <= self._end:
+            is_dense = dense(len(fetched.records), fetched.start, fetched.end)
+            return RangePiece(fetched.records, fetched.start, fetched.end, is_dense)
+        return await self._last(hold, fetched)
 
-    def _check(self, taken: Taken) -> None:
-        if len(taken.records) > messages_between(taken.start, taken.end):
-            raise self._moved(f"gave {len(taken.records)} messages for the offsets {taken.start} to {taken.end}")
+    def _check(self, fetched: FetchedRange) -> None:
+        if len(fetched.records) > messages_between(fetched.start, fetched.end):
+            raise self._moved(f"gave {len(fetched.records)} messages for the offsets {fetched.start} to {fetched.end}")
 
-    async def _last(self, hold: Hold, taken: Taken) -> RangePiece | None:
+    async def _last(self, hold: Hold, fetched: FetchedRange) -> RangePiece | None:
         """Cut the piece from a fetch that went beyond the range's end."""
-        if dense(len(taken.records), taken.start, taken.end):
-            kept = messages_between(taken.start, self._end)
-            return RangePiece(taken.records[:kept], taken.start, self._end, dense=True)
-        if not taken.records:
-            return RangePiece((), taken.start, self._end, dense=False)
-        found = await self._cut(hold, taken)
+        if dense(len(fetched.records), fetched.start, fetched.end):
+            kept = messages_between(fetched.start, self._end)
+            return RangePiece(fetched.records[:kept], fetched.start, self._end, dense=True)
+        if not fetched.records:
+            return RangePiece((), fetched.start, self._end, dense=False)
+        found = await self._cut(hold, fetched)
         if found is None:
             return None
-        is_dense = dense(found, taken.start, self._end)
-        return RangePiece(taken.records[:found], taken.start, self._end, is_dense)
+        is_dense = dense(found, fetched.start, self._end)
+        return RangePiece(fetched.records[:found], fetched.start, self._end, is_dense)
 
-    async def _cut(self, hold: Hold, taken: Taken) -> int | None:
+    async def _cut(self, hold: Hold, fetched: FetchedRange) -> int | None:
         """Count a fetch's messages before the range's end, and move the reader there."""
-        standing = await hold.begin(self._end)
-        if standing.at != self._end:
+        position = await hold.begin(self._end)
+        if position.at != self._end:
             # deleted, or lost, between two questions: which messages lay before the end cannot be found out any more
             await self.close()
-            self._lost(self._at, self._end, Ends(standing.at, standing.newest))
+            self._lost(self._at, self._end, Ends(position.at, position.newest))
             self._at = self._end
             return None
-        pack = [mark(record) for record in taken.records]
+        pack = [mark(record) for record in fetched.records]
         sight = []
         at, since_s = self._end, self._now_s()
         while True:
@@ -184,7 +184,7 @@ class RangeReading:
                 raise self._moved(f"moved its reader from {at} to {seen.start}")
             sight += [mark(record) for record in seen.records]
             at = seen.end
-            found = cut(pack, sight, complete=at >= taken.end)
+            found = cut(pack, sight, complete=at >= fetched.end)
             if found is not None:
                 await self.close()
                 return found
@@ -192,7 +192,7 @@ class RangeReading:
                 await self._limited(seen.wait_s)
             elif seen.end == seen.start:
                 if self._now_s() - since_s > OUTAGE_S:
-                    raise self._silent(at, taken.end)
+                    raise self._silent(at, fetched.end)
                 await self._sleep(POLL_S)
 
     async def _take(self) -> Hold:
@@ -201,7 +201,7 @@ class RangeReading:
         for name in self._names():
             hold = self._make(name)
             try:
-                standing = await hold.begin(self._at)
+                position = await hold.begin(self._at)
             except OccupiedError as error:
                 occupied = error
                 continue
@@ -209,7 +209,7 @@ class RangeReading:
                 await hold.end()
                 raise
             try:
-                self._check_standing(standing)
+                self._check_position(position)
             except BaseException:
                 await hold.end()
                 raise
@@ -220,14 +220,14 @@ class RangeReading:
             code=Code.PARTITION_OCCUPIED,
         ) from occupied
 
-    def _check_standing(self, standing: Standing) -> None:
+    def _check_position(self, position: PartitionPosition) -> None:
         """Compare where the Broker begins with where reading goes on: what lies between is gone."""
-        ends = Ends(standing.at, standing.newest)
-        if standing.at > self._at:
-            first, self._at = self._at, min(standing.at, self._end)
+        ends = Ends(position.at, position.newest)
+        if position.at > self._at:
+            first, self._at = self._at, min(position.at, self._end)
             self._lost(first, self._at, ends)
-        if standing.newest < self._end:
-            last, self._end = self._end, max(standing.newest, self._at)
+        if position.newest < self._end:
+            last, self._end = self._end, max(position.newest, self._at)
             self._lost(self._end, last, ends)
 
     def _lost(self, first: int, last: int, ends: Ends) -> None:
@@ -236,10 +236,10 @@ class RangeReading:
         if self._on_loss is not None:
             self._on_loss(OffsetRange(self._wanted.partition, first, last), ends)
 
-    async def _nothing(self, taken: Taken) -> None:
+    async def _nothing(self, fetched: FetchedRange) -> None:
         """Handle a fetch that brought nothing and moved nowhere, though the range goes on."""
-        if taken.newest < self._end:
-            raise self._moved(f"ends at {taken.newest}, before {self._end}")  # a new registration shows what is lost
+        if fetched.newest < self._end:
+            raise self._moved(f"ends at {fetched.newest}, before {self._end}")  # a new registration shows what is lost
         if self._now_s() - self._since_s > OUTAGE_S:
             raise self._silent(self._at, self._end)
         await self._sleep(POLL_S)

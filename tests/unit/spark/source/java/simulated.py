@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.client.reader.range_group import Standing, Taken
+from pytubemq.client.reader.range_group import FetchedRange, PartitionPosition
 from pytubemq.errors import ConnectionLostError, NotRegisteredError, OccupiedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.batch.checksum import check_sum
@@ -73,16 +73,16 @@ class SimulatedHold:
         self._at = 0
         self._broken = False
 
-    async def begin(self, offset: int) -> Standing:
+    async def begin(self, offset: int) -> PartitionPosition:
         self._call("begin")
         if self._store.owners.get(self._group, self) is not self:
             raise OccupiedError("another client holds it", code=410)
         self._store.owners[self._group] = self
         low, high = self._store.ends
         self._at = min(max(offset, low), high)
-        return Standing(self._at, high)
+        return PartitionPosition(self._at, high)
 
-    async def fetch(self) -> Taken:
+    async def fetch(self) -> FetchedRange:
         self._call("fetch")
         store = self._store
         if store.owners.get(self._group) is not self:
@@ -96,7 +96,7 @@ class SimulatedHold:
         if store.skips_rest and all(owner != self._partition_id for owner, _ in store.entries[first:]):
             end = high
         self._at = end
-        return Taken(records, start, end, high)
+        return FetchedRange(records, start, end, high)
 
     async def end(self) -> None:
         if self._store.owners.get(self._group) is self:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.client.reader.range_group import EVERYTHING, FLUSHED, GroupRanges, Standing
+from pytubemq.client.reader.range_group import EVERYTHING, FLUSHED, GroupRanges, PartitionPosition
 from pytubemq.errors import (
     ClosedError,
     Code,
@@ -53,7 +53,7 @@ async def java() -> AsyncIterator[tuple[MockBroker, GroupRanges]]:
 async def test_a_hold_begins_where_it_is_told_and_says_where_each_fetch_ended() -> None:
     async with java() as (mock, ranges):
         hold = ranges.hold(P0, group="g")
-        assert await hold.begin(2 * OFFSET_UNIT) == Standing(2 * OFFSET_UNIT, 5 * OFFSET_UNIT)
+        assert await hold.begin(2 * OFFSET_UNIT) == PartitionPosition(2 * OFFSET_UNIT, 5 * OFFSET_UNIT)
         taken = await hold.fetch()
         assert [record.payload for record in taken.records] == [b"2", b"3", b"4"]
         assert (taken.start, taken.end, taken.newest) == (2 * OFFSET_UNIT, 5 * OFFSET_UNIT, 5 * OFFSET_UNIT)
@@ -71,7 +71,7 @@ async def test_a_hold_begins_where_it_is_told_and_says_where_each_fetch_ended() 
 async def test_an_offset_behind_the_end_is_told_as_moved() -> None:
     async with java() as (_, ranges):
         hold = ranges.hold(P0, group="g")
-        assert await hold.begin(99 * OFFSET_UNIT) == Standing(5 * OFFSET_UNIT, 5 * OFFSET_UNIT)
+        assert await hold.begin(99 * OFFSET_UNIT) == PartitionPosition(5 * OFFSET_UNIT, 5 * OFFSET_UNIT)
         await hold.end()
 
 

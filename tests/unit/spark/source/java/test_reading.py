@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.client.reader.range_group import Standing, Taken
+from pytubemq.client.reader.range_group import FetchedRange, PartitionPosition
 from pytubemq.errors import (
     BadRequestError,
     ConnectionLostError,
@@ -262,15 +262,15 @@ async def test_the_only_group_allowed_is_waited_for_as_long_as_a_dead_reader_hol
 class Scripted:
     """A hold that answers as it is told."""
 
-    def __init__(self, *answers: Taken | TubeError, newest: int = 100) -> None:
+    def __init__(self, *answers: FetchedRange | TubeError, newest: int = 100) -> None:
         self._answers = itertools.chain(answers[:-1], itertools.repeat(answers[-1]))
         self._newest = newest
         self.ended = False
 
-    async def begin(self, offset: int) -> Standing:
-        return Standing(offset, self._newest * OFFSET_UNIT)
+    async def begin(self, offset: int) -> PartitionPosition:
+        return PartitionPosition(offset, self._newest * OFFSET_UNIT)
 
-    async def fetch(self) -> Taken:
+    async def fetch(self) -> FetchedRange:
         answer = next(self._answers)
         if isinstance(answer, TubeError):
             raise answer
@@ -280,9 +280,9 @@ class Scripted:
         self.ended = True
 
 
-def taken(numbers: Sequence[int], start: int, end: int, *, wait_s: float = 0.0, newest: int = 100) -> Taken:
+def taken(numbers: Sequence[int], start: int, end: int, *, wait_s: float = 0.0, newest: int = 100) -> FetchedRange:
     records = tuple(map(record, numbers))
-    return Taken(records, start * OFFSET_UNIT, end * OFFSET_UNIT, newest * OFFSET_UNIT, None, wait_s)
+    return FetchedRange(records, start * OFFSET_UNIT, end * OFFSET_UNIT, newest * OFFSET_UNIT, None, wait_s)
 
 
 async def test_flow_control_is_obeyed_but_not_for_ever() -> None:
@@ -330,7 +330,7 @@ async def test_a_read_that_failed_in_the_middle_is_asked_for_anew() -> None:
 @pytest.mark.parametrize(
     "odd", [taken([0, 1, 2], 0, 2), taken([0], 5, 6)], ids=["more messages than places", "from elsewhere"]
 )
-async def test_an_answer_that_does_not_fit_is_thrown_away_and_asked_for_anew(odd: Taken) -> None:
+async def test_an_answer_that_does_not_fit_is_thrown_away_and_asked_for_anew(odd: FetchedRange) -> None:
     hold = Scripted(odd, taken([0, 1], 0, 2))
     assert await ids(reading(lambda _: hold, 0, 2)) == [0, 1]
 
