@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = 4
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+"""Of JVMs that end before their best code would pay."""
 LONGEST = "test_driver.py"
 
 
@@ -25,6 +27,16 @@ LONGEST = "test_driver.py"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The file that takes longest comes first, so that one of two processes does not wait for it at the end."""
     items.sort(key=lambda item: item.path.name != LONGEST)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every JVM of Spark that these tests start, in whatever process, compiles for a short life."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    (folder / "spark-defaults.conf").write_text(f"spark.driver.extraJavaOptions {SHORT_LIVED}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        yield
 
 
 @pytest.fixture(scope="session")
