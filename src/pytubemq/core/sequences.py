@@ -96,6 +96,7 @@ class Window:
 
     def copy(self) -> Window:
         """Return a copy."""
+        # Its entries are tuples, so new lists are enough.
         return Window(self.epoch, self.floor, self.runs.copy(), self.places.copy())
 
     def knows(self, sequence: int, count: int) -> bool:

@@ -60,6 +60,7 @@ class AppendBlock:
         early, appended = self.prepared.early, self.prepared.appended
         if not early:
             return False
+        # Readable before any response: a caller may fetch what it has sent as soon as it knows that it is stored.
         self._store.publish_early(self.prepared)
         if MESSAGE.on:
             tracing.record_early_publication(self.prepared)
@@ -85,6 +86,7 @@ class AppendBlock:
                 tracing.record_write(self.prepared, self.prepared.readable)
             except Exception as fault:
                 self._on_fault(fault)
+        # In the order in which they came, and one that raises keeps no other from its response.
         appended, already = self.prepared.appended, self._settled_early
         at = 0
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):

@@ -60,6 +60,7 @@ class LogApplier:
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
+            # With a bound, as a write to a disk that hangs never returns.
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -79,6 +80,8 @@ class LogApplier:
         try:
             while self._store.apply():
                 self._on_progress()
+                # What is left is little, and goes with the next round: writes of a few bytes cost as much as large
+                # ones.
                 if self._stop.is_set() or not self._store.worth_applying:
                     break
         except (DiskFullError, OutOfResourcesError) as error:

@@ -93,6 +93,7 @@ class Barrier:
     # Others wait for it to be through; given up in between it would let them go on too early.
     deadline_s = math.inf
     size_bytes = CONFIRM_OVERHEAD_BYTES
+    # It is no batch, so no earlier refusal concerns it.
     order: SendOrder | None = None
     confirmations = 0
 

@@ -49,6 +49,7 @@ class Waiters:
         if wait_s <= 0 or self._count >= self._most:
             return False
         waiter = Waiter(key, connection, resume)
+        # A timer for each and no sweep: with the long poll most end by their time, and in any order.
         waiter.timer = asyncio.get_running_loop().call_later(wait_s, self._time_out, waiter)
         self._by_partition.setdefault(key, {})[waiter] = None
         self._by_connection.setdefault(connection, {})[waiter] = None
@@ -93,4 +94,5 @@ class Waiters:
             del self._by_connection[waiter.connection]
         self._count -= 1
         if waiter.timer is not None:
+            # Or the loop would keep it, with the fetch and its connection, until the wait is over.
             waiter.timer.cancel()

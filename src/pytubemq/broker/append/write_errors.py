@@ -33,6 +33,7 @@ class WriteErrors:
     def record(self, error: BaseException) -> Refusal:
         """Keep and log the error of a failed write; return the refusal for its callers."""
         if isinstance(error, DiskFullError):
+            # Logged once for the whole time in which it is full, not for each write that fails meanwhile.
             if self.full is None:
                 logger.error("the disk is full, sends are refused until there is space: %s", one_line(error))
             self.full = error
@@ -45,6 +46,7 @@ class WriteErrors:
                 logger.error("sends are refused until the journal's next file can be opened: %s", one_line(error))
             self.unopened = error
             return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; retry later")
+        # A traceback helps with faults in this program, not with those of a disk.
         expected = isinstance(error, TubeError)
         logger.error(
             "the journal cannot be written, sends are refused until a restart: %s",
@@ -61,6 +63,7 @@ class WriteErrors:
     def record_fault(self, fault: Exception, what: str) -> None:
         """Log a fault in this program; a repeated one only the 10th, the 100th, … time, and without a traceback."""
         self.fault = fault
+        # The same fault may come with every request, which must not fill the log.
         text = f"{what}: {type(fault).__name__}: {fault}"
         if text != self._fault_text:
             self._fault_text, self._fault_count = text, 0

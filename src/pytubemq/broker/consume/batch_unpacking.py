@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.log.selection import Slice
 
+# Field 4, `messages`, of both fetch responses: stored entries are what goes out, tag included.
 _SINGLE_TAG: Final = b"\x22"
 
 
@@ -128,9 +129,11 @@ def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
     while at < len(blob):
         is_batch = blob.startswith(RECORD_BATCH_TAG, at)
         try:
+            # Not by a message's size alone: the tag of a batch takes two bytes, that of a single message one.
             size, begin = decode_varint(blob, at + (len(RECORD_BATCH_TAG) if is_batch else 1))
         except (IndexError, ValueError) as error:
             raise FormatError(f"a record has no length: {error}") from error
+        # Nothing is guessed here: a length that is wrong would make every record behind it begin in a wrong place.
         if begin + size > len(blob) or not (is_batch or blob.startswith(_SINGLE_TAG, at)):
             raise FormatError(f"no record begins where one should, {at} bytes into what was read")
         yield at, begin + size, is_batch

@@ -134,6 +134,7 @@ class FetchHandlers:
             turns.finish()
             return
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        # The cursor may have some to report from fetches before; the Broker counts what is new.
         known = cursor.expired
         # An offset that retention has left outside moves to the nearest end, and that is kept like a confirm.
         if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
@@ -141,6 +142,7 @@ class FetchHandlers:
         if cursor.expired > known:
             state.expired.record(key, cursor.expired - known, now_s=state.clock.now_s())
         offset = cursor.request(manual=fetch.manual)
+        # Asked again in its turn: while it waited the cursor may have been moved to the end.
         if offset >= max_offset:
             self._wait_or_end(fetch)
             turns.finish()
@@ -300,6 +302,7 @@ class FetchHandlers:
         state, key = self._state, fetch.registration.key
         if state.clock.now_s() >= fetch.limits.wait_until_s:
             return False
+        # Waiting is for the end of the partition only; before it there may be messages that match.
         if result.next_offset < state.store.ends(key.topic, key.partition_id)[1]:
             return False  # a bounded scan ended early: the caller learns of the progress and fetches again
         self._attempt(fetch)
@@ -373,6 +376,7 @@ class FetchHandlers:
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
             if refusal is not None:
+                # As if it had not been asked for: what is not durable must be sent again, also to this consumer.
                 cursor.take_back(confirmed, to=state.positions.current(key))
                 state.waiters.wake([(key.topic, key.partition_id)])  # a waiting fetch has messages again
                 return
@@ -383,6 +387,7 @@ class FetchHandlers:
                 and registration.cursor is cursor
                 and state.registry.get(key, now_s=state.clock.now_s()) is registration
             ):
+                # What the filter passed over while the confirm was written follows it now; nobody waits for that.
                 state.positions.save(key, passed)
             if MESSAGE.on or GROUP.on:
                 tracing.record_confirm(key, consumer_id, confirmed)

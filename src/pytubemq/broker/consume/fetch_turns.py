@@ -49,12 +49,14 @@ class FetchTurns:
 
     def run(self, start: Callable[[int], None], size: ReadSize) -> None:
         """Call `start` with the limit in bytes of its read, now or in its turn; never if the connection ends first."""
+        # In the queue even if it can begin at once, so that it overtakes none that came before it.
         self._waiting.append((start, size))
         self._advance()
 
     def finish(self) -> None:
         """Record that a read ended, with or without a response, and begin the next."""
         self._under_way -= 1
+        # Before the next one begins, which may need the room that this one had.
         self._budget.release(self._reserved.popleft())
         self._advance()
 
@@ -66,6 +68,7 @@ class FetchTurns:
             connection, waiting, budget = self._connection, self._waiting, self._budget
             while waiting and self._under_way < MAX_READS_PER_CONNECTION:
                 if connection.closed:
+                    # Nobody is left to read for.
                     waiting.clear()
                 elif connection.backlogged:
                     self._look_again()

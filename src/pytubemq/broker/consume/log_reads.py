@@ -142,6 +142,7 @@ def read(
                 # The batch was not checked until here. The store knows how many messages there were, so it can.
                 store.doubt(topic, partition_id, found.next_offset - OFFSET_UNIT)
                 return run(max_messages, doubted=True)
+        # A peer takes no frame beyond its bound: it would break the connection, and then fetch the same again.
         if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.has_batches:
             return run(found.count - 1)  # the last one exceeds the limit: it comes with the next response
         return found
@@ -167,6 +168,7 @@ def read(
         state.pending_reads -= 1
         error = future.exception()
         if error is None:
+            # A read that succeeds ends what health reports of the partition.
             state.read_faults.pop(key, None)
         done(future.result() if error is None else _refusal(state, key, error))
 

@@ -106,6 +106,7 @@ class RangeHandlers:
             max_messages=request.max_messages,
             max_wait_ms=request.max_wait_ms,
         )
+        # As the topic is stored: the request may have blanks around the name.
         key = (served.config.name, request.partition_id)
         self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes))
 
@@ -197,7 +198,9 @@ class RangeHandlers:
         if self._removed(wanted):
             return
         if result.skipped:
+            # Lost to damage, and passed over: the reader hears of them by the gap in the offsets, operators by this.
             self._state.skipped(wanted.key, result)
+        # As of now and not of the read, which may have waited: a reader tells by them how far it is behind.
         min_offset, max_offset = self._state.store.ends(*wanted.key)
         head = ReadRangeResponseB2C(
             success=True,

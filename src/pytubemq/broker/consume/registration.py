@@ -115,6 +115,7 @@ class RegisterHandlers:
     ) -> None:
         state = self._state
         now_s = state.clock.now_s()
+        # An expired one is not found, so its consumer that is gone keeps nobody out.
         holder = state.registry.get(key, now_s=now_s)
         # A consumer that registers again, as after a broken connection, takes its own registration over.
         if holder is not None and holder.consumer_id != consumer_id:
@@ -185,6 +186,7 @@ class RegisterHandlers:
         # First, so that a fetch of it that is under way delivers nothing any more.
         state.registry.drop(registration)
         GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
+        # The original's way of leaving: `readStatus` says whether the last fetch was handled.
         registration.cursor.commit(consumed=request.read_status == CONSUMED)
         state.positions.save(key, registration.cursor.confirmed, lambda refusal: _answer(call, refusal))
 

@@ -72,6 +72,7 @@ class Mismatch:
 
 def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
     """Compare a consumer's terms with its group's; None when they agree."""
+    # First, as the kind decides what the other terms mean.
     if terms.kind is not group.kind:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_CONSUMETYPE,

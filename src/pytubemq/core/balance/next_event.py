@@ -46,6 +46,7 @@ def next_step(view: GroupView, member: Member, now_s: float) -> Event | _Step | 
         return None
     if member.event is not None:
         return _repeated(view, member, member.event, now_s)
+    # It failed at its last event; sent at once, the same one would fail in the same way.
     if now_s < member.quiet_until_s:
         return None
     return _new_step(view, member, now_s)
@@ -74,15 +75,15 @@ def _new_step(view: GroupView, member: Member, now_s: float) -> _Step | None:
     # Revocations first: other members wait for these partitions, and only one event may be under way.
     if surplus:
         return _Step(OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT, surplus)
-    taken = _connectable(view, member.again, member, now_s)
+    connectable = _connectable(view, member.again, member, now_s)
     # The grace after a restart holds back only what would be new to the member, not what it may have lost.
     if gain and now_s >= view.settle_until_s:
         # `difference` and not `-`: of dictionaries, too, it takes the hashes that are there.
         free = gain.difference(view.owners).difference(view.resting)
-        taken |= _connectable(view, free, member, now_s)
-    if not taken:
+        connectable |= _connectable(view, free, member, now_s)
+    if not connectable:
         return None
-    return _Step(OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT, taken)
+    return _Step(OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT, connectable)
 
 
 def _connectable(

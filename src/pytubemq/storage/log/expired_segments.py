@@ -64,6 +64,7 @@ def choose(
         if ahead_s is None:
             continue
         if soon := expiring_segments(pieces[count:], tail_bytes, limits, now_ms, ahead_s=ahead_s):
+            # Only where something goes soon: it says in what time the bytes that are left will be used up.
             grows = growth_of(pieces, tail_bytes, now_ms, ahead_s=ahead_s)
             found.expiring[key] = _expiring(log, len(pieces), count, soon)._replace(bytes_per_s=grows)
     return found

@@ -62,6 +62,7 @@ class RepairedIndex:
 
     def mark_lost(self, entry: IndexEntry) -> Lost:
         """Put a hole in the place of a record whose bytes fail their check."""
+        # By its message and not by its number: the repaired index may have more or fewer entries than the file.
         at = last_record_at(self.index, entry.first_ordinal)
         hole = _hole(entry.first_ordinal, entry.end_ordinal, entry.position, entry.size_bytes, entry.append_time_ms)
         self.index[at * INDEX_BYTES : (at + 1) * INDEX_BYTES] = hole
@@ -92,6 +93,7 @@ def repair_index(index: bytes, begin: Border, end: Border, scan: Scan) -> Repair
     parts: list[bytes] = []
     here, time_ms = begin, 0
     kept_from = at = 0
+    # A file that was cut may end within an entry; what is left of that one means nothing.
     held = len(index) // INDEX_BYTES
     # From border to border: each turn passes an entry or closes a gap.
     while here != end:
@@ -142,6 +144,7 @@ def _rebuild(repaired: RepairedIndex, here: Border, there: Border, time_ms: int,
         if isinstance(found, DamagedBytes):
             continue
         at = found.at
+        # Something is missing before this record, by its number or by its place.
         if found.first_ordinal > ordinal or at > position:
             if found.first_ordinal == ordinal:  # bytes that belong to no message: nothing here can be trusted
                 break
@@ -165,6 +168,7 @@ def encode_found(found: LogRecord, position: int) -> bytes:
     """Return the index entry of a record that was found in the log, at `position` of the partition."""
     kind = RecordKind.SINGLE
     if found.is_batch:
+        # As the writer would have said: a batch of several codes is never skipped by a filter.
         kind = RecordKind.MIXED_PACK if found.is_mixed else RecordKind.PACK
     return encode_index_entry(
         position,
@@ -184,4 +188,5 @@ def _lose(repaired: RepairedIndex, ordinal: int, end_ordinal: int, position: int
 
 
 def _hole(ordinal: int, end_ordinal: int, position: int, size: int, time_ms: int) -> bytes:
+    # With a time, as any entry: searches by time go over holes, too.
     return encode_index_entry(position, ordinal, time_ms, size, end_ordinal - ordinal, -1, 0, RecordKind.HOLE)

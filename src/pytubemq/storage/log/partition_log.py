@@ -157,6 +157,7 @@ class PartitionLog(PartitionReads):
             fits = run.position_at(1) - last.base_position <= roll.size_bytes
             if fits and not self.closing and not last.damaged and not self._is_past(last, run, files, roll):
                 return last
+        # Named by its first message, so that a directory listing is the order of the log.
         segment = Segment(self.directory, run.base_ordinal, run.base_position, first_time_ms=run.first_time_ms)
         try:
             files.disk.makedirs(self.directory)
@@ -222,6 +223,7 @@ class PartitionLog(PartitionReads):
     def drop_first(self, count: int) -> tuple[Segment, ...]:
         """Forget the first `count` segments; the caller holds the lock, and removes their files."""
         self.first_ordinal, self.first_position = self._begin_after(count)
+        # A new tuple: readers with a snapshot read the dropped ones to the end, as long as they have them open.
         dropped, self.segments = self.segments[:count], self.segments[count:]
         self._troubles.forget(dropped)
         return dropped

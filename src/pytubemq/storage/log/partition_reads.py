@@ -161,6 +161,7 @@ class PartitionReads:
     def mark_damaged(self, ordinal: int) -> None:
         """Mark the segment of a message at which damage was met: its records are to be checked when they are read."""
         at = bisect_right(self.segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
+        # None if retention has removed it meanwhile; then its damage concerns nobody any more.
         if at >= 0:
             self.segments[at].damaged = True
 
@@ -212,11 +213,13 @@ class PartitionReads:
             # Runs never change, so the one found here serves also if it is applied before the snapshot is taken.
             late = next((run for run in tail if run.last_time_ms >= time_ms), None)
         snapshot = self._snapshot(0, 0)
+        # Only if something on disk can be that new; else the disk is left alone.
         if snapshot.first != snapshot.applied and applied_time_ms >= time_ms:
             self._check_whole()
             # The last segment that begins before the time, or else the first: in it or behind it is the message.
             low, high = 0, len(snapshot.segments)
             while high - low > 1:
+                # By each segment's first entry: its times need not be known, and few segments are opened.
                 middle = (low + high) // 2
                 extent = self._extent_at(snapshot, middle)
                 if self._entry_of(reader, extent, extent.segment.base_ordinal).append_time_ms < time_ms:
@@ -371,6 +374,7 @@ class PartitionReads:
         if at + 1 == len(snapshot.segments):
             return SegmentExtent((self.topic, self.partition_id), segment, snapshot.records, snapshot.applied)
         after = snapshot.segments[at + 1]
+        # It is closed: it ends where the next one begins, and its own number of records stays.
         end = Border(after.base_ordinal, after.base_position)
         return SegmentExtent((self.topic, self.partition_id), segment, segment.records, end)
 

@@ -95,6 +95,7 @@ def surplus(pieces: Sequence[SegmentFacts], tail_bytes: int, policy: RetentionPo
             expired += 1
     surplus = expired
     if policy.size_bytes is not None:
+        # Without what goes by age anyway, so that the two limits do not remove twice.
         total = tail_bytes + sum(piece.size_bytes for piece in pieces[expired:])
         # By size the last segment always stays, or a segment larger than the limit would empty the partition; and one
         # goes only if what is left still reaches the limit, so never less is kept than was asked for.
@@ -142,6 +143,7 @@ def expiring_segments(
 
 def growth_of(pieces: Sequence[SegmentFacts], tail_bytes: int, now_ms: int, *, ahead_s: float) -> float | None:
     """Return a partition's growth in bytes a second, as its segments show it; None if nothing came for `ahead_s`."""
+    # A rate of long ago would announce losses that do not come.
     if not pieces or now_ms - pieces[-1].last_time_ms > ahead_s * 1000:
         return None
     # Two, as the last one may just have begun and show little.

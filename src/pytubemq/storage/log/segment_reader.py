@@ -259,6 +259,7 @@ class _Reading:
             # A span that comes short means that the log was cut; the checks show which records are missing.
             if checking or len(span) != end - start:
                 self._check(index[: taken * INDEX_BYTES], span, start, end)
+            # Ranges that were near were read along with the gap between them, which does not go out.
             inside = [(low, high) for low, high in ranges if start <= low and high <= end]
             parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
         self._at += taken
@@ -281,6 +282,7 @@ class _Reading:
         # A damaged entry may claim anything, and nothing is read for one that claims too much.
         if not 0 < end - begin <= selector.max_bytes + MAX_FRAME_BYTES:
             return None
+        # One read for all of them; their checks are computed on views, without a copy.
         span = self._read_log(end - begin, self._segment.log_size(begin))
         view = memoryview(span)
         for position, first, size, messages, check in _SINGLES.iter_unpack(index[: taken * INDEX_BYTES]):
@@ -303,6 +305,7 @@ class _Reading:
         segment, extent = self._segment, self._extent
         index = self._read_index(extent.records * INDEX_BYTES, segment.index_size(0))
         begin = Border(segment.base_ordinal, segment.base_position)
+        # In memory only: readers never write, and the file is evidence for whoever repairs the store.
         repaired = self._repaired = repair_index(index, begin, extent.end, self._scan)
         # Record numbers of the damaged index mean other records in the repaired one.
         segment.hints = ()
@@ -336,6 +339,7 @@ class _Reading:
             # Twice as many each time, so that a filter that matches little costs few reads of the index.
             needed *= self._more
             self._more *= 2
+        # Between bounds, as the averages say little of a segment with large and small records.
         return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))
 
     def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
@@ -419,6 +423,7 @@ def _prove_each(index: bytes, selector: Selector, end: Border) -> int:
         ):
             raise DamagedIndexError
         ordinal, place = first + messages, position + size
+        # The first one has to hold the message that is wanted, or the search has led elsewhere.
         if not at and ordinal <= selector.ordinal:
             raise DamagedIndexError
         if ordinal == end.ordinal:

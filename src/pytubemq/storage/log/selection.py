@@ -88,6 +88,7 @@ class Selector:
         start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
         # A bisection over the entries' bytes: reads some ten of them where a loop would read thousands.
         taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: end_of(index, at)[1] - start))
+        # In messages and not in entries: a batch has one entry and many messages.
         last = self.ordinal + self.max_messages - self.count
         if taken and end_of(index, taken)[0] > last:
             taken = bisect_right(range(1, taken + 1), last, key=lambda at: end_of(index, at)[0])
@@ -122,15 +123,18 @@ class Selector:
             # By where it begins: a record that ends behind `stop` comes whole.
             if first >= self.stop:
                 break
+            # The first record may begin before the message that was asked for.
             wanted = first + count - self.ordinal
             if kind == RecordKind.HOLE:
                 self.skipped += wanted
             # A batch of several codes goes out whole: the Broker does not take batches apart for a filter, the consumer
             # does.
             elif codes is None or code in codes or kind == RecordKind.MIXED_PACK:
+                # The limit ends a read before a batch and not within one, except that the first record always comes.
                 if self.count and self.count + wanted > self.max_messages:
                     self.done = True
                     break
+                # Neighbours become one range, which is one read of the log and one buffer in the response.
                 if position != end:
                     if end > start:
                         self.ranges.append((start, end))

@@ -148,6 +148,7 @@ def _read_headers(disk: Disk, log: FoundLog, names: Iterable[str]) -> tuple[dict
     bases: dict[int, int] = {}
     headless: dict[int, Path] = {}
     for name in names:
+        # What people or tools have put beside the files is left alone.
         match = _SEGMENT_FILE.fullmatch(name)
         if match is None:
             continue
@@ -202,6 +203,7 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
     index_bytes = log.sizes.get(segment.index_path.name, 0)
     if following is None:
         end_ordinal, end_position = log.end.ordinal, log.end.position
+        # From the checkpoint and not from the size: beyond it a crash may have left entries that mean nothing.
         segment.records = log.end.last_records
     else:
         end_ordinal, end_position = following.base_ordinal, following.base_position

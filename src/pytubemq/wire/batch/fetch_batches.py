@@ -78,7 +78,7 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
         check: whether to compute the CRC-32 of each batch's columns.
 
     Raises:
-        EnvelopeError: the bytes are no such answer.
+        EnvelopeError: the bytes are no such response.
     """
     return _decode_fetched(body, stored.decode_get_message, check=check)
 
@@ -87,7 +87,7 @@ def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetche
     """Decode a response to READ_RANGE, as `decode_get_message`; batches are views of `body`.
 
     Raises:
-        EnvelopeError: the bytes are no such answer.
+        EnvelopeError: the bytes are no such response.
     """
     return _decode_fetched(body, stored.decode_read_range, check=check)
 
@@ -97,9 +97,9 @@ def check_batches(fetched: Fetched[H]) -> Fetched[H]:
     failed = [record for record in fetched.records if isinstance(record, FetchedBatch) and not checks(record.columns)]
     if not failed:
         return fetched
-    also: list[DamagedBatch] = [DamagedBatch(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    also: list[DamagedBatch] = [DamagedBatch(batch.head.offset, DAMAGED, batch.columns.count) for batch in failed]
     # By identity: to compare two batches would compare their bytes.
-    gone = {id(pack) for pack in failed}
+    gone = {id(batch) for batch in failed}
     whole = [record for record in fetched.records if id(record) not in gone]
     return Fetched(fetched.head, whole, [*fetched.damaged, *also])
 
@@ -170,6 +170,7 @@ def _find_batches(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
             if len(found) == MAX_FETCH_MESSAGES:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} record batches"))
             found.append((singles, field_at, value, at))
+            # Such a batch is damage for sure, but it is reported and not refused: the others may be sound.
             short += at - value < HEAD_BYTES
             if short > _MOST_SHORT_BATCHES:
                 raise malformed(

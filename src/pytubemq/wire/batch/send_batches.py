@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 _Request: Final = PB[SendPacksRequestP2B]
-_Answer: Final = PB[SendPacksResponseB2P]
+_Response: Final = PB[SendPacksResponseB2P]
 
 
 class BatchItem(NamedTuple):
@@ -94,6 +94,8 @@ def encode_send_packs(
     # The head through protobuf: it is written once a request, while batches come in numbers and in megabytes.
     parts = [encode(SendPacksRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr))]
     for partition_id, columns, first_sequence in packs:
+        # Tags by hand, as there may be many batches: \x08 is field 1 as a number, \x12 field 2 with a length, \x18
+        # field 3; \x22 is field 4 of the request, which has one value for each batch.
         lead = b"\x08%b\x12%b" % (encode_varint(partition_id), encode_varint(len(columns)))
         trail = b"" if first_sequence is None else b"\x18%b" % encode_varint(first_sequence)
         parts.append(b"\x22%b%b" % (encode_varint(len(lead) + len(columns) + len(trail)), lead))
@@ -124,7 +126,7 @@ def decode_send_packs(body: bytes) -> SendPacks:
     try:
         return _read_request(body)
     except UnusualError:
-        return _ask_protobuf(body)
+        return _parse_by_protobuf(body)
 
 
 def _read_request(body: bytes) -> SendPacks:
@@ -136,6 +138,7 @@ def _read_request(body: bytes) -> SendPacks:
     at, end, others = 0, len(body), 0
     while at < end:
         key, value, at = read_field(body, at, end)
+        # First, as nearly all fields of a large request are batches.
         if key == _PACKS:
             if len(packs) > MAX_RECORD_BATCHES:
                 raise UnusualError  # the general reader counts the fields first
@@ -212,7 +215,7 @@ def _read_auth(body: bytes, at: int, end: int) -> None:
         raise UnusualError
 
 
-def _ask_protobuf(body: bytes) -> SendPacks:
+def _parse_by_protobuf(body: bytes) -> SendPacks:
     pb = parse(SendPacksRequestP2B, _Request, body)
     return SendPacks(
         text(pb.clientId),
@@ -276,6 +279,8 @@ def encode_send_packs_response(
     """
     parts = [encode(SendPacksResponseB2P(success=success, err_code=err_code, err_msg=err_msg))]
     for spans in results:
+        # Field 4 for each batch, and in it field 1 for each span; by hand, since a request may have thousands of
+        # batches.
         items = b"".join([_span(*span) for span in spans])
         parts.append(b"\x22%b%b" % (encode_varint(len(items)), items))
     if append_time is not None:
@@ -284,6 +289,7 @@ def encode_send_packs_response(
 
 
 def _span(count: int, code: int, first_offset: int, first_message_id: int, repeated: bool, err_msg: str) -> bytes:
+    # Fields 1 to 4 of `PackSpan`; the optional ones (5 and 6) follow where they say something.
     item = b"\x08%b\x10%b\x18%b\x20%b" % (
         encode_varint(count),
         encode_varint(code),
@@ -304,10 +310,10 @@ def decode_send_packs_response(body: bytes) -> SendPacksResponse:
     """Decode a `SendPacksResponseB2P`.
 
     Raises:
-        EnvelopeError: the bytes are no such answer.
+        EnvelopeError: the bytes are no such response.
     """
     # Through protobuf: one response answers for many messages, so a shorter way would gain little.
-    pb = parse(SendPacksResponseB2P, _Answer, body)
+    pb = parse(SendPacksResponseB2P, _Response, body)
     return SendPacksResponse(
         pb.success,
         pb.errCode,

@@ -22,8 +22,8 @@ from pytubemq.wire.serialization.message_bytes import PB, decode, encode, malfor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_GetAnswer: Final = PB[GetMessageResponseB2C]
-_RangeAnswer: Final = PB[ReadRangeResponseB2C]
+_GetResponse: Final = PB[GetMessageResponseB2C]
+_RangeResponse: Final = PB[ReadRangeResponseB2C]
 _APPEND_TIME: Final = encode_varint(ExtensionField.APPEND_TIME << 3)
 _PRODUCER_ID: Final = encode_varint(ExtensionField.PRODUCER_ID << 3)
 _PRODUCER_EPOCH: Final = encode_varint(ExtensionField.PRODUCER_EPOCH << 3)
@@ -58,6 +58,7 @@ def stored_entry(
     """Encode a message as log and wire hold it: tag, length, `TransferedMessage`."""
     size = len(payload)
     # Messages of one write have ids and offsets that count up, so most of their bytes come from a cache.
+    # The tags of `TransferedMessage`, written out: id, checksum and payload before the payload, the flag behind it.
     lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
     # The tag \xc0\x3e is that of field 1000, the offset: written out, for this runs once for each message.
     rest = b"\x20%b\xc0\x3e%b%b" % (
@@ -89,7 +90,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
     Raises:
         EnvelopeError: the bytes are no stored entries.
     """
-    pb = _GetAnswer()
+    pb = _GetResponse()
     try:
         # By the class of a fetch response: its field 4 is what a stored entry is.
         pb.MergeFromString(blob)
@@ -143,6 +144,7 @@ def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[by
 def encode_read_range_response(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """Encode a range response in parts, as `encode_get_message_response`."""
     whole = encode(head)
+    # Its `messages` have the number that they have in a fetch response, so they go in behind the same three fields.
     before = len(encode(ReadRangeResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]
 
@@ -151,9 +153,9 @@ def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessag
     """Decode a fetch response into its head without messages, and the messages; `counted` as in `message_bytes.parse`.
 
     Raises:
-        EnvelopeError: the bytes are no such answer.
+        EnvelopeError: the bytes are no such response.
     """
-    head, messages = _decode_fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
+    head, messages = _decode_fetched(GetMessageResponseB2C, _GetResponse, body, counted=counted)
     return head, messages
 
 
@@ -161,9 +163,9 @@ def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeR
     """Decode a range response, as `decode_get_message` does.
 
     Raises:
-        EnvelopeError: the bytes are no such answer.
+        EnvelopeError: the bytes are no such response.
     """
-    head, messages = _decode_fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
+    head, messages = _decode_fetched(ReadRangeResponseB2C, _RangeResponse, body, counted=counted)
     return head, messages
 
 

@@ -49,6 +49,7 @@ class SendTemplate:
         self.topic = topic
         self.sent_addr = sent_addr
         client, name = client_id.encode(), topic.encode()
+        # Client id and topic (1, 2), and the tag of the partition (3), whose number follows.
         self._head = b"\x0a%b%b\x12%b%b\x18" % (encode_varint(len(client)), client, encode_varint(len(name)), name)
         # Through protobuf: once for a template, not for each message.
         auth = b"" if auth_info is None else encode(auth_info)
@@ -83,6 +84,7 @@ class SendTemplate:
             producer_epoch,
             numbered=sequence is not None,
         )
+        # Without a number the message ends here; with one, its tag is at the end of `after`.
         if sequence is None:
             return before + payload + after
         return b"%b%b%b%b" % (before, payload, after, encode_varint(sequence))

@@ -90,6 +90,7 @@ def specs(cls: type) -> dict[str, FieldSpec]:
 def proto_name(attribute: str) -> str:
     """Convert an attribute's name to protobuf's: `err_code` -> `errCode`."""
     head, *rest = attribute.split("_")
+    # Not `capitalize`, which would make the rest of a part lower-case.
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 

@@ -77,6 +77,7 @@ def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -
 
 
 def _field(attribute: str, spec: FieldSpec) -> bytes:
+    # Fields of `FieldDescriptorProto`: 1 the name, 3 the number, 4 the label, 5 the type, 6 the name of the type.
     name = _text(1, proto_name(attribute))
     number, label = _number(3, spec.number), _number(4, _LABELS[spec.label])
     if isinstance(spec.kind, Kind):
@@ -87,6 +88,7 @@ def _field(attribute: str, spec: FieldSpec) -> bytes:
 
 
 def _enum(name: str, enum: type[Enum]) -> bytes:
+    # Fields of `EnumDescriptorProto` and `EnumValueDescriptorProto`.
     values = [_text(2, _text(1, member.name) + _number(2, member.value)) for member in enum]
     return _text(1, name) + b"".join(values)
 

@@ -158,6 +158,7 @@ def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
     topic, divider, rest = text.partition("#")
     if not divider:
         raise malformed(what, text, shape)
+    # Counted before it is split, so that a long text costs no list.
     if rest.count(",") >= MAX_WIRE_SUBSCRIPTIONS:
         raise FormatError(
             f"a topic's subscription has {rest.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
@@ -184,12 +185,14 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
     """
     shape = "brokerId:topic:partitionId=offset"
     wanted = {}
+    # Counted before it is split, as above.
     if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
         raise FormatError(
             f"a list of offsets has {text.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
         )
     for item in items_of(text):
         key, _, offset = item.partition("=")
+        # Signed: below 0 leaves the decision to the group's position. Of two for one partition the later one counts.
         wanted[Partition.parse(key)] = signed_number_of(offset, text, "a list of offsets", shape)
     return wanted
 

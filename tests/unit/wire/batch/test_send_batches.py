@@ -79,7 +79,7 @@ def test_a_request_is_read_as_the_codec_reads_it(request: SendPacksRequestP2B) -
     body = encode(request)
     read = send_batches.decode_send_packs(body)
     assert read == plain(request)
-    assert read == send_batches._ask_protobuf(body)
+    assert read == send_batches._parse_by_protobuf(body)
     assert all(isinstance(pack.data, memoryview) and pack.data.obj is body for pack in read.packs), (
         "packs are views of the request"
     )
@@ -101,15 +101,15 @@ def test_a_damaged_request_is_read_as_protobuf_reads_it(request: SendPacksReques
         at = data.draw(st.integers(0, len(body)))
         stop = data.draw(st.integers(at, min(at + 3, len(body))))
         body[at:stop] = data.draw(st.binary(max_size=4) | st.just(bytes(body[: at + 1])))
-    assert outcome(send_batches.decode_send_packs, bytes(body)) == outcome(send_batches._ask_protobuf, bytes(body))
+    assert outcome(send_batches.decode_send_packs, bytes(body)) == outcome(send_batches._parse_by_protobuf, bytes(body))
 
 
 @given(st.binary(max_size=60))
 def test_noise_is_read_as_protobuf_reads_it(noise: bytes) -> None:
-    assert outcome(send_batches.decode_send_packs, noise) == outcome(send_batches._ask_protobuf, noise)
+    assert outcome(send_batches.decode_send_packs, noise) == outcome(send_batches._parse_by_protobuf, noise)
 
 
-@pytest.mark.parametrize("read", [send_batches.decode_send_packs, send_batches._ask_protobuf])
+@pytest.mark.parametrize("read", [send_batches.decode_send_packs, send_batches._parse_by_protobuf])
 def test_no_more_packs_are_held_than_may_be_and_one(read: Any) -> None:
     head = encode(SendPacksRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x04\x08\x01\x12\x00"
