@@ -42,7 +42,7 @@ class _Room:
 
 
 @dataclass(slots=True)
-class _Taken:
+class _NewSlice:
     """The new slice so far; `next_offset` is set once it is known that the slice ends before its end."""
 
     parts: list[bytes] = field(default_factory=list)
@@ -71,35 +71,35 @@ def unpack_batches(
         FormatError: a record batch, or the beginning of a record, is damaged.
     """
     blob = b"".join(found.parts)
-    taken, room = _Taken(), _Room(max_bytes, max_messages)
+    new, room = _NewSlice(), _Room(max_bytes, max_messages)
     for start, stop, is_batch in _records(blob):
         # Where the next fetch begins is known from the record that did not fit any more.
         if room.none:
-            taken.next_offset = _offset_of(blob[start:stop], is_batch=is_batch)
+            new.next_offset = _offset_of(blob[start:stop], is_batch=is_batch)
         elif is_batch:
-            _take_pack(blob[start:stop], found, taken, room, codes, end_offset)
+            _take_batch(blob[start:stop], found, new, room, codes, end_offset)
         else:
-            taken.parts.append(blob[start:stop])
-            taken.count += 1
+            new.parts.append(blob[start:stop])
+            new.count += 1
             room.take(stop - start, 1)
-        if taken.next_offset is not None:
+        if new.next_offset is not None:
             break
-    next_offset = found.next_offset if taken.next_offset is None else taken.next_offset
+    next_offset = found.next_offset if new.next_offset is None else new.next_offset
     return replace(
         found,
-        parts=[b"".join(taken.parts)] if taken.parts else [],
+        parts=[b"".join(new.parts)] if new.parts else [],
         # The last batch may reach beyond the range, and so does the slice of the store.
         next_offset=next_offset if end_offset is None else min(next_offset, end_offset),
-        count=taken.count,
-        payload_bytes=sum(map(len, taken.parts)),
+        count=new.count,
+        payload_bytes=sum(map(len, new.parts)),
         has_batches=False,
     )
 
 
-def _take_pack(
+def _take_batch(
     record: bytes,
     found: Slice,
-    taken: _Taken,
+    new: _NewSlice,
     room: _Room,
     codes: frozenset[int] | None,
     end_offset: int | None,
@@ -115,12 +115,12 @@ def _take_pack(
         return
     piece = expand(record, wanted, codes, room.max_bytes, min(room.max_messages, stop - wanted))
     if piece.entries:
-        taken.parts.append(piece.entries)
-    taken.count += piece.messages
+        new.parts.append(piece.entries)
+    new.count += piece.messages
     room.take(len(piece.entries), piece.messages)
     # There was no room for the rest: the next fetch begins within the batch.
     if piece.next_ordinal < stop:
-        taken.next_offset = to_offset(piece.next_ordinal)
+        new.next_offset = to_offset(piece.next_ordinal)
 
 
 def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:

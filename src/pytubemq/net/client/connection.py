@@ -78,7 +78,7 @@ class RpcConnection(asyncio.Protocol):
         self._offer: int | None = int(capabilities) or None
         self._block_bytes: int | None = BLOCK_BYTES
         self._loop = asyncio.get_running_loop()
-        self._stream = ResponseStream(self._answer_bytes)
+        self._stream = ResponseStream(self._response_bytes)
         self._offered = 0
         """The serial number of the last request that showed our capabilities."""
         self._pending_calls = PendingCalls(peer, self._learn)
@@ -335,7 +335,7 @@ class RpcConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _answer_bytes(self, serial: int) -> int:
+    def _response_bytes(self, serial: int) -> int:
         """Return how large the response to a call may be; a response to a call that has ended is never decoded."""
         method = self._pending_calls.method_of(serial)
         return MAX_FRAME_BYTES if method is None or method not in METHODS else METHODS[method].response_bytes

@@ -80,7 +80,7 @@ class PendingCall(NamedTuple):
     future: asyncio.Future[Response] | None
     """The future that gets the response, if somebody awaits it; a cancelled one needs none any more."""
 
-    def given_up(self) -> bool:
+    def is_abandoned(self) -> bool:
         """True if nobody wants the response any more."""
         return self.future is not None and self.future.done()
 
@@ -233,9 +233,9 @@ class PendingCalls:
             heard_s: when the last byte came.
         """
         silent = False
-        for serial in [serial for serial, call in self._calls.items() if call.deadline_s <= now_s or call.given_up()]:
+        for serial in [serial for serial, call in self._calls.items() if call.deadline_s <= now_s or call.is_abandoned()]:
             call = self._calls.pop(serial)
-            if call.given_up():
+            if call.is_abandoned():
                 continue
             silent = silent or heard_s < call.deadline_s - call.timeout_s
             self._complete_call(

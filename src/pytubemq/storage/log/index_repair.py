@@ -73,6 +73,7 @@ class RepairedIndex:
 
 def scanner(log: DiskFile, segment: Segment) -> Scan:
     """Return the function with which `repair_index` scans a segment's log between two borders."""
+    # A scan counts the file's bytes, the index those of the partition, which go on from segment to segment.
     shift = segment.base_position - HEADER_BYTES
 
     def scan(begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:

@@ -18,11 +18,9 @@ from zlib import crc32
 from pytubemq.errors import StorageError
 from pytubemq.model.limits import MAX_FRAME_BYTES, MIB
 from pytubemq.storage.disk.disk import read_exactly
-from pytubemq.storage.format.header import HEADER_BYTES
 from pytubemq.storage.format.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
 from pytubemq.storage.format.record_range import record_is_sound
-from pytubemq.storage.format.scan import DamagedBytes, LogRecord, scan_log
-from pytubemq.storage.log.index_repair import Border, repair_index
+from pytubemq.storage.log.index_repair import Border, repair_index, scanner
 from pytubemq.storage.log.lookup import (
     DamagedIndexError,
     FileView,
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk.disk import DiskFile
     from pytubemq.storage.disk.file_cache import FileCache
     from pytubemq.storage.format.index import IndexEntry
+    from pytubemq.storage.format.scan import DamagedBytes, LogRecord
     from pytubemq.storage.log.index_repair import Lost, RepairedIndex
     from pytubemq.storage.log.lookup import IndexView
     from pytubemq.storage.log.segment import Segment
@@ -314,12 +313,8 @@ class _Reading:
         return repaired
 
     def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
-        # A scan counts the file's bytes, the index those of the partition, which go on from segment to segment.
-        shift = self._segment.base_position - HEADER_BYTES
-        start, stop = self._segment.log_size(begin.position), self._segment.log_size(end.position)
         try:
-            for found in scan_log(self._log_file, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
-                yield found._replace(at=found.at + shift)
+            yield from scanner(self._log_file, self._segment)(begin, end)
         except OSError as error:
             raise _unreadable(self._segment.log_path, error) from error
 
