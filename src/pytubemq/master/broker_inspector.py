@@ -75,10 +75,10 @@ class BrokerInspector:
                     TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
                 )
         found = InspectedOffsets()
-        asked = [broker_id for broker_id in sorted(brokers) if wanted is None or broker_id in wanted]
+        broker_ids = [broker_id for broker_id in sorted(brokers) if wanted is None or broker_id in wanted]
         await asyncio.gather(
             *(
-                self._ask_in_parts(
+                self._request_in_parts(
                     found,
                     broker_id,
                     brokers[broker_id],
@@ -90,14 +90,14 @@ class BrokerInspector:
                     ),
                     in_parts,
                 )
-                for broker_id in asked
+                for broker_id in broker_ids
             )
         )
         found.unreachable.sort()
         found.unsupported.sort()
         return found
 
-    async def _ask_in_parts(
+    async def _request_in_parts(
         self,
         found: InspectedOffsets,
         broker_id: int,
@@ -108,14 +108,14 @@ class BrokerInspector:
         """Query so many partitions at a time that each response comes within the time for one request."""
         every = () if in_parts is None or request.partitions else in_parts(broker_id)
         if len(every) <= MAX_INSPECTED_PER_REQUEST:
-            await self._ask(found, broker_id, address, request, in_parts)
+            await self._request(found, broker_id, address, request, in_parts)
             return
         for at in range(0, len(every), MAX_INSPECTED_PER_REQUEST):
             part = tuple(every[at : at + MAX_INSPECTED_PER_REQUEST])
-            if not await self._ask(found, broker_id, address, replace(request, partitions=part), in_parts):
+            if not await self._request(found, broker_id, address, replace(request, partitions=part), in_parts):
                 return
 
-    async def _ask(
+    async def _request(
         self,
         found: InspectedOffsets,
         broker_id: int,
@@ -133,7 +133,7 @@ class BrokerInspector:
                         "its own page shows the offsets (/broker.htm?method=admin_query_offset)"
                     )
                     return False
-                answer = await connection.request(
+                response = await connection.request(
                     replace(request, auth_info=self._tokens(CLIENT_ID)),
                     PartitionOffsetsResponse,
                     Method.PARTITION_OFFSETS,
@@ -144,21 +144,21 @@ class BrokerInspector:
             reason = str(error).splitlines()[0] if str(error) else f"no response within {self._timeout_s:g} s"
             found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
             return False
-        if not answer.success and answer.err_code == Code.BAD_REQUEST and in_parts is not None:
+        if not response.success and response.err_code == Code.BAD_REQUEST and in_parts is not None:
             parts = request.partitions or tuple(in_parts(broker_id))
             if len(parts) > 1:
                 half = (len(parts) + 1) // 2
                 for part in (parts[:half], parts[half:]):
-                    if not await self._ask(found, broker_id, address, replace(request, partitions=part), in_parts):
+                    if not await self._request(found, broker_id, address, replace(request, partitions=part), in_parts):
                         return False
                 return True
-        if not answer.success:
-            found.unreachable.append(f"broker {broker_id} at {address}: {answer.err_msg}")
+        if not response.success:
+            found.unreachable.append(f"broker {broker_id} at {address}: {response.err_msg}")
             return False
-        for end in answer.partitions:
+        for end in response.partitions:
             partition = Partition(broker_id, end.topic_name, end.partition_id)
             found.ends[partition] = (end.min_offset, end.max_offset)
-        for position in answer.groups:
+        for position in response.groups:
             partition = Partition(broker_id, position.topic_name, position.partition_id)
             found.confirmed.setdefault(position.group_name, {})[partition] = position.confirmed_offset
         return True

@@ -120,7 +120,7 @@ class Producers:
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._settings.heartbeat_wait_s
         )
-        self.held.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
+        self.held.hold(client_id, wait_s, lambda must: self._respond(producer, call, request, topics, must=must))
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
         """Serve method 3; an unknown producer is closed all the same."""
@@ -146,7 +146,7 @@ class Producers:
         """Return when the next producer's heartbeat is overdue; None if there is none."""
         return min((producer.deadline_s for producer in self.by_id.values()), default=None)
 
-    def _answer(
+    def _respond(
         self, producer: Producer, call: Call, request: HeartRequestP2M, topics: tuple[str, ...], *, must: bool
     ) -> bool:
         if self.by_id.get(producer.client_id) is not producer:
@@ -162,7 +162,7 @@ class Producers:
         if not request.want_deployed:  # the producer does not choose partitions by such a response
             producer.last_answer = say
         brokers_changed = request.broker_check_sum != catalogue.broker_checksum
-        answer = HeartResponseM2P(
+        response = HeartResponseM2P(
             success=True,
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
@@ -177,7 +177,7 @@ class Producers:
             appd_config=responses.approved_config(catalogue.cluster, request.appd_config),
             topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),
         )
-        call.reply(encode(answer))
+        call.reply(encode(response))
         return True
 
     def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:

@@ -22,16 +22,16 @@ NO_RULES = "[]"
 UNCHANGED = " "
 
 
-def approved_config(cluster: ClusterRecord, asked: ApprovedClientConfig | None) -> ApprovedClientConfig:
+def approved_config(cluster: ClusterRecord, reported: ApprovedClientConfig | None) -> ApprovedClientConfig:
     """Return the message size limit for a client that does not have it yet."""
-    known = asked.config_id if asked is not None else 0
+    known = reported.config_id if reported is not None else 0
     size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
     return ApprovedClientConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
-def cluster_config(cluster: ClusterRecord, asked: ClusterConfig | None) -> ClusterConfig:
+def cluster_config(cluster: ClusterRecord, reported: ClusterConfig | None) -> ClusterConfig:
     """Return the message size limit for a Broker that does not have it yet."""
-    known = asked.config_id if asked is not None else 0
+    known = reported.config_id if reported is not None else 0
     size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
     return ClusterConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 

@@ -366,14 +366,14 @@ class FetchHandlers:
             max_offset = state.store.ends(key.topic, key.partition_id)[1]
             self._confirm(registration, request, max_offset)
         except Refused as refused:
-            _answer_commit(call, refused.refusal)
+            _respond_to_commit(call, refused.refusal)
             return
         cursor = registration.cursor
         confirmed = cursor.begin_confirm()
 
         def finish_commit(refusal: Refusal | None) -> None:
             # Before the next fetch: a client that knows of the refusal understands why messages are repeated.
-            _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
+            _respond_to_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
             if refusal is not None:
                 # As if it had not been asked for: what is not durable must be sent again, also to this consumer.
@@ -416,7 +416,7 @@ def _few_left(registration: Registration, max_offset: int, result: Slice) -> boo
     return registration.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
 
 
-def _answer_commit(
+def _respond_to_commit(
     call: Call, refusal: Refusal | None, *, confirmed: int = NOT_GIVEN, max_offset: int | None = None
 ) -> None:
     code, text = refusal or (Code.SUCCESS, "OK!")

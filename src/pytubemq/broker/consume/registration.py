@@ -77,7 +77,7 @@ class RegisterHandlers:
                     Code.BAD_REQUEST, f"opType {request.op_type} is neither {REGISTER} (register) nor {UNREGISTER}"
                 )
         except Refused as refused:
-            _answer(call, refused.refusal)
+            _respond(call, refused.refusal)
 
     def _admit(
         self, call: Call, request: RegisterRequestC2B | HeartBeatRequestC2B, consumer_id: str, *wishes: Wish
@@ -163,7 +163,7 @@ class RegisterHandlers:
         GROUP.record(
             "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
         )
-        answer = RegisterResponseB2C(
+        response = RegisterResponseB2C(
             success=True,
             err_code=Code.SUCCESS,
             err_msg="OK!",
@@ -172,7 +172,7 @@ class RegisterHandlers:
             reset_epoch=epoch if has_notices and epoch else None,
         )
         # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
-        state.positions.begin(key, offset, lambda _: call.reply(encode(answer)))
+        state.positions.begin(key, offset, lambda _: call.reply(encode(response)))
 
     def _unregister(self, call: Call, request: RegisterRequestC2B, key: RegistrationKey, consumer_id: str) -> None:
         state = self._state
@@ -188,7 +188,7 @@ class RegisterHandlers:
         GROUP.record("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
         # The original's way of leaving: `readStatus` says whether the last fetch was handled.
         registration.cursor.commit(consumed=request.read_status == CONSUMED)
-        state.positions.save(key, registration.cursor.confirmed, lambda refusal: _answer(call, refusal))
+        state.positions.save(key, registration.cursor.confirmed, lambda refusal: _respond(call, refusal))
 
     def heartbeat(self, call: Call) -> None:
         """Serve HeartBeatRequestC2B: renew the named registrations; the response names those that could not be."""
@@ -245,6 +245,6 @@ class RegisterHandlers:
         )
 
 
-def _answer(call: Call, refusal: Refusal | None) -> None:
+def _respond(call: Call, refusal: Refusal | None) -> None:
     code, text = refusal or (Code.SUCCESS, "OK!")
     call.reply(encode(RegisterResponseB2C(success=refusal is None, err_code=code, err_msg=text, curr_offset=NOT_GIVEN)))

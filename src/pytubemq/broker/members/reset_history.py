@@ -115,7 +115,7 @@ class ResetHistory:
             if self._written >= mine:
                 return  # the write of another caller included these
             # Now and not after the write: those added meanwhile are not in it.
-            taken = self._added
+            written = self._added
             lines: list[msgspec.Struct] = [_Header(_VERSION), *self._records.values()]
             try:
                 await asyncio.get_running_loop().run_in_executor(None, self._write, lines)
@@ -127,7 +127,7 @@ class ResetHistory:
             else:
                 self.problem = None
             # Also after a failure: `problem` names it, and those that wait would fail in the same way.
-            self._written = taken
+            self._written = written
 
     def newest(self, *, group: str | None = None, most: int = MAX_RESET_RECORDS) -> list[Reset]:
         """Return the newest records first; of one group, or of all."""

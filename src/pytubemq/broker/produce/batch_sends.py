@@ -90,7 +90,7 @@ class _BatchSubmission(BulkSend):
 
     def complete(self, results: Sequence[Result]) -> None:
         state, call = self._bulk.state, self._bulk.call
-        call.reply(_answer(state, self._batches, cast("Sequence[AppendedRun]", results)))
+        call.reply(_encode_response(state, self._batches, cast("Sequence[AppendedRun]", results)))
         state.counters.put_s.add(state.clock.now_s() - call.received_s)
 
 
@@ -113,7 +113,7 @@ class BatchSendHandlers:
             return
         # Nothing of it can be stored, so it need not wait for the journal.
         if not size_bytes:
-            call.reply(_answer(self._state, batches, ()))
+            call.reply(_encode_response(self._state, batches, ()))
             return
         self._state.path.submit(_BatchSubmission(bulk, served.config.name, batches, size_bytes))
 
@@ -235,7 +235,7 @@ def _too_many(faults: dict[int, Refusal]) -> Refusal:
     )
 
 
-def _answer(state: BrokerState, batches: list[_CheckedBatch], results: Sequence[AppendedRun]) -> bytes:
+def _encode_response(state: BrokerState, batches: list[_CheckedBatch], results: Sequence[AppendedRun]) -> bytes:
     """Return the response for batches of which some messages may have been refused, before or during staging."""
     outcomes = iter(results)
     spans: list[list[_Span]] = []

@@ -36,9 +36,9 @@ class RefusalEncoder(Protocol):
 class BulkCall:
     """A bulk request that is not answered yet."""
 
-    __slots__ = ("_answer", "call", "client_id", "order", "state", "topic")
+    __slots__ = ("_encode_refusal", "call", "client_id", "order", "state", "topic")
 
-    def __init__(self, state: BrokerState, call: Call, request: BulkRequest, answer: RefusalEncoder) -> None:
+    def __init__(self, state: BrokerState, call: Call, request: BulkRequest, encode_refusal: RefusalEncoder) -> None:
         seen = request.refusals_seen
         self.state = state
         self.call = call
@@ -46,7 +46,7 @@ class BulkCall:
         self.topic = request.topic
         # A producer that does not count refusals relies on no order behind one.
         self.order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
-        self._answer = answer
+        self._encode_refusal = encode_refusal
 
     def refuse(self, refusal: Refusal) -> None:
         """Refuse all of its messages."""
@@ -54,7 +54,7 @@ class BulkCall:
             # Before the response: a batch that is already on its way must find it.
             self.order.record_refusal(refusal.code)
         self.state.counters.record_refused_send(refusal.code)
-        self.call.reply(self._answer(success=False, err_code=refusal.code, err_msg=refusal.text))
+        self.call.reply(self._encode_refusal(success=False, err_code=refusal.code, err_msg=refusal.text))
 
     def drop(self) -> None:
         """Drop it, as nobody waits for its response any more."""

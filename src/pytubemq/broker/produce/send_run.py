@@ -179,7 +179,7 @@ class _SendRun:
                 elif offset == NOWHERE:
                     body = send_message.encode_send_response(NOWHERE, NOWHERE, time_ms)
                     for serial in part:
-                        frames += self._answer(serial, body)
+                        frames += self._encode_response(serial, body)
                 else:
                     frames += encode_accepted_responses(
                         part, message_id, offset, time_ms, capabilities=run.capabilities
@@ -200,10 +200,10 @@ class _SendRun:
         frames: list[bytes] = []
         for serial in serials:
             self._state.counters.record_refused_send(code)
-            frames += self._answer(serial, body)
+            frames += self._encode_response(serial, body)
         return frames
 
-    def _answer(self, serial: int, body: bytes) -> list[bytes]:
+    def _encode_response(self, serial: int, body: bytes) -> list[bytes]:
         run = self._run
         return encode_response(
             serial, method=run.first.method, body=(body,), capabilities=run.capabilities,

@@ -167,19 +167,24 @@ class Brokers:
         who = BrokerIdentity.parse(request.client_id, tls_port)
         broker_id = who.broker_id
         self._connections.check_room(broker_id, call.connection, most=MAX_BROKERS_PER_CONNECTION)
-        said = await Registration.read(request, who, self._catalogue, self.runs)
+        registration = await Registration.read(request, who, self._catalogue, self.runs)
         with self._builds.build(broker_id) as build:
             await build.run()
             if call.connection.closed:  # nobody would speak for it
                 raise Refused(Code.SERVICE_UNAVAILABLE, f"the connection of broker {broker_id} was lost")
-            run = await self._enter(call, said, build)
-        if len(said.report) > REPORT_SLICE:  # building the response may take as long as all of the above
+            run = await self._enter(call, registration, build)
+        if len(registration.report) > REPORT_SLICE:  # building the response may take as long as all of the above
             await asyncio.sleep(0)
-        return self._register_answer(run, request)
+        return self._register_response(run, request)
 
-    async def _enter(self, call: Call, said: Registration, build: ConfBuild) -> BrokerRun:
+    async def _enter(self, call: Call, registration: Registration, build: ConfBuild) -> BrokerRun:
         """Register a Broker. Nothing but its admission waits, so two registrations of an id have an order."""
-        request, who, topics, broker_id = said.request, said.who, said.topics, said.who.broker_id
+        request, who, topics, broker_id = (
+            registration.request,
+            registration.who,
+            registration.topics,
+            registration.who.broker_id,
+        )
         source = call.peer.rpartition(":")[0]
         known = self._connections.carries(broker_id, call.connection)
         record, contested = await self.admission.admit(who, topics, source=None if known else source)
@@ -203,10 +208,12 @@ class Brokers:
             read_status=request.read_status_rpt,
             write_status=request.write_status_rpt,
             reported_defaults=request.broker_default_conf_info or "",
-            reported_topics=said.report,
-            surplus=said.surplus,
+            reported_topics=registration.report,
+            surplus=registration.surplus,
             unknown={
-                name: held for name, held in said.unknown.items() if broker_id not in self._catalogue.deployed(name)
+                name: held
+                for name, held in registration.unknown.items()
+                if broker_id not in self._catalogue.deployed(name)
             },
             durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
             web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
@@ -214,7 +221,7 @@ class Brokers:
             heard_ms=self._clock.wall_ms(),
         )
         if broker_id in self._presence.unheard:
-            self.leases.record(said.readers, until_s=now_s + self._settings.restart_grace_s)
+            self.leases.record(registration.readers, until_s=now_s + self._settings.restart_grace_s)
         self.runs[broker_id] = run
         # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
         self._presence.expected_until[broker_id] = now_s + self._settings.broker_absence_s
@@ -224,7 +231,7 @@ class Brokers:
             now_s, "broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown"
         )
         self._on_change()
-        self.on_registered(broker_id, said.readers)
+        self.on_registered(broker_id, registration.readers)
         return run
 
     def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
@@ -242,7 +249,7 @@ class Brokers:
         )
         if not run.in_sync and run.pushed == run.conf.sync_id and now_s - run.pushed_s < PUSH_AGAIN_S:
             wait_s = min(wait_s, PUSH_AGAIN_S)
-        self.held.hold(broker_id, wait_s, lambda must: self._answer(run, call, request, must=must))
+        self.held.hold(broker_id, wait_s, lambda must: self._respond(run, call, request, must=must))
 
     def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
         """Serve method 9: a Broker leaves; it may come back after a restart."""
@@ -328,7 +335,7 @@ class Brokers:
             raise Refused(Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first")
         return run
 
-    def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
+    def _respond(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
         if self.runs.get(run.broker_id) is not run:
             call.reply(
                 encode(
@@ -349,7 +356,7 @@ class Brokers:
         call.reply(encode(self._responses.heartbeat(run, request, push=push)))
         return True
 
-    def _register_answer(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
+    def _register_response(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
         push = not run.in_sync and not run.unknown
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()

@@ -212,9 +212,9 @@ def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None,
     known = {**before.carried, **before.leaving} if before is not None and before.formatter is formatter else {}
     making = TopicsOfConf(formatter, known)
     making.add(catalogue, broker_id, sorted(catalogue.topics_on(broker_id)))
-    made = making.conf(first_id=first_id)
-    same = before is not None and made.defaults == before.defaults and _texts(made) == _texts(before)
-    return _next(before, made, same=same)
+    conf = making.conf(first_id=first_id)
+    same = before is not None and conf.defaults == before.defaults and _texts(conf) == _texts(before)
+    return _next(before, conf, same=same)
 
 
 def changed_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf, topics: Iterable[str]) -> BrokerConf:
@@ -246,17 +246,17 @@ def _texts(conf: BrokerConf) -> frozenset[tuple[str, str | None, str | None]]:
     return frozenset([strings.texts for strings in conf.carried.values()])
 
 
-def _next(before: BrokerConf | None, made: BrokerConf, *, same: bool) -> BrokerConf:
+def _next(before: BrokerConf | None, new: BrokerConf, *, same: bool) -> BrokerConf:
     """Return a configuration with the id that follows the previous one, or the previous one if nothing changed.
 
     `same` says that the two have the same strings for the topics that the Broker carries.
     """
     if before is None:
-        return made
-    if same and made.formatter is before.formatter and made.removed == before.removed:
+        return new
+    if same and new.formatter is before.formatter and new.removed == before.removed:
         return before
     conf_id = before.sync_id.conf_id + (not same)
-    return made.with_id(conf_id)
+    return new.with_id(conf_id)
 
 
 def _formatter(catalogue: Catalogue, broker_id: int, before: BrokerConf | None) -> TopicFormatter:

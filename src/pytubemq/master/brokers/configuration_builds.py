@@ -24,16 +24,16 @@ class ConfBuild:
     def __init__(self, catalogue: Catalogue, broker_id: int) -> None:
         self.broker_id = broker_id
         self._catalogue = catalogue
-        self._made: BrokerConf | None = None
+        self._conf: BrokerConf | None = None
         self._changed: set[str] = set()
 
     async def run(self) -> None:
         """Make the strings of all topics as they are now."""
         names = self._catalogue.topics_on(self.broker_id)
-        made = first_conf(self._catalogue, self.broker_id)
+        making = first_conf(self._catalogue, self.broker_id)
         async for some in slices(sorted(names)):
-            made.add(self._catalogue, self.broker_id, some)
-        self._made = made.conf()
+            making.add(self._catalogue, self.broker_id, some)
+        self._conf = making.conf()
 
     def note(self, topics: Iterable[str]) -> None:
         """Take notice of topics whose records changed."""
@@ -41,9 +41,9 @@ class ConfBuild:
 
     def finish(self, *, first_id: int) -> BrokerConf:
         """Return the configuration as of now, with this confId."""
-        if self._made is None:
+        if self._conf is None:
             raise RuntimeError("the configuration has not been made")
-        return changed_conf(self._catalogue, self.broker_id, self._made, self._changed).with_id(first_id)
+        return changed_conf(self._catalogue, self.broker_id, self._conf, self._changed).with_id(first_id)
 
 
 class ConfBuilds:
@@ -56,12 +56,12 @@ class ConfBuilds:
     @contextmanager
     def build(self, broker_id: int) -> Iterator[ConfBuild]:
         """Begin one; it follows the records until the block ends."""
-        made = ConfBuild(self._catalogue, broker_id)
-        self._builds[made] = None
+        build = ConfBuild(self._catalogue, broker_id)
+        self._builds[build] = None
         try:
-            yield made
+            yield build
         finally:
-            del self._builds[made]
+            del self._builds[build]
 
     def of(self, broker_id: int) -> list[ConfBuild]:
         """Return those of a Broker."""

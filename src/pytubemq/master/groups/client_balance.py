@@ -125,7 +125,7 @@ class ClientBalance:
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
         self._groups.hold(
-            group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
+            group, client_id, wait_s, lambda must: self._respond(group, client_id, call, request, must=must)
         )
 
     def part_meta(self, call: Call, request: GetPartMetaRequestC2M) -> GetPartMetaResponseM2C:
@@ -157,7 +157,7 @@ class ClientBalance:
             )
         return client_id, group
 
-    def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2MV2, *, must: bool) -> bool:
+    def _respond(self, group: Group, client_id: str, call: Call, request: HeartRequestC2MV2, *, must: bool) -> bool:
         if client_id not in group.members:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is no longer in its group")))
             return True
@@ -202,13 +202,13 @@ class ClientBalance:
             return ()
         return responses.broker_infos(self._catalogue.brokers.values(), over_tls=over_tls)
 
-    def _ops_task(self, group: Group, asked: OpsTaskInfo | None) -> OpsTaskInfo:
+    def _ops_task(self, group: Group, reported: OpsTaskInfo | None) -> OpsTaskInfo:
         """Return the operators' requests to the group; always present, even when empty."""
-        known_id = None if asked is None else asked.csm_frm_max_offset_ctrl_id
+        known_id = None if reported is None else reported.csm_frm_max_offset_ctrl_id
         return OpsTaskInfo(
             csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None,
             # Unchanged fields are left out.
-            **{name: value for name, value in self._flow.ops_task(group.name, asked).items() if value != UNCHANGED},
+            **{name: value for name, value in self._flow.ops_task(group.name, reported).items() if value != UNCHANGED},
         )
 
 

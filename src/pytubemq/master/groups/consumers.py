@@ -153,7 +153,7 @@ class Consumers:
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
         self._groups.hold(
-            group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
+            group, client_id, wait_s, lambda must: self._respond(group, client_id, call, request, must=must)
         )
 
     def _record_result(
@@ -169,7 +169,7 @@ class Consumers:
         self._groups.leave(check_group_name(request.group_name, in_lists=True), client_id)
         return CloseResponseM2C(success=True, err_code=Code.SUCCESS, err_msg=responses.OK)
 
-    def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
+    def _respond(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
         if client_id not in group.members:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is no longer in its group")))
             return True
@@ -178,7 +178,7 @@ class Consumers:
         if event is None and rules == group.sent_rules.get(client_id) and not must:
             return False
         group.sent_rules[client_id] = rules
-        answer = HeartResponseM2C(
+        response = HeartResponseM2C(
             success=True,
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
@@ -187,7 +187,7 @@ class Consumers:
             authorized_info=self._tokens.of_client(("consumer", client_id)),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
-        call.reply(encode(answer))
+        call.reply(encode(response))
         return True
 
     def _event(self, group: Group, client_id: str, event: Event, *, over_tls: bool) -> EventProto:

@@ -55,13 +55,15 @@ class FlowResponses:
             "qry_priority_id": self._priority(group, ids),
         }
 
-    def ops_task(self, group: str, asked: OpsTaskInfo | None) -> Mapping[str, Any]:
+    def ops_task(self, group: str, reported: OpsTaskInfo | None) -> Mapping[str, Any]:
         """Return the fields for a client-balanced consumer.
 
         Rules that are switched off are left out, as the original does, unless the consumer still has some: those are
         withdrawn with -2.
         """
-        had_default, had_group = (None, None) if asked is None else (asked.def_flow_check_id, asked.group_flow_check_id)
+        had_default, had_group = (
+            (None, None) if reported is None else (reported.def_flow_check_id, reported.group_flow_check_id)
+        )
         ids = self.ids(group)
         fields: dict[str, Any] = {}
         if ids.default != UNDEFINED or (had_default or 0) > 0:

@@ -218,19 +218,19 @@ class Groups:
         before_s, group.due_s = group.due_s, due_s(group.view, after_s=group.ticked_s)
         if group.due_s is not None and (before_s is None or group.due_s < before_s):
             self._poke()
-        tell = []
+        events = []
         for action in actions:
             if isinstance(action, Wake):
                 self.held.wake((group.name, action.member))
             elif isinstance(action, SendEvent):
                 self.rebalances += 1
                 record_event(group.name, action)
-                tell.append(action)
+                events.append(action)
             else:
                 self._dropped(group, action)
         if not group.view.members:
             self._end(group)
-        return tuple(tell)
+        return tuple(events)
 
     # --- what operators ask for ---------------------------------------------------------------------------------
 
@@ -266,11 +266,11 @@ class Groups:
         if group.kind is GroupKind.CLIENT_BALANCE:
             raise BadRequestError(f"group {name} balances its partitions itself", code=Code.BAD_REQUEST)
         free = {member for member, known in group.view.members.items() if known.out_until_s is None}
-        taken = tuple(sorted(free.intersection(members)))
+        affected = tuple(sorted(free.intersection(members)))
         until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
-        self.apply(group, Drained(frozenset(taken), until_s))
-        logger.info("group %s: %s must give up all their partitions", name, ", ".join(taken) or "none")
-        return taken
+        self.apply(group, Drained(frozenset(affected), until_s))
+        logger.info("group %s: %s must give up all their partitions", name, ", ".join(affected) or "none")
+        return affected
 
     # --- what happens -------------------------------------------------------------------------------------------
 

@@ -39,11 +39,13 @@ def check_subscription(
     missing = [topic for topic in topics if not brokers.topics.deployed(topic)]
     if missing:
         raise Refused(Code.TOPIC_NOT_DEPLOYED, missing_text(missing))
-    said = [parse_topic_condition(text) for text in topic_condition]
-    unsubscribed = sorted({condition.topic for condition in said} - set(topics))
+    conditions = [parse_topic_condition(text) for text in topic_condition]
+    unsubscribed = sorted({condition.topic for condition in conditions} - set(topics))
     if unsubscribed:
         raise Refused(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(unsubscribed)}")
-    return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}
+    return frozenset(topics), {
+        condition.topic: frozenset(condition.items) for condition in conditions if condition.items
+    }
 
 
 def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], count: int) -> None:

@@ -233,7 +233,9 @@ class PendingCalls:
             heard_s: when the last byte came.
         """
         silent = False
-        for serial in [serial for serial, call in self._calls.items() if call.deadline_s <= now_s or call.is_abandoned()]:
+        for serial in [
+            serial for serial, call in self._calls.items() if call.deadline_s <= now_s or call.is_abandoned()
+        ]:
             call = self._calls.pop(serial)
             if call.is_abandoned():
                 continue
