@@ -15,8 +15,9 @@ import httpx
 from bench.harness.processes import RunError, client, run
 from bench.peers.cache import cached, tool
 from tests.interop.fetch import INSTALL, FetchError, fetch
-from tests.interop.processes import JavaBroker, JavaMaster, free_port
+from tests.interop.processes import JavaBroker, JavaMaster
 from tests.interop.webapi import WebApi, WebApiError
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,8 @@ from bench.harness.processes import RunError, client, run
 from bench.peers.cache import cached, tool
 from scripts.pip_settings import uv_environment
 from tests.interop.fetch import INSTALL
-from tests.interop.processes import DIE_WITH_US, free_port
+from tests.interop.processes import DIE_WITH_US
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop.processes import DIE_WITH_US, free_port
+from tests.interop.processes import DIE_WITH_US
+from tests.support.ports import free_port
 from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:
