@@ -134,18 +134,19 @@ def _decode_messages(messages: Any) -> list[StoredMessage]:
 
 def encode_get_message_response(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """Encode a fetch response in parts: `head` without messages, and slices of stored entries in their place."""
-    whole = encode(head)
-    # Messages are field 4, between the text and the numbers: so here, and not at the end, protobuf would write
-    # them.
-    before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
-    return [whole[:before], *slices, whole[before:]]
+    return _encode_fetched(head, slices)
 
 
 def encode_read_range_response(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     """Encode a range response in parts, as `encode_get_message_response`."""
+    return _encode_fetched(head, slices)
+
+
+def _encode_fetched(head: GetMessageResponseB2C | ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
     whole = encode(head)
-    # Its `messages` have the number that they have in a fetch response, so they go in behind the same three fields.
-    before = len(encode(ReadRangeResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
+    # Messages are field 4 of both, between the text and the numbers: so here, and not at the end, protobuf would write
+    # them.
+    before = len(encode(type(head)(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
     return [whole[:before], *slices, whole[before:]]
 
 
