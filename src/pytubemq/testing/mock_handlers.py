@@ -277,12 +277,12 @@ class MockHandlers(MockBalance, MockWriting):
         end = partition.end if request.end_offset is None else min(partition.end, request.end_offset // OFFSET_UNIT)
         first = request.offset // OFFSET_UNIT
         numbers = list(range(first, min(end, first + (request.max_messages or MAX_FETCH))))
-        told: dict[str, Any] = {"min_offset": 0, "max_offset": partition.end * OFFSET_UNIT}
+        ends: dict[str, Any] = {"min_offset": 0, "max_offset": partition.end * OFFSET_UNIT}
         if not numbers:
             return extension.ReadRangeResponseB2C(
-                success=False, err_code=int(Code.NOT_FOUND), err_msg="nothing there", next_offset=request.offset, **told
+                success=False, err_code=int(Code.NOT_FOUND), err_msg="nothing there", next_offset=request.offset, **ends
             )
-        head = extension.ReadRangeResponseB2C(**OK, next_offset=(numbers[-1] + 1) * OFFSET_UNIT, **told)
+        head = extension.ReadRangeResponseB2C(**OK, next_offset=(numbers[-1] + 1) * OFFSET_UNIT, **ends)
         if request.filters:
             codes = set(map(filter_code, request.filters))
             numbers = [number for number in numbers if partition.messages[number].code in codes]

@@ -154,7 +154,7 @@ class MockCluster:
         self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
         self.requests: list[Recorded] = []
         self.producers: dict[str, int] = {}
-        """Client id -> the change it was told of last."""
+        """Client id -> the last change that it was sent."""
         self.consumers: dict[str, str] = {}
         """Client id -> group."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
@@ -165,7 +165,7 @@ class MockCluster:
         self.last_beats: dict[str, Any] = {}
         """Client id -> the last heartbeat of such a consumer."""
         self.closed: set[str] = set()
-        """Topics that cannot be consumed, as such consumers are told."""
+        """Topics that cannot be consumed, as the Master reports them to such consumers."""
         self.told_meta: tuple[str, ...] = ()
         self.meta_id = 0
         self.newest_id = UNDEFINED

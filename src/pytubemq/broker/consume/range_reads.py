@@ -200,7 +200,7 @@ class RangeHandlers:
         if result.skipped:
             # Lost to damage, and passed over: the reader hears of them by the gap in the offsets, operators by this.
             self._state.skipped(wanted.key, result)
-        # As of now and not of the read, which may have waited: a reader tells by them how far it is behind.
+        # As of now and not of the read, which may have waited: a reader knows by them how far it is behind.
         min_offset, max_offset = self._state.store.ends(*wanted.key)
         head = ReadRangeResponseB2C(
             success=True,

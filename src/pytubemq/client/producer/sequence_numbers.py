@@ -119,7 +119,7 @@ class SequenceNumbers:
         self.given_up = True
         self._ids.warn(self.producer_id, error.message)
         found = RefusedError(f"another client sends as producer {self.producer_id}: {error.message}")
-        # Under a new id nobody stands in the way.
+        # It is sent again under a new id, which no other client has.
         found.retriable = True
         found.__cause__ = error
         return found

@@ -277,14 +277,14 @@ class MetadataClient:
         groups = {(one.topic_name, one.partition_id): one for one in response.groups}
         found: dict[Partition, PartitionLook] = {}
         for ends in response.partitions:
-            stands = groups.get((ends.topic_name, ends.partition_id))
+            position = groups.get((ends.topic_name, ends.partition_id))
             found[Partition(broker_id, ends.topic_name, ends.partition_id)] = PartitionLook(
                 ends.min_offset,
                 ends.max_offset,
                 size_bytes=ends.size_bytes,
                 at_offset=None if at_ms is None else _by_time(ends),
-                position=None if stands is None else stands.confirmed_offset,
-                held_by=None if stands is None else stands.consumer_id,
+                position=None if position is None else position.confirmed_offset,
+                held_by=None if position is None else position.consumer_id,
             )
         for partition in partitions:
             if partition not in found:

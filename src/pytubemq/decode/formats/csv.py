@@ -2,7 +2,7 @@
 
 The invariant that makes this safe: a record goes to pyarrow's parser only when it holds no line feed, no carriage
 return, no byte order mark, no escape, and no quotes but around whole fields, so a line of the parser is a record,
-whatever stands in it. Both ways end in the same casts: what pyarrow's reader casts is a part of what `text_columns`
+whatever is in it. Both ways end in the same casts: what pyarrow's reader casts is a part of what `text_columns`
 casts, and where it fails `text_columns` does it again.
 """
 

@@ -1,6 +1,6 @@
 """Records as lines of one text, parsed all together by pyarrow's csv reader.
 
-Only for records that are a line each, whatever stands in them: without line feeds, carriage returns or a byte order
+Only for records that are a line each, whatever is in them: without line feeds, carriage returns or a byte order
 mark, and with quotes around whole fields only. Who calls sees to that.
 """
 

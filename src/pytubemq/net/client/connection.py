@@ -74,7 +74,7 @@ class RpcConnection(asyncio.Protocol):
         self.lost: asyncio.Future[TubeError | None] = asyncio.get_running_loop().create_future()
         """Done when the connection has ended, with the reason if there is one."""
         self.disconnected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when its socket is closed, too; over TLS that comes later, since the peer is told and has its say."""
+        """Done when its socket is closed, too; over TLS that comes later, since the peer has to respond."""
         self._offer: int | None = int(capabilities) or None
         self._block_bytes: int | None = BLOCK_BYTES
         self._loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Server contexts that tell a peer why its handshake was refused.
+"""Server contexts that report to a peer why its handshake was refused.
 
 Event loops drop what TLS has written when a handshake fails, and with it the alert that says why: a client whose
 certificate was refused would see nothing but the end of the connection. The invariant: an alert is sent if the socket

@@ -122,7 +122,7 @@ def _join(lost_ranges: Iterable[LostRange]) -> list[LostRange]:
     """Join lost ranges, which are in order, into as few as possible."""
     joined: list[LostRange] = []
     for lost_range in lost_ranges:
-        # Not across reasons: one of them tells whether the log or only its index was damaged.
+        # Not across reasons: they say whether the log or only its index was damaged.
         if joined and joined[-1].to_ordinal == lost_range.from_ordinal and joined[-1].reason is lost_range.reason:
             joined[-1] = joined[-1]._replace(to_ordinal=lost_range.to_ordinal)
         else:
