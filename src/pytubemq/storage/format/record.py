@@ -214,6 +214,8 @@ class _Reader:
         self.taken = 0
         self._meta = meta
         self._entries = entries
+        self._topics: dict[bytes, str] = {}
+        """Topics of earlier records by their bytes: a block of small messages has a record for each of them."""
         self._by_kind = {
             _KIND_MESSAGES: self._messages,
             _KIND_OFFSET: self._offset,
@@ -226,15 +228,21 @@ class _Reader:
     def read_one(self) -> None:
         """Take the next record."""
         kind, topic_bytes, group_bytes = self._next(_RECORD)
-        topic = self._bytes(topic_bytes).decode()
-        # Names become paths: a record from elsewhere must not lead out of the store.
-        if not is_file_name(topic):
-            raise ValueError(f"no topic has the name {shown(topic)}")
-        group = self._bytes(group_bytes).decode()
+        encoded = self._bytes(topic_bytes)
+        topic = self._topics.get(encoded) or self._topic(encoded)
+        group = self._bytes(group_bytes).decode() if group_bytes else ""
         read = self._by_kind.get(kind)
         if read is None:
             raise ValueError(f"unknown record kind {kind}")
         read(topic, group)
+
+    def _topic(self, encoded: bytes) -> str:
+        topic = encoded.decode()
+        # Names become paths: a record from elsewhere must not lead out of the store.
+        if not is_file_name(topic):
+            raise ValueError(f"no topic has the name {shown(topic)}")
+        self._topics[encoded] = topic
+        return topic
 
     def _next(self, form: Struct) -> tuple[int, ...]:
         fields = form.unpack_from(self._meta, self.at)

@@ -35,6 +35,9 @@ _BLOCK_S: Final = 20e-6
 _RUN_S: Final = 8e-6
 _RECORD_S: Final = 1.5e-6
 _NOTE_S: Final = 4e-6
+_TOUCHED_S: Final = 100e-6
+"""Measured seconds for a segment that was written since the checkpoint: a start looks how far it reaches, cuts it back
+and writes into it again."""
 _REST: Final = 10
 """Checkpoints that shorten the next start take at most one part in this many of the time."""
 
@@ -81,6 +84,8 @@ class Checkpoints:
         """Positions and windows are as of the block before this one."""
         self._is_urgent = False
         self._since_bytes = 0
+        self._unflushed = 0
+        """Segments among `dirty` that the last one could not flush: another one soon would not help them either."""
 
     def record_publication(self, block: Prepared) -> None:
         """Record that positions and windows are now as of behind this block."""
@@ -114,10 +119,17 @@ class Checkpoints:
             and (
                 reached.journal - self._last.journal >= _FILES
                 or self._since_bytes >= self._settings.checkpoint_bytes
-                or (self._reached_s - self._made_s >= self._settings.replay_s and monotonic() >= self._rest_until_s)
+                or (self._replay_s >= self._settings.replay_s and monotonic() >= self._rest_until_s)
                 or (self._is_urgent and reached.journal > self._last.journal)
             )
         )
+
+    @property
+    def _replay_s(self) -> float:
+        """Seconds that a start would take for what is in the logs and not in the last checkpoint, about."""
+        # Few messages in each of thousands of partitions take it longer than the same in few.
+        touched = len(self.dirty.segments) - self._unflushed
+        return self._reached_s - self._made_s + _TOUCHED_S * touched
 
     @property
     def has_losses(self) -> bool:
@@ -190,7 +202,7 @@ class Checkpoints:
         made.forget()
         self._last, self._since_bytes = made, 0
         # What could not be flushed stays due: a later checkpoint must not speak of it before.
-        self.dirty = Dirty(lost)
+        self.dirty, self._unflushed = Dirty(lost), len(lost)
         self._is_urgent = False
         if reached is not None:
             self._made_s = self._reached_s

@@ -7,6 +7,7 @@ anything is truncated. An interrupted recovery leaves the file `unfinished` ther
 from __future__ import annotations
 
 import re
+import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.format.index import IndexEntry
     from pytubemq.storage.format.record import LogEnd, PartitionKey
     from pytubemq.storage.journal.recovery import Found
     from pytubemq.storage.log.survey import FoundLog
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "repair-recovery-"
 _UNFINISHED: Final = "unfinished"
 _SEGMENT: Final = re.compile(r"(\d{20})\.(log|index)", re.ASCII)
+_MESSAGES: Final = struct.Struct("<8xQ12xI16x")
+"""Fields of an index entry: first ordinal, messages."""
 _COPY_BYTES: Final = 4 * 1024 * 1024
 _MAX_SCANNED: Final = 64
 """Index entries to check at the end of a log, since a crash may have torn the last write."""
@@ -272,19 +276,18 @@ def _beyond(log: FoundLog) -> list[int]:
 
 
 def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: int) -> bool:
+    entries = _newest_entries(disk, segment, end_ordinal)
+    # The usual case, for each partition that got messages since the checkpoint: no other file has to be opened.
+    if not entries:
+        return False
     base = position_of_segment(disk, segment)
     if base is None or not disk.exists(segment.log_path):
         return False
     segment = Segment(segment.directory, segment.base_ordinal, base)
-    index, log = open_file(disk, segment.index_path), open_file(disk, segment.log_path)
+    log = open_file(disk, segment.log_path)
     try:
-        # Only the newest few, as one record that is beyond is enough to know.
-        held = (index.size() - HEADER_BYTES) // INDEX_BYTES
-        first = max(0, held - _MAX_SCANNED)
-        data = read_exactly(index, (held - first) * INDEX_BYTES, segment.index_size(first))
-        for at in reversed(range(len(data) // INDEX_BYTES)):
-            entry = decode_index_entry(data, at)
-            if entry is None or entry.end_ordinal <= end_ordinal or entry.position < base:
+        for entry in entries:
+            if entry.position < base:
                 continue
             record = read_exactly(log, entry.size_bytes, segment.log_size(entry.position))
             stored = read_record(record) if record_is_sound(entry, memoryview(record)) else None
@@ -292,8 +295,22 @@ def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: 
                 return True
         return False
     finally:
-        index.close()
         log.close()
+
+
+def _newest_entries(disk: Disk, segment: Segment, end_ordinal: int) -> list[IndexEntry]:
+    """Return the sound ones of a segment's newest index entries that end behind a message, the newest first."""
+    index = open_file(disk, segment.index_path)
+    try:
+        # Only the newest few, as one record that is beyond is enough to know.
+        held = (index.size() - HEADER_BYTES) // INDEX_BYTES
+        first = max(0, held - _MAX_SCANNED)
+        data = read_exactly(index, (held - first) * INDEX_BYTES, segment.index_size(first))
+    finally:
+        index.close()
+    whole = memoryview(data)[: len(data) // INDEX_BYTES * INDEX_BYTES]
+    beyond = [at for at, (begin, count) in enumerate(_MESSAGES.iter_unpack(whole)) if begin + count > end_ordinal]
+    return [entry for at in reversed(beyond) if (entry := decode_index_entry(data, at)) is not None]
 
 
 def _find_unfinished(disk: Disk, root: Path) -> Path | None:

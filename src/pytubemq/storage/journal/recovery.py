@@ -25,9 +25,11 @@ from pytubemq.storage.log.removal import remove_empty
 from pytubemq.storage.log.survey import read_header, survey_logs
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
     from pytubemq.storage.disk.disk import Disk
+    from pytubemq.storage.format.record import PartitionKey
     from pytubemq.storage.log.survey import FoundLog
 
 _NUMBER = r"(\d{20})"
@@ -117,13 +119,26 @@ def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
 # --- cutting ------------------------------------------------------------------------------------------
 
 
-def cut_logs(disk: Disk, found: Found) -> None:
+def cut_logs(disk: Disk, found: Found, rewritten: Container[PartitionKey] = ()) -> None:
     """Bring the partition logs back to the checkpoint, and drop files that it made superfluous. What keeps one from it
-    is trouble of its partition alone."""
+    is trouble of its partition alone.
+
+    Args:
+        disk: the store's disk.
+        found: its files.
+        rewritten: partitions for which the journal has all messages behind the checkpoint.
+    """
     for log in found.logs:
+        # A partition without a log begins with message 0, so its first files get the same names. To remove them and to
+        # make them anew would take longer than all the rest of its replay.
+        is_begun = not log.end.ordinal and (log.topic, log.partition_id) in rewritten
         for path in log.leftovers:
+            if is_begun and not int(path.stem):
+                continue
             with suppress(OSError):  # one that stays means nothing, and is emptied should its name be needed
                 disk.unlink(path)
+        if is_begun:
+            continue
         if not log.end.ordinal:  # of a topic that was being removed, or made and never used
             with suppress(OSError):
                 remove_empty(disk, log.directory)

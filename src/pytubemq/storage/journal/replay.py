@@ -141,6 +141,9 @@ class Proof:
     """The end offset of each partition in the journal, as an ordinal."""
     next_sequence: int = 0
     """Every block before this one is sound if nothing is lost; a torn block comes behind them."""
+    blocks: dict[tuple[int, int], Prepared] = field(default_factory=dict)
+    """The first blocks by journal file and position, as many as `keep_bytes` allows, so that they need not be read
+    again."""
 
     @property
     def is_sound(self) -> bool:
@@ -148,21 +151,36 @@ class Proof:
         return not self.losses
 
 
-def prove(disk: Disk, root: Path, found: Found) -> Proof:
+def prove(disk: Disk, root: Path, found: Found, *, keep_bytes: int = 0) -> Proof:
     """Read the whole journal behind the checkpoint and compute every check, once its files are on the device.
+
+    Args:
+        disk: the store's disk.
+        root: the store's directory.
+        found: its files.
+        keep_bytes: the memory that blocks may take which are kept for `replay`.
 
     Raises: as `replay`.
     """
     proof = Proof([])
+    room = keep_bytes
 
     def note(block: Prepared, _: Sequence[Loss]) -> None:
+        nonlocal room
+        ends = proof.ends
         for run in block.runs:
-            key = run.topic, run.partition_id
-            proof.ends[key] = max(proof.ends.get(key, 0), run.end_ordinal)
+            key, end = (run.topic, run.partition_id), run.base_ordinal + run.count
+            if end > ends.get(key, 0):
+                ends[key] = end
+        # What is kept is a beginning without a gap: a block that is smaller may still be behind one that is too large.
+        if (room := room - block.cost_bytes) >= 0:
+            proof.blocks[block.journal, block.journal_end - block.journal_bytes] = block
 
     # By the walk of the replay itself, so that both come to the same end.
     resume = _walk(disk, root, found, note, _Mode(is_dry_run=True))
     proof.losses, proof.next_sequence = resume.losses, resume.next_sequence
+    if not proof.is_sound:
+        proof.blocks.clear()
     return proof
 
 
@@ -172,20 +190,24 @@ def replay(
     found: Found,
     sink: Callable[[Prepared, Sequence[Loss]], None],
     *,
-    proven_before: int = 0,
+    proof: Proof | None = None,
     tails: LogTails | None = None,
 ) -> Resume:
     """Hand every block behind the checkpoint to `sink`, in order and with the losses before it; cut a torn tail from
     the last journal file.
 
     Args:
-        proven_before: `prove` checked all messages in blocks before this one, so they are not checked again.
+        proof: the result of `prove`: what it found to be sound is not checked again, and the blocks that it has are
+            taken from it.
         tails: the log tails, where messages that are damaged in the journal may be sound.
 
     Raises:
         CorruptError: a file has the wrong place among the others, or something passed its check and makes no sense.
     """
-    return _walk(disk, root, found, sink, _Mode(proven_before=proven_before, tails=tails))
+    # Where damage was found each message is checked again, so that the sound ones are found among the others.
+    if proof is None or not proof.is_sound:
+        return _walk(disk, root, found, sink, _Mode(tails=tails))
+    return _walk(disk, root, found, sink, _Mode(proven_before=proof.next_sequence, kept=proof.blocks, tails=tails))
 
 
 class _Mode(NamedTuple):
@@ -194,6 +216,9 @@ class _Mode(NamedTuple):
     is_dry_run: bool = False
     """True if nothing is truncated."""
     proven_before: int = 0
+    """All messages in blocks before this one passed their checks."""
+    kept: dict[tuple[int, int], Prepared] | None = None
+    """Blocks that were read before, by journal file and position; each is taken out when it comes."""
     tails: LogTails | None = None
 
 
@@ -308,6 +333,9 @@ class _Scan:
 
     def _block(self, position: int) -> Prepared | None:
         """Return the block at `position` if it is the one expected and its head and records are sound."""
+        # `synced` of these is not noted: it counts only for what is lost, and then none are kept.
+        if self._mode.kept and (kept := self._mode.kept.pop((self._header.number, position), None)) is not None:
+            return kept
         data = read_exactly(self._file, BLOCK_HEADER_BYTES, position)
         head = decode_block_header(data, 0, self._size - position)
         # A sound block with another number has lost those before it, or is not of this journal at all.
@@ -337,6 +365,7 @@ class _Scan:
             flushed=True,
             journal=self._header.number,
             journal_end=position + head.total_bytes,
+            journal_bytes=head.total_bytes,
             next_sequence=head.sequence + 1,
         )
 

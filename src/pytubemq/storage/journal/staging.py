@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytubemq.storage.log.partition_log import PartitionLog
     from pytubemq.wire.batch.record_batch import Columns
 
+RUN_COST_BYTES: Final = 768
+"""The estimated memory of a run beside its messages."""
 _INT32: Final = (1 << 31) - 1
 _INT64: Final = (1 << 63) - 1
 
@@ -250,6 +252,11 @@ class Prepared:
     def count(self) -> int:
         """Messages and record batches in it."""
         return len(self.appended)
+
+    @property
+    def cost_bytes(self) -> int:
+        """Its estimated size in memory."""
+        return self.size_bytes + RUN_COST_BYTES * len(self.runs)
 
     def last_runs(self) -> dict[PartitionKey, RecordRange]:
         """Return the last run of each partition in it."""

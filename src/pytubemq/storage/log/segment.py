@@ -97,8 +97,9 @@ class Segment:
     def _begin(self, files: FileCache, name: str, kind: FileKind, buffers: list[bytes]) -> None:
         """Make a file with its header and its first bytes in one write."""
         with files.borrow(name, create=True) as file:
-            if file.size():
-                # Bytes of an earlier attempt are there: none may pass for this segment's. A file that is new is not
-                # cut, as ext4 would then write it to the device as soon as it is closed.
-                file.truncate(0)
+            if file.size() > HEADER_BYTES:
+                # Bytes of an earlier attempt are there: none may pass for this segment's. A header's bytes are left,
+                # which are overwritten below: a file that was cut to nothing ext4 writes to the device as soon as it
+                # is closed.
+                file.truncate(HEADER_BYTES)
             write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode(), *buffers], 0)

@@ -17,6 +17,7 @@ from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.storage.disk.file_cache import LostFileError
 from pytubemq.storage.journal.checkpoints import Checkpoints, JournalPosition
 from pytubemq.storage.journal.recovery import make_missing_indexes
+from pytubemq.storage.journal.staging import RUN_COST_BYTES
 from pytubemq.storage.log.retention import roll_at
 from pytubemq.storage.log.survey import FoundLog, damage_text, survey_log
 
@@ -43,8 +44,6 @@ _MEANWHILE_BYTES: Final = 16 * MIB
 """Bytes that may come while a round is under way; with more, large ones are written first."""
 _LARGE_BYTES: Final = 256 * 1024
 """Bytes of one partition that are large in this sense."""
-_RUN_COST_BYTES: Final = 768
-"""The estimated memory of a run beside its messages."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +60,7 @@ class _Owed:
     @property
     def cost_bytes(self) -> int:
         """Its size in memory."""
-        return self.size_bytes + _RUN_COST_BYTES * self.runs
+        return self.size_bytes + RUN_COST_BYTES * self.runs
 
     def add(self, newer: _Owed) -> None:
         """Take what came behind it."""
@@ -148,7 +147,7 @@ class Applier:
                 owed.runs += 1
         self._queued_bytes += total
         self._meanwhile_bytes += total
-        self.unapplied_bytes += total + _RUN_COST_BYTES * len(block.runs)
+        self.unapplied_bytes += total + RUN_COST_BYTES * len(block.runs)
 
     def make_urgent(self) -> None:
         """Make the next checkpoint due as soon as it lets a journal file go."""

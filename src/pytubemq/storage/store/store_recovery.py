@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, StorageError
-from pytubemq.model.limits import MIB
+from pytubemq.model.limits import MAX_UNAPPLIED_BYTES
 from pytubemq.storage.format.record import LossReason
 from pytubemq.storage.journal import recovery
 from pytubemq.storage.journal.gaps import fit, read_remainder
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_REPLAY_BYTES: Final = 32 * MIB
-"""Replayed messages held in memory at a time while a store opens."""
+_REPLAY_BYTES: Final = MAX_UNAPPLIED_BYTES
+"""Memory for replayed messages while a store opens, as for those of a running one. What fits is moved into the logs
+after the start, beside its readers: each round over thousands of partitions takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
     if is_import_marked(state.disk, state.root):
         _remove_unfinished_import(state, found)
         found = recovery.survey(state.disk, state.root)
-    proof = prove(state.disk, state.root, found)
+    proof = prove(state.disk, state.root, found, keep_bytes=_REPLAY_BYTES)
     lost_paths = {loss.path for loss in proof.losses}
     quarantine = quarantine_of(state.disk, state.root, found, proof.ends, lost_paths)
     tails = None
@@ -77,7 +78,8 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
         last_id = found.checkpoint.last_message_id
         # Before the logs are cut: behind the checkpoint they may have the only copy of what the journal lost.
         tails = LogTails(state.disk, quarantine.take_tails(found.checkpoint.ends), after_id=last_id)
-    recovery.cut_logs(state.disk, found)
+    # What is written again under the same names need not be removed, if it was not moved away.
+    recovery.cut_logs(state.disk, found, rewritten=proof.ends if quarantine is None else ())
     under_way = _Recovery(state, settings, condition, found, tails)
     under_way.restore(found)
     resume = replay(
@@ -85,8 +87,7 @@ def recover(state: StoreState, settings: StoreSettings, condition: Condition) ->
         state.root,
         found,
         under_way.replay_block,
-        # Where damage was found each message is checked again, so that the sound ones are found among the others.
-        proven_before=proof.next_sequence if proof.is_sound else 0,
+        proof=proof,
         tails=tails,
     )
     if tails is not None:

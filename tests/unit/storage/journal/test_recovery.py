@@ -465,6 +465,7 @@ def test_of_small_messages_a_start_replays_no_more_than_it_has_time_for(
     in_a_block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "monotonic", lambda: 0.0)  # no rest after a checkpoint that took long
+    monkeypatch.setattr(checkpoints, "_TOUCHED_S", 0.0)
     disk = FaultyDisk()
     most_s = 0.002
     store = open_store(disk, replace(ROOMY, replay_s=most_s), partitions=4)
