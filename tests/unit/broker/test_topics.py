@@ -79,6 +79,71 @@ def test_of_many_topics_only_the_one_that_changed_is_read_again(monkeypatch: pyt
     assert reader.topics(wider) == wider.topics(), "what all share has changed"
 
 
+_PLAIN = ": : : : : : : : :0: : : : : "
+
+
+@pytest.mark.parametrize(
+    ("topic_confs", "durability", "retention"),
+    [
+        (("b",), (), ()),
+        (("b",), ("b:memory",), ("b:delete,168h,10GB",)),
+        (("b",), ("a:memory",), ()),
+        ((), ("a:memory",), ()),
+        ((), (), ("a:delete,168h,10GB",)),
+        (("a",), (), ()),
+        (("later",), (), ()),
+        (("b", "later"), ("b:disk",), ()),
+    ],
+    ids=["new", "new with values", "new, value of another", "value", "retention", "again", "value before", "two"],
+)
+def test_what_comes_behind_the_last_configuration_is_read_as_in_a_whole_one(
+    topic_confs: tuple[str, ...], durability: tuple[str, ...], retention: tuple[str, ...]
+) -> None:
+    reader = TopicReader()
+    first = msgspec.structs.replace(config("a:2" + _PLAIN[1:]), topic_durability=("later:memory",))
+    kept = reader.topics(first)
+    second = msgspec.structs.replace(
+        first,
+        topic_confs=(*first.topic_confs, *(name + _PLAIN for name in topic_confs)),
+        topic_durability=(*first.topic_durability, *durability),
+        topic_retention=retention,
+    )
+    assert reader.topics(second) == second.topics()
+    assert reader.topics(second) == second.topics()
+    assert reader.topics(first) == kept, "and one that has less than the last one"
+
+
+@pytest.mark.parametrize("bad", ["b:0" + _PLAIN[1:], "b:x" + _PLAIN[1:], "../b" + _PLAIN])
+def test_after_a_configuration_that_was_refused_the_next_one_is_read(bad: str) -> None:
+    reader = TopicReader()
+    first = config("a" + _PLAIN)
+    reader.topics(first)
+    with pytest.raises(FormatError):
+        reader.topics(config("a" + _PLAIN, bad))
+    good = config("a" + _PLAIN, "b:3" + _PLAIN[1:])
+    assert reader.topics(good) == good.topics()
+
+
+def test_topics_that_are_added_one_after_the_other_are_bounded_together() -> None:
+    reader = TopicReader()
+    texts = [f"t{number}:10000" + _PLAIN[1:] for number in range(11)]
+    for count in range(1, 11):
+        assert len(reader.topics(config(*texts[:count]))) == count
+    with pytest.raises(FormatError, match="the topics up to t10 have 110000 partitions"):
+        reader.topics(config(*texts))
+
+
+def test_changes_name_what_is_new_or_other_or_gone() -> None:
+    table = TopicTable()
+    a, b, c = TopicConfig("a", 1), TopicConfig("b", 1), TopicConfig("c", 1)
+    table.replace([a, b])
+    assert table.compare([a, b, c]) == ((a, b, c), (c,), frozenset())
+    assert table.compare([b, c]) == ((b, c), (c,), {"a"})
+    wider = TopicConfig("a", 2)
+    assert table.compare([wider, b]) == ((wider, b), (wider,), frozenset())
+    assert len(table) == 2, "nothing is served before it is applied"
+
+
 def test_a_topic_that_stays_what_it_was_is_not_made_again() -> None:
     table = TopicTable()
     one = TopicConfig("a", 1)

@@ -85,14 +85,13 @@ class MasterOrders:
         self._serve()
 
     def _serve(self) -> None:
-        served = [topic for topic in self._topics if topic.name not in self.removal.hidden]
-        for gone in {topic.config.name for topic in self._state.topics} - {topic.name for topic in served}:
+        hidden = self.removal.hidden
+        served = [topic for topic in self._topics if topic.name not in hidden] if hidden else self._topics
+        changes = self._state.topics.compare(served)
+        for gone in changes.gone:
             self._state.store.set_retention(gone, None)
             self._beyond.pop(gone, None)
-        for topic in served:
-            known = self._state.topics.get(topic.name)
-            if known is not None and known.config is topic:
-                continue
+        for topic in changes.changed:
             self._state.store.set_durability(topic.name, topic.durability)
             self._state.store.set_retention(topic.name, topic.retention)
             if beyond := self._at_start.beyond(topic):
@@ -102,8 +101,8 @@ class MasterOrders:
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         if PARTITION.on:
-            self._record_served(served)
-        self._state.topics.replace(served)
+            self._record_served(changes.changed)
+        self._state.topics.apply(changes)
 
     def _record_served(self, topics: Iterable[TopicConfig]) -> None:
         for topic in topics:
