@@ -26,7 +26,7 @@ DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setp
 STOP_TIMEOUT_S = 20.0
 LAST_WORDS_CHARACTERS = 1_000
 MEMORY = Path("/dev/shm")
-TOKEN = "interop-token-of-the-tests"
+TOKEN = "interop-4kQ9zR2mVx7bT1nYc8WdLp"
 DATABASE_SETTINGS = "je.freeDisk=0\n"
 """Else the Java Master's database takes no write, and says so in its own log alone, with less than 5 GiB free."""
 MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"

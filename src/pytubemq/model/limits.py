@@ -262,8 +262,6 @@ MAX_CONSUME_RECORDS: Final = 100_000
 """Records of what groups may do with topics; beyond it a new one is refused."""
 MAX_GROUP_RECORDS: Final = 100_000
 """Records of group settings; beyond it a new one is refused."""
-MIN_TOKEN_CHARS: Final = 22
-"""Least characters of an HTTP token: so many hold 128 random bits in base64. (The original's sample is `abc`.)"""
 MAX_TOKEN_CHARS: Final = 128
 """The administration's token (the original's length)."""
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0

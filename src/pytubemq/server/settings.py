@@ -26,6 +26,7 @@ from pytubemq.model.ids import (
 from pytubemq.model.tls_options import TlsOptions
 from pytubemq.observe.trace_events import TraceFilter
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.token_strength import MIN_BITS, estimate_bits
 from pytubemq.storage.store_settings import StoreSettings
 
 DEFAULT_HTTP_PORT = 8080
@@ -317,11 +318,12 @@ class Settings(Struct, frozen=True, kw_only=True):
                     "(TLS and authentication do not exist yet)",
                 )
         token = self.http.token.strip()
-        if token and len(token) < limits.MIN_TOKEN_CHARS and not self.insecure:
+        if token and (bits := estimate_bits(token)) < MIN_BITS and not self.insecure:
             raise ConfigError(
-                f"http.token has {len(token)} characters, which can be guessed",
-                hint=f"give at least {limits.MIN_TOKEN_CHARS} random ones, as `python3 -c 'import secrets; "
-                "print(secrets.token_urlsafe())'` prints them, or set `insecure = true` to allow this one",
+                f"http.token can be guessed: its {len(token)} characters have {bits:.0f} random bits at most, "
+                f"{MIN_BITS} are needed; repeats and words count little",
+                hint="give what `python3 -c 'import secrets; print(secrets.token_urlsafe())'` prints, "
+                "or set `insecure = true` to allow this one",
             )
         if self.log.story:
             TraceFilter.parse(self.log.story)

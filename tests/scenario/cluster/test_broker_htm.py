@@ -184,12 +184,12 @@ async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
 async def test_changes_need_the_token_and_never_tell_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     change = {"groupName": "g", "topicName": "demo", "manualSet": "false", "modifyUser": "me"}
-    async with cluster(http__token="open-sesame-open-sesame") as (_, page):
+    async with cluster(http__token="open-7Kd2fQ0xVb5Zr8LmW3yNt9") as (_, page):
         assert "token is missing" in (await page.refused("admin_set_offset", **change))[1]
-        wrong = await page.refused("admin_set_offset", confModAuthToken="open-sesam", **change)
+        wrong = await page.refused("admin_set_offset", confModAuthToken="open-7Kd", **change)
         assert "token is wrong" in wrong[1]
-        await page.good("admin_set_offset", confModAuthToken="open-sesame-open-sesame", **change)
-        bearer = {"authorization": "Bearer open-sesame-open-sesame"}
+        await page.good("admin_set_offset", confModAuthToken="open-7Kd2fQ0xVb5Zr8LmW3yNt9", **change)
+        bearer = {"authorization": "Bearer open-7Kd2fQ0xVb5Zr8LmW3yNt9"}
         answer = await page.http.post(page.url, data={"method": "admin_set_offset", **change}, headers=bearer)
         assert answer.json()["result"]
         other_site = {"sec-fetch-site": "cross-site", **bearer}

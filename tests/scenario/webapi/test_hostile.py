@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
-TOKEN = "never-to-be-seen-anywhere"
+TOKEN = "never-seen-8VqZ3kT1xRb6Ym0WcJ4u"
 CHANGE = {"method": "admin_add_group_resctrl_info", "groupName": "g1", **USER}
 
 

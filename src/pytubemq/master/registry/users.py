@@ -17,6 +17,7 @@ from pytubemq.model.suggest import suggest
 from pytubemq.security.passwords import SALT_BYTES, hash_password
 from pytubemq.security.permissions import Operation, Permission, ResourceKind, is_allowed, parse_permission
 from pytubemq.security.secret import Secret
+from pytubemq.security.token_strength import MIN_BITS, estimate_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pytubemq.security.sealing import Sealer
 
 MAX_USER_NAME_CHARS: Final = 64
-MIN_SECRET_CHARS: Final = 22
-"""128 bits in base64."""
 SECRET_BYTES: Final = 32
 MIN_PASSWORD_CHARS: Final = 12
 
@@ -217,9 +216,12 @@ class UserRegistry:
     def _checked(self, secret: Secret | None) -> Secret:
         if secret is None:
             return Secret(self._new_secret())
-        if len(secret.reveal()) < MIN_SECRET_CHARS or not secret.reveal().isprintable():
+        text = secret.reveal()
+        if not text.isprintable() or (bits := estimate_bits(text)) < MIN_BITS:
             raise BadRequestError(
-                f"the secret has fewer than {MIN_SECRET_CHARS} printable characters, so it can be guessed",
+                f"the secret can be guessed: its characters have {bits:.0f} random bits at most, {MIN_BITS} are needed"
+                if text.isprintable()
+                else "the secret has characters that are not printable",
                 hint="leave it out: a random one is made",
                 code=Code.BAD_REQUEST,
             )
