@@ -204,14 +204,21 @@ class GroupPositions(RuleBasedStateMachine):
         )
         call = RecordedCall(request, self.connection)
         # One below another that is in flight confirms that one as well.
-        under_way = [other for earlier, other, _ in self.confirms if earlier.body is None]
-        most = max([up_to, self.confirmed, *under_way])
+        under_way = [reach for earlier, _, reach in self.confirms if earlier.body is None]
+        most = max([up_to, self.durable, *under_way])
         self._serve(self.fetch_handlers.commit, call)
         self.confirms.append((call, up_to, most))
 
     @rule(full=st.booleans())
     def flush(self, full: bool) -> None:
         self._flush(full=full)
+
+    @rule(member=members, messages=st.integers(1, MESSAGES), less=st.integers(1, MESSAGES))
+    def confirm_less_after_a_refusal(self, member: str, messages: int, less: int) -> None:
+        self.confirm((1, member), messages)
+        self._flush(full=True)
+        self.confirm((1, member), max(0, messages - less))
+        self._flush(full=False)
 
     @invariant()
     def the_position_never_moves_back(self) -> None:
