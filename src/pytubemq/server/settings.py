@@ -98,8 +98,8 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="check each record again when it is read from the disk, so that a damaged one is skipped and "
-            "reported; costs some time for each single message. Without it one damaged single message can make all "
-            "messages of its partition unreadable for clients"
+            "reported; costs some time for each single message. Without it a damaged one is found when a client could "
+            "not read it and fetches again"
         ),
     ] = _STORE.check_on_read
     check_packs_on_read: Annotated[

@@ -168,7 +168,10 @@ class FetchHandlers:
                 turns.finish()
 
         limits = fetch.limits.within(max_bytes)
-        read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=registration.codes)
+        # What was sent already may come again because its consumer could not read it: one damaged record in a response
+        # spoils all of it.
+        check = offset < cursor.handed_out
+        read(state, key.topic, key.partition_id, offset, limits, finish_read, codes=registration.codes, check=check)
 
     def _overtaken(self, key: RegistrationKey, offset: int, result: Slice | Refusal) -> bool:
         """True if retention removed the offset during the read: then the cursor is advanced as for any other fetch."""

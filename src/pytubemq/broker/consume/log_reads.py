@@ -114,8 +114,9 @@ def read(
     *,
     end_offset: int | None = None,
     codes: frozenset[int] | None = None,
+    check: bool = False,
 ) -> None:
-    """Read from a partition and call `done` with the slice, or with a refusal."""
+    """Read from a partition and call `done` with the slice, or with a refusal; `check` as in the store's `read`."""
     store = state.store
 
     def run(max_messages: int = limits.max_messages, *, take_apart: bool = True, doubted: bool = False) -> Slice:
@@ -127,6 +128,7 @@ def read(
             max_bytes=limits.max_bytes,
             max_messages=max_messages,
             codes=codes,
+            check=check,
         )
         if found.has_batches and not limits.takes_batches:
             # Taking batches apart is work for a thread; the loop hands on what it finds.

@@ -63,6 +63,7 @@ class _Range:
     limits: ReadLimits
     codes: frozenset[int] | None
     """The codes of the requested message types; None for all."""
+    check: bool
 
 
 class RangeHandlers:
@@ -108,7 +109,7 @@ class RangeHandlers:
         )
         # As the topic is stored: the request may have blanks around the name.
         key = (served.config.name, request.partition_id)
-        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes))
+        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes, bool(request.check)))
 
     def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
         state = self._state
@@ -152,6 +153,7 @@ class RangeHandlers:
                 finish_read,
                 end_offset=wanted.end_offset,
                 codes=wanted.codes,
+                check=wanted.check,
             )
 
     def _removed(self, wanted: _Range) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.options import ConsumerOptions
     from pytubemq.client.session.flow_rules import FlowControl
+    from pytubemq.errors import TubeError
     from pytubemq.model.ids import Partition
     from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 
@@ -33,6 +34,8 @@ POLL: Final = Backoff(first_s=0.02, most_s=0.2, jitter=0.25)
 LIMITED_S: Final = 0.4
 """After a 452 that does not say how long to wait (the original's msgNotFoundWaitPeriodMs)."""
 OTHER_S: Final = 0.3
+FAILED: Final = Backoff(first_s=OTHER_S, most_s=5.0, jitter=0.25)
+"""After fetches without a response that can be read, one behind the other."""
 _WAITS_S: Final[dict[int, float]] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: OTHER_S}
 """The original's pauses after refusals."""
 
@@ -79,7 +82,9 @@ class FetchThrottle:
         self._by_rule: int | None = None
         """The number of the rule change that asked for the pause; None if no rule did."""
         self._empty = 0
-        self._reported_s = float("-inf")
+        self._failures = 0
+        """Fetches in a row without a response that could be read."""
+        self._reported_s = self._failure_reported_s = float("-inf")
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait before the next fetch."""
@@ -99,9 +104,22 @@ class FetchThrottle:
         rules = self._flow.rules
         return bool(rules.group.data_limits) and rules.escapes(rule_clock(time.time()))
 
-    def record_failure(self, now_s: float) -> None:
-        """Pause after a fetch that failed."""
-        self._not_before_s, self._by_rule = now_s + OTHER_S, None
+    def record_failure(self, error: TubeError, at: int | None, now_s: float, emit: Callable[[Event], None]) -> None:
+        """Pause after a fetch that failed, each time longer; log and emit it, at most once a minute.
+
+        Args:
+            at: the offset at which the fetch began, None if not known.
+        """
+        self._failures += 1
+        wait_s = FAILED.delay_s(self._failures, self._rng)
+        self._not_before_s, self._by_rule = now_s + wait_s, None
+        if now_s - self._failure_reported_s < WARNING_PERIOD_S:
+            return
+        self._failure_reported_s = now_s
+        times = "" if self._failures == 1 else f", {self._failures} times in a row"
+        reason = f"the fetch from offset {at} on failed{times}: {error.message}"
+        logger.warning("%s: %s; it is tried again in %.3g s", self._partition, reason, wait_s)
+        emit(Throttled(reason, wait_s, self._partition))
 
     def record_response(
         self,
@@ -115,6 +133,7 @@ class FetchThrottle:
     ) -> None:
         """Set the pause after a response; `held`: the Broker's long poll ended without a message."""
         code = head.err_code
+        self._failures = 0
         self._rates.record_fetched(messages, size_bytes, now_s)
         self._empty = self._empty + 1 if code == Code.NOT_FOUND else 0
         default_wait_s = self._default_wait_s(head, held=held)

@@ -102,7 +102,7 @@ class PartitionConsumer:
     async def _receive(self, fetch: Fetch) -> None:
         """Wait for a fetch and make its messages ready."""
         try:
-            fetched = await self._fetcher.receive(fetch)
+            fetched = await self._fetcher.receive(fetch, expected=self.marks.start)
         except TransportError as error:
             logger.info("%s: fetch: %s", self.partition, error.message)
             self.lose_registration()

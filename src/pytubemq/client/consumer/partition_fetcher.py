@@ -98,8 +98,11 @@ class PartitionFetcher:
         if fetch is not None:
             fetch.give_up()
 
-    async def receive(self, fetch: Fetch) -> Fetched[GetMessageResponseB2C] | None:
+    async def receive(self, fetch: Fetch, *, expected: int | None) -> Fetched[GetMessageResponseB2C] | None:
         """Wait for the response to a fetch; return None if there is none, or it does not count any more.
+
+        One that cannot be read is fetched again: our Brokers check what they send once more, and leave out what is
+        damaged. `expected`: where the fetch was to begin.
 
         Raises:
             TransportError: the connection broke.
@@ -116,8 +119,7 @@ class PartitionFetcher:
             raise error
         now_s = asyncio.get_running_loop().time()
         if error is not None:
-            logger.warning("%s: fetch: %s", self._partition, error.message)
-            self._throttle.record_failure(now_s)
+            self._throttle.record_failure(error, expected, now_s, self._owner.emit)
             return None
         head = fetched.head
         self._throttle.record_response(

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.received.columns import Gathered, gather
+from pytubemq.client.received.unpacker import unreadable_error
 from pytubemq.client.session.cluster import check
 from pytubemq.client.session.process import new_client_id
-from pytubemq.errors import Code, ConfigError, CorruptError, OffsetMovedError
+from pytubemq.errors import Code, ConfigError, CorruptError, EnvelopeError, OffsetMovedError
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S
 from pytubemq.model.offset import messages_between
@@ -139,11 +140,20 @@ class RangeConnection:
                 hint="upgrade it to this version, or leave the filters out",
             )
         limits = (tuple(sorted(filters)), max_messages, max_bytes)
-        at = start
+        at, checked = start, False
         if at < end:
             self._request(partition, at, end, *limits)
         while at < end:
-            fetched = decode_read_range(self.connection.receive(timeout_s=self._timeout_s), check=False)
+            body = self.connection.receive(timeout_s=self._timeout_s)
+            try:
+                fetched = decode_read_range(body, check=False)
+            except EnvelopeError as error:
+                if checked:
+                    raise unreadable_error(partition, at, error) from error
+                checked = True
+                self._request(partition, at, end, *limits, check=True)
+                continue
+            checked = False
             head = fetched.head
             if head.err_code == Code.NOT_FOUND:
                 _check_end(partition, end, head.max_offset)
@@ -172,8 +182,17 @@ class RangeConnection:
         return self.way.request_timeout_s + MAX_WAIT_S
 
     def _request(
-        self, partition: Partition, at: int, end: int, filters: tuple[str, ...], max_messages: int, max_bytes: int
+        self,
+        partition: Partition,
+        at: int,
+        end: int,
+        filters: tuple[str, ...],
+        max_messages: int,
+        max_bytes: int,
+        *,
+        check: bool = False,
     ) -> None:
+        """Request the next part; `check`: the Broker is to check each record, as the part was unreadable before."""
         request = ReadRangeRequestC2B(
             client_id=self.way.client_id,
             topic_name=partition.topic,
@@ -185,6 +204,7 @@ class RangeConnection:
             max_wait_ms=int(MAX_WAIT_S * 1000),
             auth_info=self.way.auth_info,
             filters=filters,
+            check=check or None,
         )
         self.connection.send(Method.READ_RANGE_C2B, Service.BROKER_READ, encode(request), timeout_s=self._timeout_s)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from pytubemq.client.option_arguments import takes
 from pytubemq.client.options import FetchOptions, ReaderOptions, ReadOptions
 from pytubemq.client.received.batch import ReadBatch
-from pytubemq.client.received.unpacker import Portions, Unpacked, Unpacker
+from pytubemq.client.received.unpacker import Portions, Unpacked, Unpacker, unreadable_error
 from pytubemq.client.session.call_with_retry import call_with_retry
 from pytubemq.client.session.cluster import Cluster, check
 from pytubemq.client.start_position import Start
-from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
+from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, EnvelopeError, MessageError, OffsetMovedError
 from pytubemq.model.offset import messages_between
 from pytubemq.wire.batch.fetch_batches import decode_read_range
 from pytubemq.wire.protocol.extensions import Capability
@@ -214,7 +214,10 @@ class Reader:
                 code=Code.MOVED,
             )
 
-    async def _fetch(self, start: int, options: FetchOptions) -> Fetched[ReadRangeResponseB2C]:
+    async def _fetch(
+        self, start: int, options: FetchOptions, *, checked: bool = False
+    ) -> Fetched[ReadRangeResponseB2C]:
+        """Fetch from `start` on; `checked`: after an unreadable response, with each record checked by the Broker."""
         connection = await self._metadata.connection(
             self.partition.broker_id, self.partition.topic, Capability.READ_RANGE, "read a range"
         )
@@ -234,6 +237,7 @@ class Reader:
             max_wait_ms=int(options.max_wait_s * 1000) or None,
             auth_info=self._cluster.auth_info_of(self._metadata.client_id),
             filters=tuple(sorted(self._options.filters)),
+            check=checked or None,
         )
         response = await connection.call(
             Method.READ_RANGE_C2B,
@@ -241,7 +245,12 @@ class Reader:
             encode(request),
             timeout_s=self._cluster.options.request_timeout_s + options.max_wait_s,
         )
-        fetched = decode_read_range(response.body)
+        try:
+            fetched = decode_read_range(response.body)
+        except EnvelopeError as error:
+            if checked:
+                raise unreadable_error(self.partition, start, error) from error
+            return await self._fetch(start, options, checked=True)
         if fetched.head.err_code != Code.NOT_FOUND:
             check(fetched.head, hint=_moved_hint(fetched.head))
         return fetched

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import FormatError
+from pytubemq.errors import CorruptError, FormatError
 from pytubemq.model.message import Message, plain_messages, unread_message
 from pytubemq.model.offset import OFFSET_UNIT, messages_between, to_ordinal
 from pytubemq.wire.batch.checksum import check_sum
@@ -20,6 +20,7 @@ from pytubemq.wire.text.attributes import parse_attributes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytubemq.errors import EnvelopeError
     from pytubemq.model.ids import Partition
     from pytubemq.wire.batch.fetch_batches import DamagedBatch
     from pytubemq.wire.batch.stored import StoredMessage
@@ -148,6 +149,14 @@ class Unpacker:
             out.malformed.discard(len(out.messages))
             return
         out.messages.append(message)
+
+
+def unreadable_error(partition: Partition, offset: int, error: EnvelopeError) -> CorruptError:
+    """Return the error for a response that cannot be read as a whole, though the Broker was asked to check it."""
+    return CorruptError(
+        f"{partition} from offset {offset} on cannot be read: the Broker's response is damaged: {error.text}",
+        hint="look at the health of its Broker; `pytubemq store verify` checks its files once it is stopped",
+    )
 
 
 LOST_THERE: Final = Unreadable(None, "they are lost to damage on the Broker's disk")

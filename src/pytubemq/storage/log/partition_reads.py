@@ -272,6 +272,7 @@ class PartitionReads:
         max_bytes: int,
         max_messages: int,
         codes: frozenset[int] | None,
+        check: bool = False,
     ) -> Slice:
         """See `BrokerStore.read`."""
         ordinal = to_ordinal(offset)
@@ -283,7 +284,7 @@ class PartitionReads:
             raise self._moved_error(offset)
         if ordinal >= stop:
             return Slice([], to_offset(ordinal), to_offset(ordinal), 0, 0, 0)
-        selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes)
+        selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes, check=check)
         if snapshot.tail:
             # Consumers at the end of a partition, which are most of them, never touch the disk or the index files.
             parts = _read_runs(snapshot.tail, selector)

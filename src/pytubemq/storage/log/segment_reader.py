@@ -204,12 +204,12 @@ class _Reading:
             FileView(extent, self._read_index) if self._repaired is None else RepairedView(self._repaired)
         )
 
-    def _checks(self, index: bytes) -> bool:
+    def _checks(self, index: bytes, *, asked: bool) -> bool:
         """True if the records of a piece of the index are checked."""
         reader = self._reader
         # A segment with damage is not trusted in any record; a record batch is
         # worth checking, as one check covers many messages.
-        return reader.check or self._segment.damaged or (reader.check_batches and has_batch(index))
+        return asked or reader.check or self._segment.damaged or (reader.check_batches and has_batch(index))
 
     def seek(self, ordinal: int) -> None:
         """Seek to the record that holds a message."""
@@ -234,7 +234,7 @@ class _Reading:
         index = self.view.chunk(self._at, self._wanted(selector))
         if not index:
             raise DamagedIndexError
-        checking = self._checks(index)
+        checking = self._checks(index, asked=selector.check)
         if checking and selector.codes is None and self._repaired is None:
             singles = self._take_singles(index, selector)
             if singles is not None:

@@ -62,6 +62,8 @@ class Selector:
     max_messages: int
     codes: frozenset[int] | None = None
     max_scan: int = MAX_SCAN_ENTRIES
+    check: bool = False
+    """True if each record is to be checked, whatever the store's settings say."""
     count: int = 0
     size_bytes: int = 0
     skipped: int = 0

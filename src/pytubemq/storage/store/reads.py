@@ -94,6 +94,7 @@ class StoreReads:
         max_bytes: int,
         max_messages: int,
         codes: frozenset[int] | None = None,
+        check: bool = False,
     ) -> Slice:
         """Return messages from `offset` on, as bytes that go into a fetch response as they are.
 
@@ -103,6 +104,7 @@ class StoreReads:
                 `next_offset` may be behind it, and `count` says how many messages there are before `next_offset`.
             max_bytes: stops after the entry that reaches it, so one message always comes.
             codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
+            check: check each record that is read from the disk, also where the settings leave that out.
 
         Raises:
             NotFoundError: no such partition. OffsetMovedError: `offset` is below what is kept.
@@ -113,7 +115,13 @@ class StoreReads:
             topic,
             partition_id,
             lambda log: log.read(
-                self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
+                self._reader,
+                offset,
+                end_offset=end_offset,
+                max_bytes=max_bytes,
+                max_messages=max_messages,
+                codes=codes,
+                check=check,
             ),
         )
 

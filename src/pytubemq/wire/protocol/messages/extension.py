@@ -97,7 +97,8 @@ class ReadRangeRequestC2B:
     """A read of a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
 
     With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a batch of
-    mixed types comes whole, so the reader looks again.
+    mixed types comes whole, so the reader looks again. `check` has the Broker check each record, also where its
+    settings leave that out: for a reader that could not read the response before.
     """
 
     client_id: str = required(1, STR)
@@ -111,6 +112,7 @@ class ReadRangeRequestC2B:
     auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
     # Came later (RANGE_FILTERS), so it has the next free number.
     filters: tuple[str, ...] = repeated(10, STR, most=MAX_WIRE_FILTERS, default=())
+    check: bool | None = optional(11, BOOL, default=None)
 
 
 @message

@@ -1,0 +1,73 @@
+"""Responses that cannot be read, again and again: the consumer waits longer each time and says where."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq import Partition, Start, Throttled, connect
+from pytubemq.client.consumer import fetch_throttle
+from pytubemq.core.retry import Backoff
+from pytubemq.errors import CorruptError
+from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.rpc.methods import Method
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.net.server.call import Call
+
+pytestmark = pytest.mark.anyio
+
+P0 = Partition(1, "demo", 0)
+NO_RESPONSE = b"\x08\x01\x10\xc8\x01\x22\x7f"
+"""Success, and a message longer than what follows."""
+
+
+def unreadable(_call: Call, _request: object) -> bytes:
+    return NO_RESPONSE
+
+
+async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[int] = []
+
+    class Counted(Backoff):
+        def delay_s(self, attempt: int, rng: Callable[[], float]) -> float:
+            pauses.append(attempt)
+            return 0.0
+
+    assert fetch_throttle.FAILED.delay_s(1, lambda: 0.0) == fetch_throttle.OTHER_S
+    assert fetch_throttle.FAILED.delay_s(1000, lambda: 0.0) == 5.0
+    monkeypatch.setattr(fetch_throttle, "FAILED", Counted())
+    caplog.set_level(logging.WARNING)
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        mock.respond_fn(Method.GET_MESSAGE_C2B, unreadable)
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            batches = consumer.batches()
+            await until(lambda: len(pauses) >= 5)
+            mock.respond_fn(Method.GET_MESSAGE_C2B, None)
+            batch = await anext(batches)
+            assert [message.body for message in batch] == [b"a", b"b"]
+            await batch.confirm()
+        lines = [record.getMessage() for record in caplog.records if "fetch from offset" in record.getMessage()]
+        assert len(lines) == 1, "once a minute"
+        assert lines[0].startswith("1:demo:0: the fetch from offset 0 on failed: ")
+        assert pauses[:5] == [1, 2, 3, 4, 5]
+        throttled = [event for event in tube.events()._events if isinstance(event, Throttled)]
+        assert [event.partition for event in throttled] == [P0]
+
+
+async def test_a_reader_of_what_stays_unreadable_ends_with_partition_and_offset() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        mock.respond_fn(Method.READ_RANGE_C2B, unreadable)
+        async with tube.reader(P0, start=28, end=Start.LATEST) as reader:
+            with pytest.raises(CorruptError, match="1:demo:0 from offset 28 on cannot be read: the Broker's response"):
+                await anext(reader.batches())
+        assert [request.check for request in mock.received(Method.READ_RANGE_C2B)] == [None, True]
