@@ -97,8 +97,9 @@ class JavaMaster(JavaProcess):
         helper: str = "",
         visit_tokens: bool = False,
         tls: Mapping[str, object] | None = None,
+        switches: Mapping[str, object] | None = None,
     ) -> None:
-        """`tls`: the section `tlsSetting` without the port."""
+        """`tls`: the section `tlsSetting` without the port; `switches`: more of the section `master`."""
         self.tls_port = free_port()
         self.port, self.web_port, self.rep_port = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -109,7 +110,7 @@ class JavaMaster(JavaProcess):
             "master": {
                 "hostName": "127.0.0.1", "port": self.port, "webPort": self.web_port, "confModAuthToken": TOKEN,
                 "webResourcePath": "resources", "consumerBalancePeriodMs": 10_000,
-                "startVisitTokenCheck": str(visit_tokens).lower(),
+                "startVisitTokenCheck": str(visit_tokens).lower(), **(switches or {}),
             },
             "meta_bdb": {
                 "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": _metadata_path(directory),
@@ -132,8 +133,9 @@ class JavaBroker(JavaProcess):
         masters: str,
         port: int | None = None,
         tls: Mapping[str, object] | None = None,
+        switches: Mapping[str, object] | None = None,
     ) -> None:
-        """`tls`: the section `tlsSetting` without the port."""
+        """`tls`: the section `tlsSetting` without the port; `switches`: more of the section `broker`."""
         self.tls_port = free_port()
         self.broker_id, self.host = broker_id, host
         self.port, self.web_port = port or free_port(), free_port()
@@ -143,7 +145,7 @@ class JavaBroker(JavaProcess):
             "broker": {
                 "brokerId": broker_id, "hostName": host, "port": self.port, "webPort": self.web_port,
                 "masterAddressList": masters, "primaryPath": "data/store", "maxSegmentSize": 1 << 30,
-                "transferSize": 1 << 19, "visitTokenCheckInValidTimeMs": 60_000,
+                "transferSize": 1 << 19, "visitTokenCheckInValidTimeMs": 60_000, **(switches or {}),
             },
             **({} if tls is None else {"tlsSetting": {**tls, "tlsPort": self.tls_port}}),
         }), ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))  # fmt: skip

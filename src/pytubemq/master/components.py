@@ -72,6 +72,7 @@ def make_components(
 
     admission.on_dropped = make_room
     admission.on_left = lambda key: access.sessions.forget(_client(key))
+    access.tokens.shares_visit_token = lambda: not all(run.knows_access for run in brokers.runs.values())
     brokers.on_released = lambda broker_id: access.sessions.forget(("broker", str(broker_id)))
     authorization = Authorization(catalogue)
     flow = FlowResponses(catalogue)

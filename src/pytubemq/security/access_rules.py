@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import FormatError
 from pytubemq.security.client_token import ClientIdentity, read_token
 from pytubemq.security.permissions import Operation, Permission, ResourceKind, is_allowed, parse_permission
+from pytubemq.security.visit_token import find_visitor, hint_of, user_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +38,12 @@ class AccessRules:
     enforced: bool = False
     keys: Sequence[ClientKey] = field(default=(), repr=False)
     users: Mapping[str, UserRules] = field(default_factory=dict)
+    _by_hint: dict[int, list[ClientIdentity]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """The users by the number with which their clients' visit tokens begin."""
+
+    def __post_init__(self) -> None:
+        for name, user in self.users.items():
+            self._by_hint.setdefault(user_hint(name), []).append(ClientIdentity(name, user.epoch))
 
     def identify(self, token: str | None, client_id: str, *, now_s: float) -> ClientIdentity | None:
         """Return whom a client's token stands for now; None if it is worthless."""
@@ -45,6 +52,12 @@ class AccessRules:
             return identity
         user = self.users.get(identity.user)
         return identity if user is not None and user.epoch == identity.epoch else None
+
+    def identify_visitor(self, visit_token: int, client_id: str, *, now_s: float) -> ClientIdentity | None:
+        """Return whom a visit token of a client's own stands for now; None if it is worthless, or every client's."""
+        hint = hint_of(visit_token)
+        candidates = () if hint is None else self._by_hint.get(hint, ())
+        return find_visitor(self.keys, visit_token, client_id, candidates, now_s=now_s)
 
     def is_allowed(self, identity: ClientIdentity, operation: Operation, kind: ResourceKind, name: str) -> bool:
         """True if a user may do something; the Master may do everything."""

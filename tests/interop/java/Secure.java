@@ -4,8 +4,8 @@ import org.apache.inlong.tubemq.client.config.TubeClientConfig;
 import org.apache.inlong.tubemq.corebase.config.TLSConfig;
 
 /**
- * TLS of official clients. Their public setter takes a trust store alone, but connections open the key store as well and
- * fail without one, so all four values are put where the setter would put two.
+ * User, secret and TLS of official clients. Their public setter takes a trust store alone, but connections open the key
+ * store as well and fail without one, so all four values are put where the setter would put two.
  */
 final class Secure {
 
@@ -13,6 +13,9 @@ final class Secure {
     }
 
     static <C extends TubeClientConfig> C config(C config, JsonObject with) throws Exception {
+        if (with.has("user")) {
+            config.setAuthenticInfo(true, with.get("user").getAsString(), with.get("secret").getAsString());
+        }
         if (!with.has("tls")) {
             return config;
         }

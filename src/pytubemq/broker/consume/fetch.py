@@ -74,7 +74,7 @@ class FetchHandlers:
             state.serving.check_read()
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
-            state.access.check_member(call.connection, consumer_id, group)
+            self._check_member(call, request, consumer_id, group)
             served = request_checks.topic(request.topic_name, state.topics)
             key = RegistrationKey(group, served.config.name, request.partition_id)
             registration = self._find_registration(key, consumer_id, now_s=now_s)
@@ -340,6 +340,27 @@ class FetchHandlers:
             )
         )
 
+    def _check_member(
+        self, call: Call, request: GetMessageRequestC2B | CommitOffsetRequestC2B, consumer_id: str, group: str
+    ) -> None:
+        """Refuse a consumer that has not shown who it is over this connection."""
+        state = self._state
+        now_s = state.clock.now_s()
+        if state.access.is_member(call.connection, consumer_id, group, now_s=now_s):
+            return
+        registration = state.registry.get(
+            RegistrationKey(group, request.topic_name.strip(), request.partition_id), now_s=now_s
+        )
+        if registration is not None and registration.consumer_id == consumer_id and not _registers_again(call):
+            # After 415 a Java consumer gives the partition up, although its next heartbeat shows its token again.
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"{consumer_id} has not sent a heartbeat over this connection yet, which shows who it is; try again",
+            )
+        raise Refused(
+            Code.CERTIFICATE_FAILURE, f"{consumer_id} has not registered in group {group} over this connection"
+        )
+
     # --- CommitOffset ---------------------------------------------------------------------------------------
 
     def commit(self, call: Call) -> None:
@@ -350,7 +371,7 @@ class FetchHandlers:
             state.serving.check_started()
             consumer_id = check_client_id(request.client_id)
             group = check_group_name(request.group_name)
-            state.access.check_member(call.connection, consumer_id, group)
+            self._check_member(call, request, consumer_id, group)
             served = request_checks.topic(request.topic_name, state.topics)
             # As in the original: a topic that is closed in any way may be read and takes no confirms.
             request_checks.open_for_writing(served)
@@ -407,6 +428,11 @@ class FetchHandlers:
                 Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {registration.key} ends at {max_offset}"
             )
         registration.cursor.commit_up_to(request.up_to)
+
+
+def _registers_again(call: Call) -> bool:
+    """True if a call is from one of our clients, which register again when they are refused."""
+    return Capability.ACCESS in call.connection.capabilities
 
 
 def _moved_refusal(registration: Registration) -> Refusal:

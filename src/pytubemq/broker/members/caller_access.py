@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ADMITTED_S: Final = 30.0
 """The time for which an admission holds on its connection; the clients' tokens are renewed more seldom."""
+MEMBER_S: Final = 60.0
+"""The time after an admission for which a member may fetch although the rules have changed: longer than a heartbeat's
+period, 13 s in a Java client, and the time for which an admission is not renewed."""
 MAX_ADMITTED: Final = 1_000
 """Admissions remembered for a connection; beyond it all are forgotten, which costs time only."""
 _CONTEXT: Final = "admitted"
@@ -112,28 +115,33 @@ class CallerAccess:
         found = None if admitted is None else admitted.get((client_id, wish))
         return found is not None and found[0] == self.rules.version and now_s - found[1] < ADMITTED_S
 
-    def check_member(self, connection: Connection, client_id: str, group: str) -> None:
-        """Refuse a fetch or a confirm over a connection on which the member has not registered, with 415.
+    def is_member(self, connection: Connection, client_id: str, group: str, *, now_s: float) -> bool:
+        """True if a member has registered over a connection, or sent a heartbeat, and has not lost its rights since.
 
-        These requests have no tokens. A member whose rights have ended loses its registration with its next heartbeat.
+        Fetches and confirms have no tokens. After a change of rules a member has the time until its next heartbeat.
         """
         if not self.is_enforced:
-            return
+            return True
         admitted = connection.context.get(_CONTEXT)
-        if admitted is None or (client_id, join_group(group)) not in admitted:
-            raise Refused(
-                Code.CERTIFICATE_FAILURE, f"{client_id} has not registered in group {group} over this connection"
-            )
+        found = None if admitted is None else admitted.get((client_id, join_group(group)))
+        return found is not None and (found[0] == self.rules.version or now_s - found[1] < MEMBER_S)
 
     def identify(self, info: AuthorizedInfo | None, client_id: str, *, now_s: float, wall_s: float) -> Identified:
         """Return who calls, with the permissions to check; each wish is checked by `permit`. Raises Refused (415)."""
         if not self.is_enforced:
             self.visit_tokens.check_consumer(info, now_s=now_s)
             return Identified(self.rules, None)
-        identity = self.rules.identify(None if info is None else info.auth_authorized_token, client_id, now_s=wall_s)
-        if info is None or identity is None or not self.visit_tokens.knows(info.visit_authorized_token):
+        identity = None if info is None else self._identity(info, client_id, wall_s=wall_s)
+        if identity is None:
             raise Refused(Code.CERTIFICATE_FAILURE, _NOT_IDENTIFIED)
         return Identified(self.rules, identity)
+
+    def _identity(self, info: AuthorizedInfo, client_id: str, *, wall_s: float) -> ClientIdentity | None:
+        identity = self.rules.identify(info.auth_authorized_token, client_id, now_s=wall_s)
+        if identity is not None:
+            return identity if self.visit_tokens.knows(info.visit_authorized_token) else None
+        # A Java consumer has no other token; what it signs to leave a partition, no Broker can verify.
+        return self.rules.identify_visitor(info.visit_authorized_token, client_id, now_s=wall_s)
 
     def check(
         self,

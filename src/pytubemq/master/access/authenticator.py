@@ -16,6 +16,7 @@ from pytubemq.security.replay_window import ReplayWindow
 from pytubemq.security.secret import Secret
 from pytubemq.security.signature import is_signature
 from pytubemq.security.token_keys import accepted_keys, client_key
+from pytubemq.security.visit_token import issue_visit_token
 
 if TYPE_CHECKING:
     from pytubemq.master.access.accounts import Accounts
@@ -63,6 +64,10 @@ class Authenticator:
         """Return a token with which this client is identified from now on."""
         now_s = self._clock.wall_ms() / 1000
         return issue_token(client_key(self._root, now_s=now_s), identity, client_id, now_s=now_s)
+
+    def issue_visit_token(self, identity: ClientIdentity, client_id: str) -> int:
+        """Return a visit token with which Brokers identify this client."""
+        return issue_visit_token(client_key(self._root, now_s=self._clock.wall_ms() / 1000), identity, client_id)
 
     def _by_signature(self, info: AuthenticateInfo) -> ClientIdentity:
         now_ms, window = self._clock.wall_ms(), self._window

@@ -13,6 +13,8 @@ from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo, MasterBrokerAuthorizedInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytubemq.master.access.authenticator import Authenticator
     from pytubemq.master.access.sessions import ClientKey, Sessions
     from pytubemq.net.clock import Clock
@@ -21,8 +23,16 @@ if TYPE_CHECKING:
 class Tokens(Protocol):
     """The tokens of a Master."""
 
-    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
-        """Return the tokens in a response to a producer or a consumer."""
+    shares_visit_token: Callable[[], bool]
+    """Returns True while a Broker is registered that knows no visit token but the one of all clients."""
+
+    def of_client(self, key: ClientKey, *, shows_visit_token_alone: bool = False) -> MasterAuthorizedInfo:
+        """Return the tokens in a response to a producer or a consumer.
+
+        Args:
+            key: the client.
+            shows_visit_token_alone: True for a Java consumer, which shows a Broker no token of its own.
+        """
         ...
 
     def of_brokers(self) -> MasterBrokerAuthorizedInfo:
@@ -38,14 +48,19 @@ class Tokens(Protocol):
         ...
 
 
+def _always() -> bool:
+    return True
+
+
 class OpenTokens:
     """The tokens of a cluster without authentication: one visit token for as long as the Master runs."""
 
     def __init__(self, visit_token: int) -> None:
+        self.shares_visit_token: Callable[[], bool] = _always
         self._client = MasterAuthorizedInfo(visit_authorized_token=visit_token)
         self._brokers = MasterBrokerAuthorizedInfo(visit_authorized_token=f"{visit_token},{visit_token}")
 
-    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
+    def of_client(self, key: ClientKey, *, shows_visit_token_alone: bool = False) -> MasterAuthorizedInfo:
         """Return the visit token."""
         return self._client
 
@@ -70,12 +85,15 @@ class AccessTokens:
         self._sessions = sessions
         self._root = root
         self._clock = clock
+        self.shares_visit_token: Callable[[], bool] = _always
 
-    def of_client(self, key: ClientKey) -> MasterAuthorizedInfo:
+    def of_client(self, key: ClientKey, *, shows_visit_token_alone: bool = False) -> MasterAuthorizedInfo:
         """Return the valid visit token, and a token of the client's own if its user was identified."""
         valid, _ = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
         identity = self._sessions.get(key)
         own = None if identity is None else self._authenticator.issue(identity, key[1])
+        if shows_visit_token_alone and identity is not None and not self.shares_visit_token():
+            valid = self._authenticator.issue_visit_token(identity, key[1])
         return MasterAuthorizedInfo(visit_authorized_token=valid, auth_authorized_token=own)
 
     def of_brokers(self) -> MasterBrokerAuthorizedInfo:

@@ -203,6 +203,7 @@ class Brokers:
             reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
             over_tls=request.enable_tls,
             holds_heartbeats=Capability.HEARTBEAT_WAIT in call.connection.capabilities,
+            knows_access=request.access_version is not None,
             online=request.broker_online,
             topics=topics if request.broker_online else {},
             read_status=request.read_status_rpt,

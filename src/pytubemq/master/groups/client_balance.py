@@ -108,7 +108,7 @@ class ClientBalance:
             broker_config_id=self._catalogue.broker_checksum,
             broker_config_list=self._brokers_unless(known_id, over_tls=call.connection.is_tls),
             ops_task_info=self._ops_task(group, request.ops_task_info),
-            authorized_info=self._tokens.of_client(("consumer", client_id)),
+            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
@@ -183,7 +183,7 @@ class ClientBalance:
                     topic_meta_info_id=meta.meta_id if with_meta else None,
                     topic_meta_info_list=meta.infos if with_meta and is_new else (),
                     ops_task_info=ops_task,
-                    authorized_info=self._tokens.of_client(("consumer", client_id)),
+                    authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
                 )
             )
         )

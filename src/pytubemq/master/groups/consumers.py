@@ -118,7 +118,7 @@ class Consumers:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             not_allocated=group.not_allocated,
-            authorized_info=self._tokens.of_client(("consumer", client_id)),
+            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
 
@@ -184,7 +184,7 @@ class Consumers:
             err_msg=responses.OK,
             event=None if event is None else self._event(group, client_id, event, over_tls=call.connection.is_tls),
             not_allocated=group.not_allocated,
-            authorized_info=self._tokens.of_client(("consumer", client_id)),
+            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
         call.reply(encode(response))

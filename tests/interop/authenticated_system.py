@@ -1,0 +1,146 @@
+"""A Master and a Broker of either system with authentication on, beside those of the matrix."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from pytubemq import Credentials
+from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.server.processes import ServerProcess
+from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, SecuritySection, Settings
+from tests.support.ports import free_port
+from tests.support.waiting import until_answer
+
+from .processes import TOKEN, JavaBroker, JavaMaster
+from .system import WRITABLE_TIMEOUT_S
+from .webapi import WebApi, until_answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .fetch import Java
+
+TOPIC: Final = "guarded"
+OTHER_TOPIC: Final = "forbidden"
+"""The member has no permission for it."""
+BROKER: Final = Credentials.of("broker", "the-secret-of-the-broker-in-these-tests-1")
+MEMBER: Final = Credentials.of("member", "the-secret-of-a-member-in-these-tests-2")
+GRANTED: Final = (
+    (BROKER, ("broker cluster *",)),
+    (MEMBER, (f"produce topic {TOPIC}", f"consume topic {TOPIC}", "consume group *")),
+)
+JAVA_SWITCHES: Final = {
+    "needBrokerVisitAuth": "true",
+    "visitName": BROKER.user,
+    "visitPassword": BROKER.secret.reveal(),
+    "startVisitTokenCheck": "true",
+    "startProduceAuthenticate": "true",
+    "startProduceAuthorize": "true",
+    "startConsumeAuthenticate": "true",
+    "startConsumeAuthorize": "true",
+}
+"""All that a Java Master can require."""
+
+
+class AuthenticatedSystem:
+    """One Master and one Broker that require authentication."""
+
+    def __init__(self, home: Path, java: Java) -> None:
+        self._home = home
+        self._java = java
+        self._running: list[ServerProcess | JavaMaster | JavaBroker] = []
+        self.master = ""
+        """`host:port`."""
+        self.web = ""
+        self.broker = ""
+
+    async def start(self, *, java_master: bool, java_broker: bool, broker: Credentials = BROKER) -> None:
+        """Start both and wait until the topics can be written to."""
+        if java_master:
+            first = JavaMaster(self._java, self._directory("master"), switches=JAVA_SWITCHES)
+            self._running.append(first)
+            await first.start()
+            await until_answers(first)
+            self.master, self.web = first.address, first.web
+        else:
+            ours = ServerProcess("master", self._settings("master"))
+            self._running.append(ours)
+            where = await ours.start()
+            assert where.master is not None
+            assert where.http is not None
+            self.master, self.web = where.master, where.http
+            await self._create_users()
+        await self._start_broker(java=java_broker, user=broker)
+        await until_answer(self._is_writable, timeout_s=WRITABLE_TIMEOUT_S, every_s=0.3)
+
+    async def _start_broker(self, *, java: bool, user: Credentials) -> None:
+        port = free_port()
+        self.broker = f"127.0.0.1:{port}"
+        broker: JavaBroker | ServerProcess
+        if java:
+            broker = JavaBroker(
+                self._java, self._directory("broker"), broker_id=1, host="127.0.0.1", masters=self.master, port=port,
+                switches={
+                    "visitMasterAuth": "true", "visitName": user.user, "visitPassword": user.secret.reveal(),
+                },
+            )  # fmt: skip
+        else:
+            broker = ServerProcess("broker", self._settings("broker", port=port, user=user))
+        self._running.append(broker)
+        api = WebApi(self.web)
+        await api.modify(
+            "admin_add_broker_configure", brokerId=1, brokerIp="127.0.0.1", brokerPort=port, manageStatus="online"
+        )
+        await api.modify("admin_add_new_topic_record", brokerId=1, topicName=f"{TOPIC},{OTHER_TOPIC}", numPartitions=2)
+        await broker.start()
+
+    async def close(self) -> None:
+        """End both, the Broker first."""
+        for one in reversed(self._running):
+            await (one.close() if isinstance(one, ServerProcess) else one.kill())
+
+    async def _is_writable(self) -> bool:
+        rows: list[dict[str, Any]] = []
+        with contextlib.suppress(httpx.HTTPError):  # a Java Master answers 500 while its Broker registers
+            rows = await WebApi(self.web).query("admin_query_topic_info", topicName=f"{TOPIC},{OTHER_TOPIC}")
+        return len(rows) == 2 and all(row.get("isSrvAcceptPublish") for row in rows)
+
+    async def _create_users(self) -> None:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(base_url=f"{self.web}/api/v1", headers=headers, trust_env=False) as client:
+            for user, permissions in GRANTED:
+                answers = [await client.post("/users", json={"name": user.user, "secret": user.secret.reveal()})]
+                for words in permissions:
+                    operation, kind, pattern = words.split()
+                    body = {"operation": operation, "kind": kind, "pattern": pattern}
+                    answers.append(await client.post(f"/users/{user.user}/permissions", json=body))
+                for answer in answers:
+                    answer.raise_for_status()
+
+    def _settings(self, name: str, *, port: int = 0, user: Credentials | None = None) -> Settings:
+        directory = self._directory(name)
+        secret = directory / "user.secret"
+        if user is not None:
+            secret.touch(mode=0o600)
+            secret.write_text(user.secret.reveal())
+        return Settings(
+            data=str(directory),
+            master=MasterSection(listen=f"127.0.0.1:{free_port()}"),
+            broker=BrokerSection(
+                listen=f"127.0.0.1:{port}", http_listen="", masters=[self.master] if self.master else []
+            ),
+            http=HttpSection(listen=f"127.0.0.1:{free_port()}", token=TOKEN),
+            security=SecuritySection(
+                authentication=AuthenticationMode.ENFORCED,
+                user="" if user is None else user.user,
+                secret_file="" if user is None else str(secret),
+            ),
+        )
+
+    def _directory(self, name: str) -> Path:
+        found = self._home / name
+        found.mkdir(parents=True)
+        return found
