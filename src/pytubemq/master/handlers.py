@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, FormatError, TubeError
-from pytubemq.master.access.late_signers import asked_to_sign, is_unsigned
+from pytubemq.master.access.authenticator import Unidentified
+from pytubemq.master.access.late_signers import asked_to_sign, is_unsigned, shows_token_alone
 from pytubemq.master.brokers.broker_responses import refused_heartbeat as refused_broker
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
@@ -40,6 +41,7 @@ _SIGNED_LATE: Final = (
     (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2),
 )
 """Registrations that a Java consumer does not sign, each with the heartbeat that it signs when it is asked to."""
+_HEARTBEATS: Final = (Method.PRODUCER_HEARTBEAT_P2M, *(heartbeat for _, heartbeat in _SIGNED_LATE))
 
 
 def handlers(
@@ -66,6 +68,8 @@ def handlers(
         Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
     }
     guarded = {method: _guarded(Method(method), work, access) for method, (work, _) in table.items()}
+    for heartbeat in _HEARTBEATS:
+        guarded[heartbeat] = _asked_to_register(guarded[heartbeat])
     if access.late_signers is not None:
         for register, heartbeat in _SIGNED_LATE:
             guarded[register], guarded[heartbeat] = _signed_late(
@@ -115,13 +119,34 @@ def _guarded(method: Method, work: Work, access: Access) -> Work:
     return serve
 
 
+def _asked_to_register(heartbeat: Work) -> Work:
+    """Return a heartbeat that has a client register again, and so sign, if the token that it shows is worthless.
+
+    A Java client signs its registration, or the heartbeat after that; refused with 415, it sends the same for ever.
+    """
+
+    def serve(call: Call, request: Any) -> Any:
+        try:
+            return heartbeat(call, request)
+        except Unidentified as refused:
+            if not shows_token_alone(request.auth_info):
+                raise
+            raise Refused(Code.HB_NO_NODE, refused.refusal.text) from None
+
+    return serve
+
+
 def _signed_late(late: LateSigners, register: Work, heartbeat: Work, heartbeat_work: Work) -> tuple[Work, Work]:
     """Return a consumer's registration and heartbeat that wait for its signature; `heartbeat_work` has no guard."""
 
     def serve_registration(call: Call, request: Any) -> Any:
         if not is_unsigned(request.auth_info):
             late.take(request.client_id)
-            return register(call, request)
+            try:
+                return register(call, request)
+            except Unidentified:
+                if not shows_token_alone(request.auth_info):
+                    raise
         late.put(request, call.size_bytes)
         return asked_to_sign(request)
 

@@ -16,13 +16,15 @@ from pytubemq.wire.protocol.messages.master import (
     CloseRequestC2M,
     CloseResponseM2C,
     HeartRequestC2M,
+    HeartRequestP2M,
     HeartResponseM2C,
+    HeartResponseM2P,
     MasterCertificateInfo,
     RegisterRequestC2M,
     RegisterResponseM2C,
 )
 from pytubemq.wire.rpc.methods import Method, Service
-from tests.scenario.security.secured import address_of, cluster, user
+from tests.scenario.security.secured import address_of, cluster, user, users_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +105,53 @@ async def test_without_a_permission_its_signature_is_of_no_use(tmp_path: Path) -
         answer = await consumer.heartbeat(signed(other, 1))
         assert (answer.err_code, "consume on topic orders" in answer.err_msg) == (Code.CONSUME_GROUP_FORBIDDEN, True)
         assert (await consumer.register(None)).err_code == Code.CERTIFICATE_FAILURE, "it has authentication off"
+        await connection.close()
+
+
+async def test_after_a_refusal_it_is_asked_to_sign_again_so_that_a_permission_granted_later_lets_it_in(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", f"consume group {GROUP}")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        consumer = JavaConsumer(connection)
+        assert (await consumer.register()).success
+        assert (await consumer.heartbeat(signed(reader, 1))).err_code == Code.CONSUME_GROUP_FORBIDDEN
+        assert node.master is not None
+        await users_of(node).grant("reader", "consume", "topic", "orders", by=node.master.change_by("test"))
+        assert (await consumer.heartbeat()).err_code == Code.HB_NO_NODE, "415 would have it send the same for ever"
+        assert (await consumer.register()).success
+        assert (await consumer.heartbeat()).require_auth
+        assert (await consumer.heartbeat(signed(reader, 2))).authorized_info is not None
+        await connection.close()
+
+
+async def test_a_token_that_is_worthless_has_it_sign_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", "consume topic orders", f"consume group {GROUP}")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        consumer = JavaConsumer(connection)
+        assert (await consumer.register(signed(reader, 1))).success
+        worthless = MasterCertificateInfo(authorized_token="1.2.3.4.5.6")
+        assert (await consumer.heartbeat(worthless)).err_code == Code.HB_NO_NODE
+        assert (await consumer.register(worthless)).authorized_info is None
+        assert (await consumer.heartbeat(worthless)).require_auth
+        assert (await consumer.heartbeat(signed(reader, 2))).authorized_info is not None
+        await connection.close()
+
+
+async def test_a_java_producer_with_a_worthless_token_registers_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as node:
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        for certificate, code in (
+            (MasterCertificateInfo(authorized_token="1.2.3.4.5.6"), Code.HB_NO_NODE),
+            (None, Code.CERTIFICATE_FAILURE),
+        ):
+            request = HeartRequestP2M(client_id="p1", broker_check_sum=-1, host_name="h", auth_info=certificate)
+            answer: Any = await connection.request(
+                request, HeartResponseM2P, Method.PRODUCER_HEARTBEAT_P2M, Service.MASTER, timeout_s=10.0
+            )
+            assert answer.err_code == code
         await connection.close()
 
 

@@ -87,10 +87,15 @@ class LateSigners:
             self._bytes -= waiting.size_bytes
 
 
+def shows_token_alone(certificate: MasterCertificateInfo | None) -> bool:
+    """True if a client knows of authentication and shows its token, blank before it has one, instead of a signature."""
+    return certificate is not None and certificate.auth_info is None
+
+
 def is_unsigned(certificate: MasterCertificateInfo | None) -> bool:
     """True if a client knows of authentication and shows neither a signature nor a token yet."""
     return (
-        certificate is not None and certificate.auth_info is None and not (certificate.authorized_token or "").strip()
+        certificate is not None and shows_token_alone(certificate) and not (certificate.authorized_token or "").strip()
     )
 
 
