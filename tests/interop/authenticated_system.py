@@ -73,10 +73,10 @@ class AuthenticatedSystem:
             assert where.http is not None
             self.master, self.web = where.master, where.http
             await self._create_users()
-        await self._start_broker(java=java_broker, user=broker)
+        await self._start_broker(java=java_broker, user=broker, java_master=java_master)
         await until_answer(self._is_writable, timeout_s=WRITABLE_TIMEOUT_S, every_s=0.3)
 
-    async def _start_broker(self, *, java: bool, user: Credentials) -> None:
+    async def _start_broker(self, *, java: bool, user: Credentials, java_master: bool) -> None:
         port = free_port()
         self.broker = f"127.0.0.1:{port}"
         broker: JavaBroker | ServerProcess
@@ -88,7 +88,7 @@ class AuthenticatedSystem:
                 },
             )  # fmt: skip
         else:
-            broker = ServerProcess("broker", self._settings("broker", port=port, user=user))
+            broker = ServerProcess("broker", self._settings("broker", port=port, user=user, java_master=java_master))
         self._running.append(broker)
         api = WebApi(self.web)
         await api.modify(
@@ -96,6 +96,12 @@ class AuthenticatedSystem:
         )
         await api.modify("admin_add_new_topic_record", brokerId=1, topicName=f"{TOPIC},{OTHER_TOPIC}", numPartitions=2)
         await broker.start()
+
+    def master_log(self) -> str:
+        """What our Master has logged."""
+        master = self._running[0]
+        assert isinstance(master, ServerProcess)
+        return master.log_path.read_text("utf-8")
 
     async def close(self) -> None:
         """End both, the Broker first."""
@@ -120,7 +126,9 @@ class AuthenticatedSystem:
                 for answer in answers:
                     answer.raise_for_status()
 
-    def _settings(self, name: str, *, port: int = 0, user: Credentials | None = None) -> Settings:
+    def _settings(
+        self, name: str, *, port: int = 0, user: Credentials | None = None, java_master: bool = False
+    ) -> Settings:
         directory = self._directory(name)
         secret = directory / "user.secret"
         if user is not None:
@@ -134,7 +142,8 @@ class AuthenticatedSystem:
             ),
             http=HttpSection(listen=f"127.0.0.1:{free_port()}", token=TOKEN),
             security=SecuritySection(
-                authentication=AuthenticationMode.ENFORCED,
+                # Under a Java Master its switches decide, as it sends no rules.
+                authentication=AuthenticationMode.OFF if java_master else AuthenticationMode.ENFORCED,
                 user="" if user is None else user.user,
                 secret_file="" if user is None else str(secret),
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .authenticated import java_clients_sign, our_clients_sign
 from .cells import (
     java_bound,
     java_producer,
@@ -27,7 +28,7 @@ from .disturbances import (
     topic_grows,
 )
 from .encrypted import over_tls
-from .system import COLUMNS, JJ, JP
+from .system import COLUMNS, JJ, JP, PJ, PP
 from .visits import past_the_master
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_re
 """What the others would not survive: when they are done, first the one, then the other."""
 FIRST_MESSAGE = _by_name(first_message)
 """A time, so at the end, when nothing else runs there."""
-STAGES = (CLIENTS, {**DISTURBANCES, **VISITS, **ENCRYPTED}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
+AUTHENTICATED = _by_name(our_clients_sign)
+JAVA_AUTHENTICATED = _by_name(java_clients_sign)
+"""With servers of their own. A Java Master refuses the heartbeats of Java clients that sign."""
+OWN_SERVERS = {**ENCRYPTED, **AUTHENTICATED, **JAVA_AUTHENTICATED}
+STAGES = (CLIENTS, {**DISTURBANCES, **VISITS, **OWN_SERVERS}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
 
@@ -74,4 +79,6 @@ ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.ite
 def columns_of(row: str) -> tuple[str, ...]:
     """Where a row runs."""
     assert row in ROWS
+    if row in JAVA_AUTHENTICATED:
+        return (PP, PJ)
     return (JJ, JP) if row in VISITS else COLUMNS
