@@ -51,15 +51,23 @@ class AuthenticatedSystem:
     def __init__(self, home: Path, java: Java) -> None:
         self._home = home
         self._java = java
+        self._java_master = False
         self._running: list[ServerProcess | JavaMaster | JavaBroker] = []
         self.master = ""
         """`host:port`."""
         self.web = ""
         self.broker = ""
 
-    async def start(self, *, java_master: bool, java_broker: bool, broker: Credentials = BROKER) -> None:
+    async def start(self, *, java_master: bool, java_broker: bool) -> None:
         """Start both and wait until the topics can be written to."""
-        if java_master:
+        await self.start_master(java=java_master)
+        await self.start_broker(java=java_broker)
+        await until_answer(self._is_writable, timeout_s=WRITABLE_TIMEOUT_S, every_s=0.3)
+
+    async def start_master(self, *, java: bool) -> None:
+        """Start the Master, and create the users where it has any."""
+        self._java_master = java
+        if java:
             first = JavaMaster(self._java, self._directory("master"), switches=JAVA_SWITCHES)
             self._running.append(first)
             await first.start()
@@ -73,10 +81,11 @@ class AuthenticatedSystem:
             assert where.http is not None
             self.master, self.web = where.master, where.http
             await self._create_users()
-        await self._start_broker(java=java_broker, user=broker, java_master=java_master)
-        await until_answer(self._is_writable, timeout_s=WRITABLE_TIMEOUT_S, every_s=0.3)
 
-    async def _start_broker(self, *, java: bool, user: Credentials, java_master: bool) -> None:
+    async def start_broker(
+        self, *, java: bool, user: Credentials = BROKER, advertised: int | None = None
+    ) -> JavaBroker | ServerProcess:
+        """Start the Broker as a user; whether it is let in is another matter. `advertised`: a port before its own."""
         port = free_port()
         self.broker = f"127.0.0.1:{port}"
         broker: JavaBroker | ServerProcess
@@ -88,14 +97,16 @@ class AuthenticatedSystem:
                 },
             )  # fmt: skip
         else:
-            broker = ServerProcess("broker", self._settings("broker", port=port, user=user, java_master=java_master))
+            broker = ServerProcess("broker", self._settings("broker", port=port, user=user, advertised=advertised))
         self._running.append(broker)
         api = WebApi(self.web)
         await api.modify(
-            "admin_add_broker_configure", brokerId=1, brokerIp="127.0.0.1", brokerPort=port, manageStatus="online"
-        )
+            "admin_add_broker_configure", brokerId=1, brokerIp="127.0.0.1", brokerPort=advertised or port,
+            manageStatus="online",
+        )  # fmt: skip
         await api.modify("admin_add_new_topic_record", brokerId=1, topicName=f"{TOPIC},{OTHER_TOPIC}", numPartitions=2)
         await broker.start()
+        return broker
 
     def master_log(self) -> str:
         """What our Master has logged."""
@@ -127,7 +138,7 @@ class AuthenticatedSystem:
                     answer.raise_for_status()
 
     def _settings(
-        self, name: str, *, port: int = 0, user: Credentials | None = None, java_master: bool = False
+        self, name: str, *, port: int = 0, user: Credentials | None = None, advertised: int | None = None
     ) -> Settings:
         directory = self._directory(name)
         secret = directory / "user.secret"
@@ -138,12 +149,15 @@ class AuthenticatedSystem:
             data=str(directory),
             master=MasterSection(listen=f"127.0.0.1:{free_port()}"),
             broker=BrokerSection(
-                listen=f"127.0.0.1:{port}", http_listen="", masters=[self.master] if self.master else []
+                listen=f"127.0.0.1:{port}",
+                http_listen="",
+                masters=[self.master] if self.master else [],
+                advertised="" if advertised is None else f"127.0.0.1:{advertised}",
             ),
             http=HttpSection(listen=f"127.0.0.1:{free_port()}", token=TOKEN),
             security=SecuritySection(
                 # Under a Java Master its switches decide, as it sends no rules.
-                authentication=AuthenticationMode.OFF if java_master else AuthenticationMode.ENFORCED,
+                authentication=AuthenticationMode.OFF if self._java_master else AuthenticationMode.ENFORCED,
                 user="" if user is None else user.user,
                 secret_file="" if user is None else str(secret),
             ),
