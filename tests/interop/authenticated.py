@@ -38,7 +38,7 @@ WRONG = Credentials.of(MEMBER.user, "not-the-secret-of-a-member-in-these-tests")
 
 
 async def our_clients_sign(bench: Bench) -> dict[str, Any]:
-    """pytubemq clients, authentication on."""
+    """Authentication on, pytubemq clients."""
     system = await _started(bench, "ours")
     async with connected(system.master, credentials=MEMBER) as tube:
         async with tube.producer(TOPIC) as producer:
@@ -128,7 +128,7 @@ async def _raw_requests_are_refused(system: AuthenticatedSystem, column: Column)
 
 
 async def java_clients_sign(bench: Bench) -> dict[str, Any]:
-    """Java clients, authentication on."""
+    """Authentication on, Java clients."""
     system = await _started(bench, "java")
     clients = JavaClients(bench, system)
     await clients.produce("producer", MEMBER, TOPIC)

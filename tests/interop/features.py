@@ -66,7 +66,8 @@ Every cell is one kind of client, or one event, on one pair of Master and Broker
 rows compares at least 20,000 messages one by one: body, attributes, type, time, order in each partition; none is lost,
 and none comes twice. In the rows below them a message may come twice where the protocol allows it, and that is counted.
 A number is the number of messages compared in the run of {date}; ✘ is a cell that did not pass. A cell is empty where
-there is nothing to test: only a Java Master makes its Brokers check visit tokens.
+there is nothing to test: only a Java Master makes its Brokers check visit tokens without any other authentication, and
+with authentication on it refuses the heartbeats of Java clients.
 """
 TIMES_HEAD = """\
 ## Times of the same run

@@ -105,6 +105,11 @@ class CallerAccess:
         return self.required or self.rules.enforced
 
     @property
+    def lacks_rules(self) -> bool:
+        """True if everybody is refused, as no Master has sent rules."""
+        return self.required and self.rules.version == 0
+
+    @property
     def checks_producers(self) -> bool:
         """True if a producer's request must be checked."""
         return self.is_enforced or self.visit_tokens.asks_producers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.topics import TopicReader
 from pytubemq.broker.upkeep.stored_topics import passed_over_text, unserved
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NO_RULES: Final = (
+    "every caller is refused, as security.authentication is enforced here and the Master sends no users and "
+    "permissions: set it at the Master, too; under a Java Master, whose own settings decide, set it to off here"
+)
+
 
 class MasterOrders:
     """The orders of the Master to one Broker: configurations, stops, rules, tokens, removals. Event loop only."""
@@ -44,14 +49,17 @@ class MasterOrders:
         self._at_start = stored
         self._beyond: dict[str, list[int]] = {}
         """Partitions of served topics that were stored at the start and that the configuration does not name."""
+        self._sent_no_rules = False
         self._passed_over: list[str] = []
         """Topics of the store that a Master skipped, as of `compare`; without those that it has sent since."""
 
     @property
     def problem(self) -> str | None:
-        """The reason why topics or partitions from before the start are not served; None if there is none."""
+        """The reason why topics or partitions from before the start, or any, are not served; None if there is none."""
         if self._file.loss is not None:
             return self._file.loss
+        if self._sent_no_rules and self._state.access.lacks_rules:
+            return _NO_RULES
         return passed_over_text(self._passed_over) or unserved(self._state.store, self._beyond)
 
     @property
@@ -153,6 +161,9 @@ class MasterOrders:
     def access(self, rules: BrokerAccess | None) -> None:
         """Put users, permissions and keys in force; None: the Master has nothing new."""
         if rules is None:
+            if self._state.access.lacks_rules and not self._sent_no_rules:
+                self._sent_no_rules = True
+                logger.warning("%s", _NO_RULES)
             return
         self._state.access.rules = AccessRules(
             rules.version,
