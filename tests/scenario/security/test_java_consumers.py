@@ -44,6 +44,9 @@ pytestmark = pytest.mark.anyio
 class JavaMember:
     """The requests of a Java consumer to a Broker, about partition 0 of one topic."""
 
+    failures: tuple[str, ...] = ()
+    """The partitions that its last heartbeat has lost."""
+
     def __init__(self, connection: RpcConnection, client_id: str, visit_token: int, topic: str = "orders") -> None:
         self.connection = connection
         self.client_id = client_id
@@ -78,6 +81,7 @@ class JavaMember:
 
     async def _code(self, request: object, response: type[Any], method: Method) -> int:
         found = await self.connection.request(request, response, method, Service.BROKER_READ, timeout_s=10.0)
+        self.failures = getattr(found, "failure_info", ())
         return int(found.err_code)
 
 
@@ -164,4 +168,22 @@ async def test_a_user_that_was_disabled_reads_no_longer_than_until_its_heartbeat
     await until(lambda: is_known(node))
     assert await member.heartbeat() == Code.CERTIFICATE_FAILURE
     assert (await member.get(), await member.commit()) == (Code.SERVICE_UNAVAILABLE,) * 2
+    await member.connection.close()
+
+
+async def test_a_permission_for_a_topic_that_was_revoked_ends_with_the_heartbeat(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller_access, "MEMBER_S", 0.0)
+    member = await admitted(node)
+    assert await member.register() == Code.SUCCESS
+    await users_of(node).revoke("reader", "consume", "topic", "orders")
+    await until(lambda: is_known(node))
+    member.topic = "payments"
+    assert (await member.heartbeat(), member.failures[0].partition(":")[0]) == (Code.SUCCESS, "411")
+    member.topic = "orders"
+    assert (await member.get(), await member.commit()) == (Code.SERVICE_UNAVAILABLE,) * 2, "it has not named it"
+    assert await member.heartbeat() == Code.SUCCESS
+    assert [text.partition(":")[0] for text in member.failures] == ["401"]
+    assert (await member.get(), await member.commit()) == (Code.CERTIFICATE_FAILURE,) * 2
     await member.connection.close()

@@ -346,11 +346,10 @@ class FetchHandlers:
         """Refuse a consumer that has not shown who it is over this connection."""
         state = self._state
         now_s = state.clock.now_s()
-        if state.access.is_member(call.connection, consumer_id, group, now_s=now_s):
+        topic = request.topic_name.strip()
+        if state.access.is_member(call.connection, consumer_id, topic, group, now_s=now_s):
             return
-        registration = state.registry.get(
-            RegistrationKey(group, request.topic_name.strip(), request.partition_id), now_s=now_s
-        )
+        registration = state.registry.get(RegistrationKey(group, topic, request.partition_id), now_s=now_s)
         if registration is not None and registration.consumer_id == consumer_id and not _registers_again(call):
             # After 415 a Java consumer gives the partition up, although its next heartbeat shows its token again.
             raise Refused(

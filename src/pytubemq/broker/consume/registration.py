@@ -93,6 +93,16 @@ class RegisterHandlers:
             wall_s=clock.wall_ms() / 1000,
         )
 
+    def _lacks_topic(self, call: Call, request: HeartBeatRequestC2B, consumer_id: str, topic: str) -> bool:
+        """True if a member may not read a topic any more."""
+        if not self._state.access.is_enforced:
+            return False
+        try:
+            self._admit(call, request, consumer_id, consume_from(topic))
+        except Refused:
+            return True
+        return False
+
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
         """Serve a request that waited for a confirm; a registration is dropped if its caller is gone."""
         # Who leaves need not wait for the response; the partition must get free all the same.
@@ -219,6 +229,12 @@ class RegisterHandlers:
                 registration = state.registry.get(key, now_s=now_s)
                 code = Code.HB_NO_NODE if registration is None else Code.DUPLICATE_PARTITION
                 if registration is not None and registration.consumer_id == consumer_id:
+                    if self._lacks_topic(call, request, consumer_id, key.topic):
+                        state.registry.drop(registration)
+                        failures.append(
+                            format_failure_info(FailureInfo(Code.UNAUTHORIZED, info.broker, info.partition))
+                        )
+                        continue
                     state.registry.record_heartbeat(registration, connection=id(call.connection), now_s=now_s)
                     # Replaced by each heartbeat, also by one without it, as in the original.
                     registration.priority_id = priority_id

@@ -28,7 +28,7 @@ ADMITTED_S: Final = 30.0
 MEMBER_S: Final = 60.0
 """The time after an admission for which a member may fetch although the rules have changed: longer than a heartbeat's
 period, 13 s in a Java client, and the time for which an admission is not renewed."""
-MAX_ADMITTED: Final = 1_000
+MAX_ADMITTED: Final = 10_000
 """Admissions remembered for a connection; beyond it all are forgotten, which costs time only."""
 _CONTEXT: Final = "admitted"
 _NOT_IDENTIFIED: Final = (
@@ -120,16 +120,19 @@ class CallerAccess:
         found = None if admitted is None else admitted.get((client_id, wish))
         return found is not None and found[0] == self.rules.version and now_s - found[1] < ADMITTED_S
 
-    def is_member(self, connection: Connection, client_id: str, group: str, *, now_s: float) -> bool:
+    def is_member(self, connection: Connection, client_id: str, topic: str, group: str, *, now_s: float) -> bool:
         """True if a member has registered over a connection, or sent a heartbeat, and has not lost its rights since.
 
         Fetches and confirms have no tokens. After a change of rules a member has the time until its next heartbeat.
         """
         if not self.is_enforced:
             return True
-        admitted = connection.context.get(_CONTEXT)
-        found = None if admitted is None else admitted.get((client_id, join_group(group)))
-        return found is not None and (found[0] == self.rules.version or now_s - found[1] < MEMBER_S)
+        admitted = connection.context.get(_CONTEXT, {})
+        for wish in (join_group(group), consume_from(topic)):
+            found = admitted.get((client_id, wish))
+            if found is None or (found[0] != self.rules.version and now_s - found[1] >= MEMBER_S):
+                return False
+        return True
 
     def identify(self, info: AuthorizedInfo | None, client_id: str, *, now_s: float, wall_s: float) -> Identified:
         """Return who calls, with the permissions to check; each wish is checked by `permit`. Raises Refused (415)."""
