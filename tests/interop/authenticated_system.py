@@ -125,17 +125,21 @@ class AuthenticatedSystem:
             rows = await WebApi(self.web).query("admin_query_topic_info", topicName=f"{TOPIC},{OTHER_TOPIC}")
         return len(rows) == 2 and all(row.get("isSrvAcceptPublish") for row in rows)
 
+    async def grant(self, user: Credentials, words: str) -> None:
+        """Grant a permission at our Master, as `operation kind pattern`."""
+        operation, kind, pattern = words.split()
+        await self._post(f"/users/{user.user}/permissions", operation=operation, kind=kind, pattern=pattern)
+
     async def _create_users(self) -> None:
+        for user, permissions in GRANTED:
+            await self._post("/users", name=user.user, secret=user.secret.reveal())
+            for words in permissions:
+                await self.grant(user, words)
+
+    async def _post(self, path: str, **body: str) -> None:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=f"{self.web}/api/v1", headers=headers, trust_env=False) as client:
-            for user, permissions in GRANTED:
-                answers = [await client.post("/users", json={"name": user.user, "secret": user.secret.reveal()})]
-                for words in permissions:
-                    operation, kind, pattern = words.split()
-                    body = {"operation": operation, "kind": kind, "pattern": pattern}
-                    answers.append(await client.post(f"/users/{user.user}/permissions", json=body))
-                for answer in answers:
-                    answer.raise_for_status()
+            (await client.post(path, json=body)).raise_for_status()
 
     def _settings(
         self, name: str, *, port: int = 0, user: Credentials | None = None, advertised: int | None = None

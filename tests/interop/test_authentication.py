@@ -15,7 +15,7 @@ from tests.spark.kill.proxy import Proxy
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
-from .authenticated_system import BROKER, MEMBER, TOPIC, AuthenticatedSystem
+from .authenticated_system import BROKER, MEMBER, OTHER_TOPIC, TOPIC, AuthenticatedSystem
 from .driver import Driver
 from .fetch import fetch
 
@@ -92,5 +92,29 @@ async def test_a_java_consumer_reads_on_after_its_connection_to_a_broker_was_los
             assert not [text for text in codes if text.startswith("415")]
             assert [text for text in codes if text.startswith("503")], codes
             await producer.send(b"x")
+    finally:
+        await driver.kill()
+
+
+async def test_a_permission_that_is_granted_later_lets_java_clients_in(
+    system: AuthenticatedSystem, tmp_path: Path
+) -> None:
+    await system.start(java_master=False, java_broker=False)
+    driver = await Driver(fetch(), tmp_path / "driver.log").start()
+    seen: set[str] = set()
+    driver.on_batch("reader", lambda _, messages: seen.update(one[1] for one in messages))
+    java: dict[str, Any] = {"masters": system.master, "user": MEMBER.user, "secret": MEMBER.secret.reveal()}
+    try:
+        await driver.call(
+            "reader", "consumer", push=False, group="readers", topics={OTHER_TOPIC: []}, position=-1, **java
+        )
+        await driver.call("writer", "producer", **java)
+        await driver.call("writer", "publish", topics=[OTHER_TOPIC])
+        await until(lambda: "CONSUMER_REGISTER_C2M" in system.master_log(), timeout_s=READ_TIMEOUT_S)
+        await until(lambda: "PRODUCER_HEARTBEAT_P2M" in system.master_log(), timeout_s=READ_TIMEOUT_S)
+        for operation in ("produce", "consume"):
+            await system.grant(MEMBER, f"{operation} topic {OTHER_TOPIC}")
+        await driver.call("writer", "send", topic=OTHER_TOPIC, set="one", first=0, count=COUNT, sync=True, tries=1_000)
+        await until(lambda: len(seen) == COUNT, timeout_s=READ_TIMEOUT_S)
     finally:
         await driver.kill()
