@@ -8,7 +8,7 @@ connected.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from pytubemq.client.option_checks import check_between, check_filters, check_optional, check_topics
@@ -81,11 +81,14 @@ class ConnectOptions:
         if isinstance(masters, str):
             address = ClusterAddress.parse(masters, tls=tls)
         elif isinstance(masters, ClusterAddress):
-            address = masters if tls is None else ClusterAddress(masters.masters, tls)
+            address = masters if tls is None else replace(masters, tls=tls)
         else:
             address = ClusterAddress(tuple(masters), tls)
         self.masters: Final = address.masters
+        if address.user is not None and credentials is not None:
+            raise ConfigError("the user is given twice", hint="leave out credentials, or the user in the address")
         self.tls: Final = address.tls
+        self.user: Final = address.user
         self.first_connect: Final[FirstConnect] = first_connect
         self.request_timeout_s: Final = check_between(
             "request_timeout_s", request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S

@@ -47,14 +47,17 @@ def connect(options: ConnectOptions) -> Tube:
 
     Args:
         masters: `host:port[,host:port...]`; the port may be left out (8715, or 8716 over TLS). With TLS options in one
-            text: `tls://host:port[,host:port...]?ca=FILE[&cert=FILE&key=FILE][&server_name=NAME]`.
+            text: `tls://host:port[,host:port...]?ca=FILE[&cert=FILE&key=FILE][&server_name=NAME]`. Both take the user
+            behind a `?`, with the file that has its secret: `user=NAME&secret_file=FILE`.
         first_connect: "fail" raises at once when no Master answers, and when a producer's topic does not exist;
             "wait" waits for both.
         request_timeout_s: how long any one request may take.
         client_name: shown in client ids, to find a program in the servers' lists.
-        credentials: the user and the secret with which requests to Masters are signed; None where nobody asks for them.
+        credentials: the user and the secret with which requests to Masters are signed. None takes those of the address,
+            else of `PYTUBEMQ_USER` with `PYTUBEMQ_SECRET_FILE` or `PYTUBEMQ_SECRET`; without any nothing is signed.
         known: what another connection to the cluster had learned (`Tube.known`): then no Master is asked before that is
-            needed. For the processes of one job; it holds the cluster's visit token.
+            needed. For the processes of one job; it holds the cluster's visit token, and in place of credentials a
+            token of two hours, which the Master renews.
         tls: options of TLS; then all connections are over TLS, to the Masters and to the Brokers. None is plain.
 
     Raises:
@@ -79,6 +82,7 @@ class Tube:
 
         Raises:
             UnreachableError: none answers (unless `first_connect` is "wait"); the text names each with its reason.
+            ConfigError: the secret of a user cannot be read.
         """
         if self._cluster is not None:
             raise ClosedError("a connection can be entered once", hint="call connect() again")

@@ -191,6 +191,8 @@ longest of a member with 10,000 partitions has 1 MB, and those that only registe
 MAX_REGISTRATION_TEXT_BYTES: Final = 16 * KIB
 """Text that a client's registration may have beside its topics, filters and partitions: ids, host, versions,
 credentials; of Java's and ours under 1 KiB."""
+MAX_SECRET_FILE_BYTES: Final = 4 * KIB
+"""A file with the secret of a user; the secrets that the Master makes have 43 characters."""
 MAX_STRAY_PARTITIONS: Final = 10_000
 """Partitions that a member or a Broker may report beyond those of the records: from before a change of these."""
 MAX_UNKNOWN_TOPICS: Final = 200_000

@@ -1,7 +1,9 @@
 """Tokens that the Master issues to clients that have authenticated; the protocol's `authAuthorizedToken`.
 
-The invariants: a token is good for one user, one client id and a limited time; changing any character, or presenting it
-under another client id, makes it worthless; it contains no secret.
+The invariants: a token is good for one user, one client and a limited time; changing any character, or presenting it
+under another client's id, makes it worthless; it contains no secret.
+
+A client may hand its token to processes that work for it: they use ids of their own with `~` and its id behind.
 
 The form: `1.<period>.<issued, s>.<user's epoch>.<user, base64>.<HMAC-SHA256, base64>`.
 """
@@ -26,6 +28,8 @@ MAX_TOKEN_CHARS: Final = 512
 _CLOCK_SLACK_S: Final = 300
 """The most that the clock of a Broker may be behind the Master's."""
 _VERSION: Final = "1"
+DERIVED: Final = "~"
+"""Divides the id of a client that was given another one's token from the id of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,18 @@ def read_token(keys: Sequence[ClientKey], token: str, client_id: str, *, now_s: 
     return ClientIdentity(user, epoch)
 
 
+def issued_s(token: str) -> int:
+    """Return the time at which a token was issued, in s since 1970 by the Master's clock; 0 for any other text.
+
+    Nothing is verified: it is for comparing tokens that a Master has sent."""
+    parts = token.split(".")
+    return int(parts[2]) if len(parts) == 6 and parts[2].isdecimal() and len(parts[2]) <= 18 else 0
+
+
 def _mac(key: ClientKey, head: str, client_id: str) -> bytes:
+    bound_to = client_id.rpartition(DERIVED)[2]
     # The head contains no blank, so the two parts cannot be divided in another way.
-    return hmac.new(key.value, f"{head} {client_id}".encode(), hashlib.sha256).digest()
+    return hmac.new(key.value, f"{head} {bound_to}".encode(), hashlib.sha256).digest()
 
 
 def _text(raw: bytes) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.cluster_user import ClusterUser
 from pytubemq.model.ids import (
     DEFAULT_BROKER_PORT,
     DEFAULT_BROKER_TLS_PORT,
@@ -30,7 +31,7 @@ from pytubemq.security.credentials import Credentials
 from pytubemq.server.certificates import Certificates
 from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.files import Shares, file_limit, shares
-from pytubemq.server.root_key import load_root_key, read_secret_file
+from pytubemq.server.root_key import load_root_key
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
@@ -308,9 +309,11 @@ class Node:
         Beside a Master of this process it gets a user of its own, with a new secret at each start that is stored
         nowhere else.
         """
+        from pytubemq.client.client_credentials import read_credentials
+
         section = self.settings.security
         if section.user:
-            return Credentials(section.user, read_secret_file(section.secret_file))
+            return read_credentials(ClusterUser(section.user, section.secret_file))
         if self.master is None or section.authentication is AuthenticationMode.OFF:
             return None
         name = f"broker-{self.settings.broker.id}"

@@ -1,4 +1,4 @@
-"""Keys and secrets in files of their own: the root key of a cluster, the secret of a Broker's user.
+"""The root key of a cluster, in a file of its own.
 
 The invariants: the file belongs to its owner alone; an existing key is never replaced; the key is shown in no text.
 """
@@ -10,16 +10,15 @@ import binascii
 import os
 import secrets
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.security.secret import Secret
 from pytubemq.security.token_keys import ROOT_KEY_BYTES
 from pytubemq.storage.disk.disk import PRIVATE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 KEY_VARIABLE: Final = "PYTUBEMQ_ROOT_KEY"
 """The environment variable that may have the key, in base64, in place of the file."""
@@ -40,38 +39,12 @@ def load_root_key(path: Path, environment: Mapping[str, str], *, create: bool) -
         return _create(path) if create else None
     except OSError as error:
         raise ConfigError(f"the key file {path} cannot be read: {error.strerror or error}") from error
-    _check_private(path, mode, "key")
+    if stat.S_IMODE(mode) & 0o077:
+        raise ConfigError(f"the key file {path} is open to other users of this machine", hint=f"run  chmod 600 {path}")
     try:
         return _decoded(path.read_text(encoding="ascii", errors="replace"), f"the key file {path}")
     except OSError as error:
         raise ConfigError(f"the key file {path} cannot be read: {error.strerror or error}") from error
-
-
-def read_secret_file(name: str) -> Secret:
-    """Return the secret in a file: its first line.
-
-    Raises:
-        ConfigError: there is no such file, it is empty, or other users of the machine can read it.
-    """
-    path = Path(name).expanduser()
-    try:
-        _check_private(path, path.stat().st_mode, "secret")
-        secret = path.read_text(encoding="utf-8").split("\n", 1)[0].strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"the secret file {path} cannot be read: {getattr(error, 'strerror', None) or error}",
-            hint="set security.secret_file to the file with the secret that `pytubemq user create` printed",
-        ) from error
-    if not secret:
-        raise ConfigError(f"the secret file {path} is empty", hint="put the user's secret on its first line")
-    return Secret(secret)
-
-
-def _check_private(path: Path, mode: int, what: str) -> None:
-    if stat.S_IMODE(mode) & 0o077:
-        raise ConfigError(
-            f"the {what} file {path} is open to other users of this machine", hint=f"run  chmod 600 {path}"
-        )
 
 
 def _create(path: Path) -> bytes:

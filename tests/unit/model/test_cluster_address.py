@@ -9,6 +9,7 @@ import pytest
 
 from pytubemq.errors import ConfigError, FormatError
 from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.model.cluster_user import ClusterUser
 from pytubemq.model.ids import Address
 from pytubemq.model.tls_options import TlsOptions
 
@@ -58,3 +59,41 @@ def test_options_take_paths_and_refuse_what_would_trust_anybody() -> None:
     assert TlsOptions(Path("/etc/ca.pem")) == TlsOptions("/etc/ca.pem")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="would trust anybody"):
         TlsOptions("")
+
+
+def test_an_address_names_its_user_and_the_file_with_the_secret() -> None:
+    ann = ClusterUser("ann", "/etc/ann secret")
+    plain = ClusterAddress.parse("m1,m2:1?user=ann&secret_file=/etc/ann%20secret")
+    assert plain == ClusterAddress((Address("m1", 8715), Address("m2", 1)), user=ann)
+    over_tls = ClusterAddress.parse("tls://m1?ca=ca.pem&user=ann&secret_file=/etc/ann+secret")
+    assert over_tls == ClusterAddress((Address("m1", 8716),), TlsOptions("ca.pem"), ann)
+    for address in (plain, over_tls):
+        assert ClusterAddress.parse(str(address)) == address
+        assert pickle.loads(pickle.dumps(address)) == address
+    assert ClusterAddress.parse("m1", user=ann) == ClusterAddress((Address("m1", 8715),), user=ann)
+    assert ClusterAddress.parse("tls://m1?user=ann&secret_file=f", tls=TlsOptions("a")).tls == TlsOptions("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("m1?user=ann", "the user 'ann' is given, and no secret file"),
+        ("m1?secret_file=f", "a secret file is given, and no user"),
+        ("m1?users=ann", "did you mean user?"),
+        ("m1?ca=a", "has ca without tls:// before it"),
+        ("m1?user=ann&secret=pssst", "has a secret in it"),
+        ("tls://m1?ca=a&user=ann&secret=pssst", "has a secret in it"),
+        ("ann:pssst@m1:8715", "has an @ in it"),
+        ("tls://ann:pssst@m1?ca=a", "has an @ in it"),
+    ],
+)
+def test_a_user_that_cannot_be_used_is_refused_and_no_secret_is_shown(text: str, words: str) -> None:
+    with pytest.raises((ConfigError, FormatError)) as caught:
+        ClusterAddress.parse(text)
+    assert words in str(caught.value)
+    assert "pssst" not in str(caught.value) + repr(caught.value)
+
+
+def test_the_user_is_given_once() -> None:
+    with pytest.raises(ConfigError, match="given twice"):
+        ClusterAddress.parse("m1?user=a&secret_file=b", user=ClusterUser("a", "b"))

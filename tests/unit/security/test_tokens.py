@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.security.client_token import MAX_TOKEN_CHARS, TOKEN_LIFE_S, ClientIdentity, issue_token, read_token
+from pytubemq.security.client_token import (
+    MAX_TOKEN_CHARS,
+    TOKEN_LIFE_S,
+    ClientIdentity,
+    issue_token,
+    issued_s,
+    read_token,
+)
 from pytubemq.security.token_keys import CLIENT_KEY_PERIOD_S, VISIT_PERIOD_S, accepted_keys, client_key, visit_tokens
 
 ROOT = bytes(range(32))
@@ -34,6 +41,20 @@ def test_a_token_stands_for_its_user(user: str, epoch: int, client_id: str) -> N
 @pytest.mark.parametrize("client_id", ["c2", "", "c1 ", "C1"])
 def test_another_client_cannot_use_it(client_id: str) -> None:
     assert read(issue(), client_id) is None
+
+
+def test_a_client_that_was_given_it_uses_it_under_an_id_of_its_own_and_renews_it() -> None:
+    assert read(issue(), "other~c1") == ANN
+    assert read(issue(client_id="other~c1"), "c1") == ANN
+    assert read(issue(client_id="other~c1"), "third~c1") == ANN
+    for client_id in ("c1~other", "other~c2", "c1~", "~"):
+        assert read(issue(), client_id) is None
+
+
+def test_the_time_of_issue_is_told_of_tokens_alone() -> None:
+    assert issued_s(issue()) == int(NOW)
+    for text in ("", "1.2.3", "1.2.x.4.5.6", "ann 1 2 abc", f"1.2.{'9' * 30}.4.5.6"):
+        assert issued_s(text) == 0
 
 
 def test_no_character_of_it_can_be_changed_added_or_left_out() -> None:

@@ -7,7 +7,7 @@ the caller handles a response the Broker reads on, one response ahead.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.received.columns import Gathered, gather
@@ -19,6 +19,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S
 from pytubemq.model.offset import messages_between
 from pytubemq.net.client.blocking import BlockingConnection
+from pytubemq.security.client_token import issued_s
 from pytubemq.wire.batch.fetch_batches import check_batches, decode_read_range
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
@@ -112,6 +113,12 @@ class RangeConnection:
     def close(self) -> None:
         """Close it. Idempotent."""
         self.connection.close()
+
+    def with_tokens_of(self, way: RangeWay | None) -> RangeConnection:
+        """Return this connection with the tokens of other parameters, if a Master issued those later than its own."""
+        if way is None or _issued_s(way) <= _issued_s(self.way):
+            return self
+        return replace(self, way=replace(self.way, client_id=way.client_id, auth_info=way.auth_info))
 
     def read(
         self,
@@ -207,6 +214,10 @@ class RangeConnection:
             check=check or None,
         )
         self.connection.send(Method.READ_RANGE_C2B, Service.BROKER_READ, encode(request), timeout_s=self._timeout_s)
+
+
+def _issued_s(way: RangeWay) -> int:
+    return issued_s(way.auth_info.auth_authorized_token or "")
 
 
 def _check_end(partition: Partition, end: int, newest: int | None) -> None:

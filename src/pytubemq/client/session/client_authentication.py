@@ -1,6 +1,7 @@
 """The tokens that clients show Brokers.
 
 The invariant: what a client shows is the newest that a Master has given to it; it is one object until a token changes.
+A process that was given the token of another one's client shows that one for all of its clients.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.ids import UNDEFINED
+from pytubemq.security.client_token import issued_s
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class ClientAuthentication:
             self._visit_token = info.visit_authorized_token
             self._infos.clear()
         own = (info.auth_authorized_token or "").strip()
+        if self._signer.token:
+            if own and own != self._signer.token:
+                self.take_token(own)
+            return
         if own and own != self._own.get(client_id):
             self._own.pop(client_id, None)
             if len(self._own) >= _MAX_CLIENTS:
@@ -49,9 +55,17 @@ class ClientAuthentication:
             self._own[client_id] = own
             self._infos.pop(client_id, None)
 
+    def take_token(self, token: str) -> bool:
+        """Use a token in place of the one that this process was given, unless that was issued later; True if so."""
+        if issued_s(token) < issued_s(self._signer.token):
+            return False
+        self._signer.token = token
+        self._infos.clear()
+        return True
+
     def token_of(self, client_id: str) -> str:
-        """Return the token that the Master issued to a client; blank if it issued none."""
-        return self._own.get(client_id, "")
+        """Return the token that a client shows; blank if the Master has issued none."""
+        return self._signer.token or self._own.get(client_id, "")
 
     def set_visit_token(self, token: int) -> None:
         """Take over a visit token of another process."""
@@ -66,7 +80,7 @@ class ClientAuthentication:
         """
         info = self._infos.get(client_id)
         if info is None:
-            own = self._own.get(client_id) or self._signature_text()
+            own = self._signer.token or self._own.get(client_id) or self._signature_text()
             info = self._infos[client_id] = AuthorizedInfo(
                 visit_authorized_token=self._visit_token, auth_authorized_token=own
             )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import random
 import time
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from pytubemq.client.client_credentials import find_credentials
 from pytubemq.client.partition_state import Known
 from pytubemq.client.session.client_authentication import ClientAuthentication
 from pytubemq.client.session.events import Connected, Event, EventQueue, Lost
@@ -23,6 +25,7 @@ from pytubemq.net.client.masters import MasterClient
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.client.probe import probed
 from pytubemq.net.client.request_signer import RequestSigner
+from pytubemq.security.client_token import DERIVED, TOKEN_LIFE_S
 from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.text.broker_strings import parse_broker_info
 
@@ -37,6 +40,11 @@ if TYPE_CHECKING:
     from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
+OLD_TOKEN: Final = (
+    f"this process has a token in place of the secret, which is good for {TOKEN_LIFE_S // 3_600} hours unless it is "
+    "renewed in time, and ends when the user gets another secret: start the job or the task again"
+)
+"""The hint of a refusal for a process that was given a token."""
 
 
 class StatusResponse(Protocol):
@@ -68,7 +76,12 @@ class Cluster:
     def __init__(self, options: ConnectOptions) -> None:
         self.options = options
         self.pool = ConnectionPool(tls=options.tls)
-        signer = RequestSigner(options.credentials)
+        self._shared = shared_client(options)
+        signer = (
+            RequestSigner(find_credentials(options.credentials, options.user, os.environ))
+            if self._shared is None
+            else RequestSigner(token=self._shared.client_token)
+        )
         self.masters = MasterClient(options.masters, self.pool, signer)
         self.events = EventQueue()
         self.rng = random.random
@@ -84,13 +97,13 @@ class Cluster:
         """The process it was made in, for `check_fork`."""
 
     async def open(self) -> None:
-        """Connect to a Master; not yet if another process has passed on what it knows.
+        """Connect to a Master; not yet if another process has passed on which Brokers there are.
 
         Raises:
             UnreachableError: none answers, and `first_connect` is "fail".
             TlsError: one refuses TLS as we have it, which waiting would not change.
         """
-        if self.options.known is not None:
+        if self.options.known is not None and self.options.known.brokers:
             return
         attempt = 0
         while True:
@@ -120,8 +133,9 @@ class Cluster:
             raise ClosedError("the connection is closed", hint="connect again")
 
     def client_id(self, *, group: str | None = None, kind: str | None = None) -> str:
-        """Return a new client id."""
-        return new_client_id(self.host, group=group, kind=kind, name=self.options.client_name)
+        """Return a new client id; with another client's token one that the token is good for."""
+        own = new_client_id(self.host, group=group, kind=kind, name=self.options.client_name)
+        return own if self._shared is None else f"{own}{DERIVED}{self._shared.client_id}"
 
     def emit(self, event: Event) -> None:
         """Emit an event to the user."""
@@ -149,8 +163,10 @@ class Cluster:
         return Known(brokers, self.visit_token, client_id, self.authentication.token_of(client_id))
 
     def learn(self, known: Known) -> None:
-        """Take over the state of another process, which is newer."""
-        self.authentication.set_visit_token(known.visit_token)
+        """Take over the state of another process, which is newer; its tokens unless the Master has renewed them."""
+        shares = self._shared is not None and self._shared.client_id == known.client_id
+        if not shares or self.authentication.take_token(known.client_token):
+            self.authentication.set_visit_token(known.visit_token)
         self.brokers.update({broker: Address(host, port) for broker, host, port in known.brokers})
 
     def auth_info_of(self, client_id: str) -> AuthorizedInfo:
@@ -162,7 +178,12 @@ class Cluster:
         response = await self.masters.request(
             message, response_type, method, timeout_s=self.options.request_timeout_s + wait_s
         )
-        return check(response)
+        try:
+            return check(response)
+        except RefusedError as error:
+            if self._shared is not None and error.code == Code.CERTIFICATE_FAILURE:
+                error.hint = OLD_TOKEN
+            raise
 
     # --- the Brokers ----------------------------------------------------------------------------------------
 
@@ -226,6 +247,12 @@ class Cluster:
         connection = await self.masters.connect()
         self.events.put(Connected(self.options.client_name, connection.peer))
         return connection
+
+
+def shared_client(options: ConnectOptions) -> Known | None:
+    """Return the client of another process whose token stands for the secret; None where there is none, or no need."""
+    known = options.known
+    return known if known is not None and known.client_token and options.credentials is None else None
 
 
 def now_s() -> float:

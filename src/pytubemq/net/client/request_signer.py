@@ -1,4 +1,4 @@
-"""Signatures of requests to a Master.
+"""Signatures of requests to a Master, or a token in place of them.
 
 The invariants: each request is signed anew, since a signature counts once; the secret leaves this process in no form
 but a signature. Every request to a Master has the field `auth_info`, so all are signed alike.
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 class RequestSigner:
-    """The signatures of one user; without credentials requests stay as they are."""
+    """The signatures of one user; without credentials and without a token requests stay as they are."""
 
-    def __init__(self, credentials: Credentials | None = None) -> None:
+    def __init__(self, credentials: Credentials | None = None, *, token: str = "") -> None:
+        """`token`: what the Master issued to another process of the user, for a client that has no credentials."""
         self._credentials = credentials
+        self.token = token if credentials is None else ""
         self._rng = random.SystemRandom()
 
     def new_signature(self) -> AuthenticateInfo | None:
@@ -39,6 +41,8 @@ class RequestSigner:
         )
 
     def signed(self, message: Any) -> Any:
-        """Return a request to a Master with a signature."""
+        """Return a request to a Master with a signature, or with the token."""
+        if self.token:
+            return replace(message, auth_info=MasterCertificateInfo(authorized_token=self.token))
         signature = self.new_signature()
         return message if signature is None else replace(message, auth_info=MasterCertificateInfo(auth_info=signature))

@@ -9,36 +9,60 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytubemq.sync
 
 if TYPE_CHECKING:
+    from pytubemq.client.partition_state import Known
     from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.sync import Tube
 
-_open: dict[tuple[int, ClusterAddress], Tube] = {}
+_open: dict[tuple[int, ClusterAddress], tuple[Tube, str]] = {}
+"""Connections, each with the driver's client whose token it has; blank for none."""
 _lock = threading.Lock()
 
 
-def connected(masters: ClusterAddress) -> Tube:
-    """Return the connection to this cluster.
+def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
+    """Return the connection to this cluster; `known` is what the driver passes on: a token in place of credentials.
 
     Raises:
         UnreachableError: no Master answers.
     """
+    shared = "" if known is None else known.client_id
     key = (os.getpid(), masters)  # a forked worker must not use its parent's sockets
     with _lock:
-        tube = _open.get(key)
+        tube, client_id = _open.get(key, (None, ""))
+        if tube is not None and client_id and client_id != shared:
+            del _open[key]  # its token is that of a driver's client that is gone
+            tube.close()
+            tube = None
         if tube is None:
-            tube = pytubemq.sync.connect(masters, client_name="spark").__enter__()
-            _open[key] = tube
+            tube = pytubemq.sync.connect(masters, client_name="spark", known=known).__enter__()
+            _open[key] = tube, shared
+        elif known is not None:
+            tube.learn(known)
         return tube
+
+
+def passed_on(masters: ClusterAddress) -> Known | None:
+    """Return what tasks need in place of credentials; None if the Master has issued no token.
+
+    It names no Broker, so a task connects to a Master first, as every producer does.
+
+    Raises:
+        TubeError: the Master refuses the user, or does not answer.
+    """
+    tube = connected(masters)
+    tube.partitions_of(())  # registers, and so renews the token
+    known = tube.known
+    return replace(known, brokers=()) if known.client_token else None
 
 
 def forget(masters: ClusterAddress) -> None:
     """Close it; the next use makes another."""
     with _lock:
-        tube = _open.pop((os.getpid(), masters), None)
-    if tube is not None:
-        tube.close()
+        kept = _open.pop((os.getpid(), masters), None)
+    if kept is not None:
+        kept[0].close()

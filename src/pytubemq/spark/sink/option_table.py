@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from pytubemq.spark.cluster_option import FILE
+from pytubemq.spark.cluster_option import DRIVERS_FILE, FILE, SECRET_FILE, SECRET_FILE_DOC, USER, USER_DOC
 from pytubemq.spark.sink.encode import OPTIONS as ENCODE_OPTIONS
 
 Where = Literal["both", "batch"]
@@ -143,4 +143,6 @@ OPTIONS: Final = (
         "a name",
         "The name that the certificates of all servers must have.",
     ),
+    SinkOption(USER, "the environment's", "both", "the name of a user", USER_DOC),
+    SinkOption(SECRET_FILE, "needed with `user`", "both", DRIVERS_FILE, SECRET_FILE_DOC),
 )

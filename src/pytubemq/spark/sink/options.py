@@ -13,7 +13,7 @@ from pytubemq.model import units
 from pytubemq.model.limits import MIB
 from pytubemq.model.names import check_topic
 from pytubemq.model.suggest import suggest
-from pytubemq.spark.cluster_option import cluster_address
+from pytubemq.spark.cluster_option import SECRETS, SECRETS_HINT, cluster_address
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
 from pytubemq.wire.text.attributes import format_attributes
@@ -133,6 +133,8 @@ def _unknown(name: str) -> ConfigError:
     close = suggest(name, (option.name for option in OPTIONS if not option.name.endswith(".*")))
     names = ", ".join(option.name for option in OPTIONS)
     hint = f"did you mean {close}?" if close else f"the options are {names}"
+    if name.lower() in SECRETS:
+        hint = SECRETS_HINT
     if name.lower() == "path":
         hint = 'name the topic as an option, .option("topic", ...), and call save() or start() without a path'
     return ConfigError(f'writing to format("tubemq") has no option {name!r}', hint=hint)

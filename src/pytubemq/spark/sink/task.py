@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pytubemq.client.partition_state import Known
     from pytubemq.spark.sink.columns import SinkColumns
     from pytubemq.spark.sink.options import SinkOptions
     from pytubemq.spark.sink.pinned_partitions import Pins
@@ -44,6 +45,8 @@ class TaskPlan:
     query_id: str | None = None
     """The identity of a batch write in idempotent mode; a stream's tasks know their query."""
     batch_id: int = 0
+    known: Known | None = None
+    """The driver's token in place of its secret; None where the Master issues none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def write_task(plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> TaskDone:
     reader = RowReader(plan.columns, plan.options, where)
     row = 0
     try:
-        tube = connected(plan.options.masters)
+        tube = connected(plan.options.masters, plan.known)
         partitions = () if identity is None else partitions_of(identity.batch, plan.pins)
         with Sending(tube, plan.options, where=where, identity=identity, partitions=partitions) as sending:
             for batch in batches:

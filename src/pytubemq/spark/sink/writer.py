@@ -7,14 +7,16 @@ learns on the way is needed by another one.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
+from pytubemq.client.client_credentials import USER_VARIABLE
 from pytubemq.errors import ConfigError, NotFoundError, TransportError
 from pytubemq.spark.sink.columns import sink_columns
-from pytubemq.spark.sink.connection import connected, forget
+from pytubemq.spark.sink.connection import connected, forget, passed_on
 from pytubemq.spark.sink.options import parse_options
 from pytubemq.spark.sink.pinned_partitions import pinned
 from pytubemq.spark.sink.task import TaskDone, TaskPlan, write_task
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
+    from pytubemq.client.partition_state import Known
     from pytubemq.model.ids import Partition
     from pytubemq.spark.sink.options import SinkOptions
     from pytubemq.spark.sink.pinned_partitions import Pins
@@ -88,7 +91,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     columns = sink_columns(schema, asked)
     partitions = _partitions(asked)
     pins = _pins(asked, partitions, asked.checkpoint_location)
-    return TubeMqWriter(TaskPlan(asked, columns, pins, query_id, asked.batch_id))
+    return TubeMqWriter(TaskPlan(asked, columns, pins, query_id, asked.batch_id, _known(asked)))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TubeMqStreamWriter:
@@ -107,7 +110,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: 
     asked = parse_options(options, streaming=True)
     columns, partitions = sink_columns(schema, asked), _partitions(asked)
     checkpoint = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
-    return TubeMqStreamWriter(TaskPlan(asked, columns, _pins(asked, partitions, checkpoint)))
+    return TubeMqStreamWriter(TaskPlan(asked, columns, _pins(asked, partitions, checkpoint), known=_known(asked)))
 
 
 def _pins(options: SinkOptions, partitions: tuple[Partition, ...], checkpoint: str | None) -> Pins:
@@ -115,6 +118,17 @@ def _pins(options: SinkOptions, partitions: tuple[Partition, ...], checkpoint: s
     if not options.idempotent or options.topic is None:
         return ()
     return ((0, partitions),) if checkpoint is None else pinned(checkpoint, options.topic, partitions)
+
+
+def _known(options: SinkOptions) -> Known | None:
+    """Return the token that the tasks get in place of the secret; None where no user is named."""
+    if options.masters.user is None and USER_VARIABLE not in os.environ:
+        return None
+    try:
+        return passed_on(options.masters)
+    except TransportError:
+        forget(options.masters)
+        raise
 
 
 def _partitions(options: SinkOptions) -> tuple[Partition, ...]:

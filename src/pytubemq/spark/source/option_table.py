@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pytubemq.spark.cluster_option import FILE
+from pytubemq.spark.cluster_option import DRIVERS_FILE, FILE, SECRET_FILE, SECRET_FILE_DOC, USER, USER_DOC
 
 
 class Scope(StrEnum):
@@ -279,6 +279,8 @@ OPTIONS: Final = (
         "a name",
         "The name that the certificates of all servers must have.",
     ),
+    SourceOption(USER, "the environment's", Scope.BOTH, "the name of a user", USER_DOC),
+    SourceOption(SECRET_FILE, "needed with `user`", Scope.BOTH, DRIVERS_FILE, SECRET_FILE_DOC),
 )
 """In the order of the documentation."""
 

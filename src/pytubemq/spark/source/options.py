@@ -13,7 +13,7 @@ from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
 from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.suggest import suggest
 from pytubemq.model.units import count, duration_s, size_bytes
-from pytubemq.spark.cluster_option import cluster_address
+from pytubemq.spark.cluster_option import SECRETS, SECRETS_HINT, cluster_address
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope, takes
 from pytubemq.spark.source.positions import AtTime, Edge, Positions, bad, parse_offsets, parse_times
 from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
@@ -187,6 +187,8 @@ def _unknown(name: str) -> ConfigError:
     close = suggest(name, (option.name for option in BY_NAME.values()))
     names = ", ".join(option.name for option in OPTIONS)
     hint = f"did you mean {close}?" if close else f"the options are {names}"
+    if name.lower() in SECRETS:
+        hint = SECRETS_HINT
     if name.lower() == "path":
         hint = 'name the topic as an option: .option("topic", ...)'
     return ConfigError(f'format("tubemq") has no option {name!r}', hint=hint)

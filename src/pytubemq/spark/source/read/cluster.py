@@ -12,7 +12,7 @@ import os
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import NotFoundError, TlsError, TransportError, TubeError
@@ -38,7 +38,15 @@ V = TypeVar("V")
 _Key = tuple[int, int, "ClusterAddress"]
 """Process, thread, Masters: a forked worker must not use its parent's sockets."""
 
-_open: dict[_Key, Tube] = {}
+
+class _Connection(NamedTuple):
+    """A connection, and the driver's client whose token it has; blank where it has none, or credentials of its own."""
+
+    tube: Tube
+    client_id: str
+
+
+_open: dict[_Key, _Connection] = {}
 _reached: set[ClusterAddress] = set()
 
 
@@ -106,9 +114,9 @@ class Cluster:
 
     def forget(self) -> None:
         """Close this thread's connections to the cluster; the next use opens new ones."""
-        tube = _open.pop(self._key, None)
-        if tube is not None:
-            tube.close()
+        kept = _open.pop(self._key, None)
+        if kept is not None:
+            kept.tube.close()
 
     def tube(self) -> Tube:
         """Return this thread's connection to the cluster, opened when it is first needed.
@@ -117,10 +125,15 @@ class Cluster:
         """
         import pytubemq.sync
 
-        tube = _open.get(self._key)
+        shared = "" if self.known is None or not self.known.client_token else self.known.client_id
+        kept = _open.get(self._key)
+        if kept is not None and kept.client_id and kept.client_id != shared:
+            self.forget()  # its token is that of a driver's client that is gone
+            kept = None
+        tube = None if kept is None else kept.tube
         if tube is None:
-            tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
-            _open[self._key] = tube.__enter__()
+            tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known).__enter__()
+            _open[self._key] = _Connection(tube, shared)
         elif self.known is not None and not self._has_known:
             tube.learn(self.known)
         if self.known is not None:

@@ -191,14 +191,14 @@ class _Reading:
         return os.getpid(), self._cluster.masters, self._wanted.partition.broker_id
 
     def _connection(self) -> RangeConnection:
-        kept = None if self._tries else _kept_one(self._key)
-        self._was_kept = kept is not None
-        if kept is not None:
-            return kept
         partition, known = self._wanted.partition, self._cluster.known
         way = None
         if known is not None and not self._tries:
             way = RangeWay.known(known, partition.broker_id, client_name="spark", tls=self._cluster.masters.tls)
+        kept = None if self._tries else _kept_one(self._key)
+        self._was_kept = kept is not None
+        if kept is not None:
+            return kept.with_tokens_of(way)
         if way is None:  # not known, or not there any more: the Master is asked
             way = range_way(self._cluster.tube(), partition, renew_token=self._refused_token)
         return way.connect()

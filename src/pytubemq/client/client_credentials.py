@@ -1,0 +1,104 @@
+"""The credentials of a client: given by the program, by a file that the address names, or by the environment.
+
+The invariants: the first of these that is there counts, alone; no error shows a secret.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.limits import MAX_SECRET_FILE_BYTES
+from pytubemq.security.credentials import Credentials
+from pytubemq.security.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.model.cluster_user import ClusterUser
+
+USER_VARIABLE: Final = "PYTUBEMQ_USER"
+FILE_VARIABLE: Final = "PYTUBEMQ_SECRET_FILE"
+SECRET_VARIABLE: Final = "PYTUBEMQ_SECRET"
+
+
+def find_credentials(
+    given: Credentials | None, user: ClusterUser | None, environ: Mapping[str, str]
+) -> Credentials | None:
+    """Return the credentials of a client; None if nothing names a user.
+
+    Args:
+        given: the program's own.
+        user: the user in the cluster's address.
+        environ: the environment, with `PYTUBEMQ_USER` and `PYTUBEMQ_SECRET_FILE` or `PYTUBEMQ_SECRET`.
+
+    Raises:
+        ConfigError: a user has no secret, a secret no user, or its file cannot be used.
+    """
+    if given is not None:
+        return given
+    if user is not None:
+        return read_credentials(user)
+    return _of_environment(environ)
+
+
+def read_credentials(user: ClusterUser) -> Credentials:
+    """Return a user with the secret in its file.
+
+    Raises:
+        ConfigError: as `read_secret_file`.
+    """
+    return Credentials(user.user, read_secret_file(user.secret_file))
+
+
+def read_secret_file(name: str) -> Secret:
+    """Return the secret in a file: its first line.
+
+    Raises:
+        ConfigError: there is no such file, it is empty or too long, or other users of the machine can read it.
+    """
+    path = Path(name).expanduser()
+    try:
+        with path.open("rb") as file:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                raise ConfigError(
+                    f"the secret file {path} is open to other users of this machine", hint=f"run  chmod 600 {path}"
+                )
+            content = file.read(MAX_SECRET_FILE_BYTES + 1)
+        secret = content.decode().split("\n", 1)[0].strip()
+    except UnicodeDecodeError:
+        # without its cause, which has the file's content
+        raise ConfigError(f"the secret file {path} is not text in UTF-8", hint=_HINT) from None
+    except OSError as error:
+        raise ConfigError(f"the secret file {path} cannot be read: {error.strerror or error}", hint=_HINT) from error
+    if len(content) > MAX_SECRET_FILE_BYTES:
+        raise ConfigError(f"the secret file {path} is longer than {MAX_SECRET_FILE_BYTES} bytes", hint=_HINT)
+    if not secret:
+        raise ConfigError(f"the secret file {path} is empty", hint="put the user's secret on its first line")
+    return Secret(secret)
+
+
+_HINT: Final = "name the file with the secret that `pytubemq user create` printed"
+
+
+def _of_environment(environ: Mapping[str, str]) -> Credentials | None:
+    user, file, secret = (environ.get(name, "").strip() for name in (USER_VARIABLE, FILE_VARIABLE, SECRET_VARIABLE))
+    if not (user or file or secret):
+        return None
+    if not user:
+        raise ConfigError(
+            f"the variable {FILE_VARIABLE if file else SECRET_VARIABLE} is set, and {USER_VARIABLE} is not",
+            hint=f"export {USER_VARIABLE}=NAME, or unset the other one",
+        )
+    if file and secret:
+        raise ConfigError(f"the variables {FILE_VARIABLE} and {SECRET_VARIABLE} are both set", hint="unset one of them")
+    if file:
+        return Credentials(user, read_secret_file(file))
+    if not secret:
+        raise ConfigError(
+            f"the variable {USER_VARIABLE} is set, and neither {FILE_VARIABLE} nor {SECRET_VARIABLE}",
+            hint=f"export {FILE_VARIABLE}=FILE, with the secret that `pytubemq user create` printed",
+        )
+    return Credentials(user, Secret(secret))
