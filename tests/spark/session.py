@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
 @contextmanager
-def local_session(scratch: Path) -> Iterator[SparkSession]:
-    """A session that keeps its files in `scratch`, until the block ends."""
+def local_session(scratch: Path, *, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session that keeps its files in `scratch`, until the block ends; `conf` has further settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
+    builder = (
         SparkSession.builder.appName("pytubemq tests")
         .master("local[2,4]")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -30,8 +30,10 @@ def local_session(scratch: Path) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
     )
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     try:
         yield session

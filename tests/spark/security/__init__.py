@@ -1,0 +1,1 @@
+"""Spark at a cluster that lets nobody in without permission."""

@@ -1,0 +1,120 @@
+"""Spark at a cluster that lets nobody in without permission: tasks work with tokens that the driver passes on.
+
+The canary: the user's secret and tokens are looked for in all that Spark and pytubemq write while a job runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.net.iothread import IoThread
+from tests.scenario.security.secured import address_of, cluster, user
+from tests.spark.security.job import ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+USER = "ann"
+GRANTED = ("produce topic orders", "consume topic orders", "produce topic copies", "consume topic copies")
+WATCH = """
+import logging, os, sys
+
+logging.basicConfig(level=logging.DEBUG)
+
+def watch(event, arguments):
+    if event == "open" and str(arguments[0]) == os.environ["WATCHED_FILE"]:
+        context = sys.modules.get("pyspark.taskcontext")
+        in_task = context is not None and context.TaskContext.get() is not None
+        with open(os.environ["WATCH_LOG"], "a") as log:
+            log.write("task\\n" if in_task else "driver\\n")
+
+sys.addaudithook(watch)
+"""
+"""Runs in each Python process of the job: writes down who opens the file with the secret, and logs at DEBUG."""
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secured")
+
+
+@pytest.fixture(scope="module")
+def secret(scratch: Path) -> Path:
+    """The file with the user's secret, outside of what is searched."""
+    directory = scratch / "private"
+    directory.mkdir()
+    return directory / "ann.secret"
+
+
+@pytest.fixture(scope="module")
+def found(scratch: Path, secret: Path) -> Iterator[dict[str, Any]]:
+    """What the job has found; its files are in `scratch / "job"`."""
+    thread = IoThread(name="secured-cluster")
+    running = cluster(scratch / "cluster")
+    try:
+        node = thread.run(running.__aenter__())
+        try:
+            assert node.master is not None
+            thread.run(node.master.create_topic("copies", 2))
+            ann = thread.run(user(node, USER, *GRANTED))
+            secret.touch(mode=0o600)
+            secret.write_text(ann.secret.reveal())
+            options = {"master": address_of(node), "user": USER, "secretFile": str(secret)}
+            yield run_job(scratch / "job", secret, options)
+        finally:
+            thread.run(running.__aexit__(None, None, None))
+    finally:
+        thread.close()
+
+
+def run_job(directory: Path, secret: Path, options: dict[str, str]) -> dict[str, Any]:
+    watch = directory / "watch"
+    watch.mkdir(parents=True)
+    (watch / "sitecustomize.py").write_text(WATCH)
+    path = os.pathsep.join([str(watch), str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    environ = {**os.environ, "PYTHONPATH": path, "WATCHED_FILE": str(secret), "WATCH_LOG": str(directory / "opened")}
+    command = [sys.executable, "-m", "tests.spark.security.job", str(directory), json.dumps(options)]
+    with (directory / "output.log").open("wb") as log:
+        done = subprocess.run(command, env=environ, stdout=log, stderr=log, timeout=540, check=False)
+    text = (directory / "output.log").read_text(errors="replace")
+    assert done.returncode == 0, text[-5_000:]
+    return json.loads((directory / "found.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_who_is_permitted_reads_and_writes_in_batches_and_streams(found: dict[str, Any]) -> None:
+    assert found["found"] == sorted([*range(ROWS), *range(ROWS)])
+    assert found["ended"]
+    assert found["copies"] == 2 * ROWS
+
+
+def test_a_missing_permission_is_named_with_the_command_that_grants_it(found: dict[str, Any]) -> None:
+    assert [f"permission grant {USER} describe topic payments" in text for text in found["refused"]] == [True, True]
+
+
+def test_no_task_reads_the_secret(found: dict[str, Any], scratch: Path) -> None:
+    assert set((scratch / "job" / "opened").read_text().split()) == {"driver"}
+
+
+def test_no_secret_and_no_token_is_in_what_spark_writes(found: dict[str, Any], scratch: Path, secret: Path) -> None:
+    hidden = {
+        "the secret": secret.read_bytes(),
+        "a token": b"." + base64.urlsafe_b64encode(USER.encode()).rstrip(b"=") + b".",
+    }
+    searched = [path for path in (scratch / "job").rglob("*") if path.is_file()]
+    hits = [(what, path) for path in searched for what, text in hidden.items() if text in path.read_bytes()]
+    assert hits == []
+    names = {path.relative_to(scratch / "job").parts[0] for path in searched}
+    assert {"output.log", "events", "checkpoint", "explain.txt", "errors.txt", "progress.json"} <= names
+    log = (scratch / "job" / "output.log").read_text(errors="replace")
+    assert " DEBUG " in log, "the log is one at DEBUG"
+    assert str(secret) in (scratch / "job" / "explain.txt").read_text() + log, "options are shown there"
