@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from pytubemq.cli.api import Api, with_scheme
+from pytubemq.cli.options import user_options
 from pytubemq.core.reset_target import parse_reset_target, with_zone
 from pytubemq.errors import BadRequestError, ConfigError, FormatError, MessageError
 from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MAX_USER_CHARS, MIB
@@ -146,11 +147,11 @@ def optional_masters_address(context: click.Context, parameter: click.Parameter,
 
 
 def master_option(command: F) -> F:
-    """Decorator: the option for the Masters' addresses, which otherwise come from the profile."""
+    """Decorator: the options for the Masters' addresses and the user, which otherwise come from the profile."""
     return click.option(
         "--master", callback=optional_masters_address, metavar="HOST:PORT[,...]",
         help="The Masters [of the profile, or 127.0.0.1:8715].",
-    )(command)  # fmt: skip
+    )(user_options(command))  # fmt: skip
 
 
 def partition_names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ class GlobalOptions:
     verbose: bool = False
     no_color: bool = False
     timeout_s: float = 10.0
+    user: str | None = None
+    secret_file: str | None = None
     chosen: Profile | None = None
     """The profile that the cluster's address was taken from, if it was."""
 
@@ -114,6 +116,23 @@ def global_options(command: F) -> F:
         click.option(
             "--no-color", is_flag=True, expose_value=False, callback=_store("no_color"),
             help="No colour (as do NO_COLOR, CI and TERM=dumb).",
+        ),
+    )  # fmt: skip
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def user_options(command: F) -> F:
+    """Decorator: the user as which a command connects to Masters and Brokers; the secret itself is no option."""
+    decorators = (
+        click.option(
+            "--user", metavar="NAME", expose_value=False, callback=_store("user"),
+            help="The user to connect as, where the cluster asks [of the profile, or PYTUBEMQ_USER].",
+        ),
+        click.option(
+            "--secret-file", metavar="FILE", expose_value=False, callback=_store("secret_file"),
+            help="The file with that user's secret, of mode 0600 [PYTUBEMQ_SECRET_FILE].",
         ),
     )  # fmt: skip
     for decorate in reversed(decorators):

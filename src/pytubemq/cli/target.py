@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.cli.api import with_scheme
-from pytubemq.errors import RemoteError, TransportError, UnreachableError
+from pytubemq.errors import ConfigError, RemoteError, TransportError, UnreachableError
+from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.model.cluster_user import ClusterUser
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
 from pytubemq.server.profiles import Profile, read_profiles
 
@@ -42,8 +45,25 @@ def find_profile(options: GlobalOptions) -> Profile:
 
 
 def masters(options: GlobalOptions, master: str | None) -> str:
-    """Return `host:port[,...]` of the Masters."""
-    return master or _chosen(options).master
+    """Return the address of the cluster: its Masters, with the user of the options if there is one.
+
+    Raises:
+        ConfigError: a user has no secret file, or a secret file no user; the address is malformed.
+    """
+    text = master or _chosen(options).master
+    if options.user is None and options.secret_file is None:
+        return text
+    file = options.secret_file and str(Path(options.secret_file).expanduser().absolute())
+    user = ClusterUser(options.user or "", file or "")
+    address = ClusterAddress.parse(text)
+    if master and address.user is not None:
+        raise ConfigError("the user is given twice", hint="leave out --user, or the user in --master")
+    return str(replace(address, user=user))
+
+
+def shown_masters(master: str) -> str:
+    """Return the Masters' addresses alone, for a message."""
+    return master.removeprefix("tls://").partition("?")[0]
 
 
 def http_url(options: GlobalOptions, http: str | None) -> str:
@@ -89,7 +109,7 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
 
 def _hosts(master: str) -> list[str]:
     """Return each Master's `host:port` in a profile."""
-    return master.removeprefix("tls://").partition("?")[0].split(",")
+    return shown_masters(master).split(",")
 
 
 def _start_of(profile: Profile) -> str:

@@ -13,6 +13,7 @@ import pytest
 from pytubemq.cli.commands.produce.produce import check_some_answer
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.output.waiting import asking
+from pytubemq.cli.target import masters, shown_masters
 from pytubemq.errors import ExitCode, UnreachableError
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.server.profiles import Profile, save_profile
@@ -154,3 +155,48 @@ def test_a_producer_is_told_which_brokers_are_away() -> None:
     with pytest.raises(UnreachableError, match="no Broker of topic 't' answers: Broker 1 at h:1, Broker 2 at h:2"):
         asyncio.run(check_some_answer(GlobalOptions(), cast("Any", AwayTube(1, 2)), "t"))
     asyncio.run(check_some_answer(GlobalOptions(), cast("Any", AwayTube(1)), "t"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saved"),
+    [
+        (("--master", "m1", "--user", "ann", "--secret-file", "/etc/ann"), "m1:8715?user=ann&secret_file=/etc/ann"),
+        (
+            ("--master", "tls://m1?ca=/ca.pem", "--user", "ann", "--secret-file", "/etc/ann"),
+            "tls://m1:8716?ca=/ca.pem&user=ann&secret_file=/etc/ann",
+        ),
+        (("--master", "m1?user=ann&secret_file=/etc/ann"), "m1?user=ann&secret_file=/etc/ann"),
+    ],
+)
+def test_a_profile_names_its_user_and_the_file_with_the_secret(
+    tube: Tube, arguments: tuple[str, ...], saved: str
+) -> None:
+    assert tube("profile", "add", "safe", *arguments, "--http", "http://m1:8080").code == 0
+    assert json.loads(tube("profile", "show", "-o", "json").out)["master"] == saved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--user", "ann"), "the user 'ann' is given, and no secret file"),
+        (("--secret-file", "f"), "a secret file is given, and no user"),
+        (("--user", "a", "--secret-file", "f", "--master", "m1?user=a&secret_file=f"), "the user is given twice"),
+        (("--master", "ann:pssst@m1"), "has an @ in it"),
+        (("--master", "m1?user=ann&secret=pssst"), "has a secret in it"),
+        (("--user", "a", "--secret-file", "/none", "--master", "m1"), "the secret file /none cannot be read"),
+    ],
+)
+def test_a_user_that_cannot_be_used_is_refused_before_anything_is_connected(
+    tube: Tube, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = tube("produce", "demo", "x", *arguments)
+    assert ran.code != 0
+    assert said in ran.err
+    assert "pssst" not in ran.err + ran.out
+
+
+def test_the_options_win_over_the_user_of_a_profile() -> None:
+    save_profile(Profile("safe", "m1?user=ann&secret_file=/ann", "http://m1:8080"))
+    options = GlobalOptions(user="eve", secret_file="/eve")
+    assert masters(options, None) == "m1:8715?user=eve&secret_file=/eve"
+    assert shown_masters("tls://m1:1,m2?ca=a&user=ann&secret_file=f") == "m1:1,m2"

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import click
 
 from pytubemq.cli.names import api_url, masters_address, profile_name
-from pytubemq.cli.options import current, global_options
+from pytubemq.cli.options import current, global_options, user_options
 from pytubemq.cli.output.output import emit_object, emit_rows
-from pytubemq.cli.target import find_profile
+from pytubemq.cli.target import find_profile, masters
 from pytubemq.server.profiles import Profile, read_profiles, remove_profile, save_profile, use_profile
 
 
@@ -49,11 +49,12 @@ def use(name: str) -> None:
 @click.argument("name", callback=profile_name)
 @click.option("--master", required=True, callback=masters_address, metavar="HOST:PORT[,...]", help="The Masters.")
 @click.option("--http", required=True, callback=api_url, metavar="URL", help="The JSON API.")
+@user_options
 @global_options
 def add(name: str, master: str, http: str) -> None:
-    """Add or replace a profile and make it the current one."""
+    """Add or replace a profile and make it the current one. It names the file with a secret, and never has a secret."""
     options = current()
-    path = save_profile(Profile(name, master, http))
+    path = save_profile(Profile(name, masters(options, master), http))
     options.say(f"saved in {path}; commands now work with {name!r}\nNext:  {options.next('pytubemq cluster health')}")
 
 

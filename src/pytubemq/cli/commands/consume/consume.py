@@ -21,7 +21,7 @@ from pytubemq.cli.output.formats import FIELDS
 from pytubemq.cli.output.sink import Sink
 from pytubemq.cli.output.waiting import asking
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import http_url, masters, same_cluster
+from pytubemq.cli.target import http_url, masters, same_cluster, shown_masters
 from pytubemq.errors import (
     Code,
     ConfigError,
@@ -160,11 +160,11 @@ async def _consume(
     async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
         try:
             if why is None:
-                async with asking(options, master, topic):
+                async with asking(options, shown_masters(master), topic):
                     partitions = await tube.partitions(topic)
                 await _read(options, tube, master, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
-                waiting = asking(options, master, topic)
+                waiting = asking(options, shown_masters(master), topic)
                 await _in_group(options, tube, master, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
         except asyncio.CancelledError:  # Ctrl-C, perhaps because nobody reads the output
             await wanted.sink.close(within_s=WITHIN_S)
@@ -197,7 +197,7 @@ async def _in_group(
             consumer = await stack.enter_async_context(
                 tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None)
             )
-        outages = Outages(options, tube, master, topic)
+        outages = Outages(options, tube, shown_masters(master), topic)
         await stack.enter_async_context(outages.watching())
         watching = why.watching(
             lambda: bool(consumer.assignment) or bool(wanted.sink.written),
@@ -373,7 +373,12 @@ async def _follow(
     pending: set[asyncio.Future[None]] = set(readers)
     topic = next((partition.topic for of in brokers.partitions.values() for partition in of), "")
     outages = Outages(
-        options, tube, master, topic, period_s=TAIL_PERIOD_S, is_watched=lambda broker_id: followed[broker_id] > 0
+        options,
+        tube,
+        shown_masters(master),
+        topic,
+        period_s=TAIL_PERIOD_S,
+        is_watched=lambda broker_id: followed[broker_id] > 0,
     )
     try:
         async with outages.watching():

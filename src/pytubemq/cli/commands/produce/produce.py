@@ -18,7 +18,7 @@ from pytubemq.cli.output.formats import Outgoing, parse_json_line
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.output.waiting import asking
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import masters
+from pytubemq.cli.target import masters, shown_masters
 from pytubemq.errors import BufferFullError, MessageError, UnavailableError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES
 
@@ -105,7 +105,7 @@ async def _produce(
     skipped = 0
     async with contextlib.AsyncExitStack() as stack:
         tube = await stack.enter_async_context(pytubemq.connect(master, request_timeout_s=options.timeout_s))
-        async with asking(options, master, topic):
+        async with asking(options, shown_masters(master), topic):
             try:
                 producer = await stack.enter_async_context(tube.producer(topic))
             except UnavailableError:
