@@ -29,8 +29,8 @@ TOKEN = "canary-of-http-0123456789abcdefghijkl"
 WRONG = "canary-of-a-wrong-secret-0123456789abcdef"
 PAGES = (
     "/", "/metrics", "/health", "/api/v1/health", "/api/v1/cluster", "/api/v1/cluster/defaults", "/api/v1/users",
-    "/api/v1/users/ann", "/api/v1/topics", "/api/v1/topics/demo", "/api/v1/brokers", "/api/v1/groups", "/api/v1/nothing",
-    "/api/v1/openapi.json",
+    "/api/v1/users/ann", "/api/v1/topics", "/api/v1/topics/demo", "/api/v1/brokers", "/api/v1/groups",
+    "/api/v1/nothing", "/api/v1/openapi.json",
     f"/webapi.htm?method=admin_query_cluster_info&confModAuthToken={TOKEN}",
     f"/webapi.htm?method=admin_nothing&confModAuthToken={TOKEN}",
 )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pytubemq.sync
 from pytubemq.net.iothread import IoThread
 from tests.scenario.security.secured import address_of, cluster, user
 from tests.spark.security.job import ROWS
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 USER = "ann"
-GRANTED = ("produce topic orders", "consume topic orders", "produce topic copies", "consume topic copies")
+GRANTED = tuple(
+    f"{operation} topic {topic}"
+    for operation in ("produce", "consume")
+    for topic in ("orders", "copies", "again", "rejected")
+)
 WATCH = """
 import logging, os, sys
 
@@ -57,24 +62,30 @@ def secret(scratch: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(scratch: Path, secret: Path) -> Iterator[dict[str, Any]]:
-    """What the job has found; its files are in `scratch / "job"`."""
+def options(scratch: Path, secret: Path) -> Iterator[dict[str, str]]:
+    """The options of Spark for a user at a cluster that asks who connects."""
     thread = IoThread(name="secured-cluster")
     running = cluster(scratch / "cluster")
     try:
         node = thread.run(running.__aenter__())
         try:
             assert node.master is not None
-            thread.run(node.master.create_topic("copies", 2))
+            for topic in ("copies", "again", "rejected"):
+                thread.run(node.master.create_topic(topic, 2))
             ann = thread.run(user(node, USER, *GRANTED))
             secret.touch(mode=0o600)
             secret.write_text(ann.secret.reveal())
-            options = {"master": address_of(node), "user": USER, "secretFile": str(secret)}
-            yield run_job(scratch / "job", secret, options)
+            yield {"master": address_of(node), "user": USER, "secretFile": str(secret)}
         finally:
             thread.run(running.__aexit__(None, None, None))
     finally:
         thread.close()
+
+
+@pytest.fixture(scope="module")
+def found(scratch: Path, secret: Path, options: dict[str, str]) -> dict[str, Any]:
+    """What the job has found; its files are in `scratch / "job"`."""
+    return run_job(scratch / "job", secret, options)
 
 
 def run_job(directory: Path, secret: Path, options: dict[str, str]) -> dict[str, Any]:
@@ -118,3 +129,49 @@ def test_no_secret_and_no_token_is_in_what_spark_writes(found: dict[str, Any], s
     log = (scratch / "job" / "output.log").read_text(errors="replace")
     assert " DEBUG " in log, "the log is one at DEBUG"
     assert str(secret) in (scratch / "job" / "explain.txt").read_text() + log, "options are shown there"
+
+
+PIPELINE = """
+name: copied
+source:
+  topic: orders
+  master: "{master}"
+  user: "${{env:ORDERS_USER}}"
+  secret_file: ../private/ann.secret
+  start: earliest
+decode: {{format: json, schema: id BIGINT}}
+sinks: [{{name: copies, format: tubemq, topic: again}}]
+dead_letter: {{format: tubemq, topic: rejected}}
+"""
+
+
+def test_a_pipeline_names_its_user_and_reads_writes_and_keeps_dead_letters(
+    scratch: Path, secret: Path, options: dict[str, str]
+) -> None:
+    home = scratch / "pipeline"
+    home.mkdir()
+    (home / "copied.yaml").write_text(PIPELINE.format(master=options["master"]))
+    environ = {**os.environ, "ORDERS_USER": USER, "XDG_CONFIG_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def pipeline(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "pytubemq", "pipeline", *arguments]
+        return subprocess.run(command, env=environ, cwd=home, capture_output=True, timeout=300, check=False)
+
+    with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
+        with tube.producer("orders") as producer:
+            producer.send(b'{"id": 7}')
+            producer.send(b"not JSON")
+        secret.chmod(0o640)
+        refused = pipeline("run", "copied.yaml", "--once")
+        assert (refused.returncode == 0, b"source.secret_file" in refused.stderr) == (False, True), refused.stderr
+        secret.chmod(0o600)
+        ran = pipeline("run", "copied.yaml", "--once", "-v")
+        assert ran.returncode == 0, ran.stderr.decode()
+        ends = tube.offsets([*tube.partitions("again"), *tube.partitions("rejected")])
+        assert {partition.topic for partition, (_, end) in ends.items() if end} == {"again", "rejected"}
+    listed = pipeline("dlq", "list", "copied.yaml", "-o", "json")
+    assert listed.returncode == 0, listed.stderr.decode()
+    report = pipeline("report", "copied.yaml")
+    said = b"".join(one.stdout + one.stderr for one in (refused, ran, listed, report))
+    written = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
+    assert [text for text in (said, *written) if secret.read_bytes() in text] == []

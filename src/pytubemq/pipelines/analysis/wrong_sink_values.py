@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _Spec = TypeVar("_Spec", Sink, DeadLetter)
-_TEXTS: Final = ("path", "table", "url", "topic", "master")
+_TEXTS: Final = ("path", "table", "url", "topic", "master", "user", "secret_file")
 """The keys of a sink whose values may hold references, beside its options."""
 
 

@@ -31,8 +31,11 @@ class Kind(StrEnum):
 
 
 _LATE: Final = frozenset(
-    {"master", "path", "url", "table", "topic", "options", "conf", "packages", "jars", "state", "sql"}
-)
+    {
+        "master", "user", "secret_file", "path", "url", "table", "topic", "options", "conf", "packages", "jars",
+        "state", "sql",
+    }
+)  # fmt: skip
 """Fields in which references stay until they are used: places, and what may hold a secret."""
 
 

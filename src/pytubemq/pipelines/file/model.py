@@ -77,11 +77,22 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterKeys:
+    """The keys that name a cluster and who connects to it; values may be references."""
+
+    master: str | None = None
+    user: str | None = None
+    secret_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The source of the rows: a topic, or any format that Spark reads."""
 
     format: str = "tubemq"
     master: str | None = None
+    user: str | None = None
+    secret_file: str | None = None
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     start: str | Mapping[str, Any] | None = None
@@ -163,6 +174,8 @@ class Sink:
     """Of JDBC."""
     topic: str | None = None
     master: str | None = None
+    user: str | None = None
+    secret_file: str | None = None
     partition_by: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     """Of an upsert."""
@@ -192,6 +205,8 @@ class DeadLetter:
     topic: str | None = None
     master: str | None = None
     """The source's if None."""
+    user: str | None = None
+    secret_file: str | None = None
     table: str | None = None
     url: str | None = None
     max_ratio: float | None = None
@@ -204,7 +219,7 @@ class DeadLetter:
         """Return the dead letters as a sink like any other."""
         return Sink(
             DEAD_LETTER, self.format, path=self.path, table=self.table, url=self.url, topic=self.topic,
-            master=self.master, options=self.options,
+            master=self.master, user=self.user, secret_file=self.secret_file, options=self.options,
         )  # fmt: skip
 
 
@@ -283,17 +298,24 @@ class Pipeline:
         """Return the Masters of the topic that a sink writes to: the source's where it names none."""
         return sink.master or self.source.master
 
+    def cluster_of(self, sink: Sink | DeadLetter) -> ClusterKeys:
+        """Return the cluster that a sink writes to: the source's, with its user, where the sink names none."""
+        own = sink if sink.master or sink.user or sink.secret_file else self.source
+        return ClusterKeys(self.master_of(sink), own.user, own.secret_file)
+
     def with_masters(self, otherwise: Callable[[], str | None] = lambda: None) -> Pipeline:
-        """Return the pipeline with the Masters named in all that writes to a topic.
+        """Return the pipeline with the Masters and the user named in all that writes to a topic.
 
         Args:
-            otherwise: gives them where neither a sink nor the source does; not asked if no sink needs it.
+            otherwise: gives the Masters where neither a sink nor the source does; not asked if no sink needs it.
         """
 
         def named(sink: _Written) -> _Written:
             if sink.format != "tubemq" or sink.master:
                 return sink
-            return replace(sink, master=self.master_of(sink) or otherwise())
+            cluster = self.cluster_of(sink)
+            master = cluster.master or otherwise()
+            return replace(sink, master=master, user=cluster.user, secret_file=cluster.secret_file)
 
         letters = None if self.dead_letter is None else named(self.dead_letter)
         return replace(self, sinks=tuple(named(sink) for sink in self.sinks), dead_letter=letters)

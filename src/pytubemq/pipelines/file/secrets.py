@@ -28,7 +28,8 @@ _ANY: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _BODY: Final = re.compile(r"(env|file|var):(.*?)(?::-(.*))?", re.DOTALL)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME: Final = re.compile(
-    r"""pass(?:word|wd|phrase|code)(?![._-]?(?:file|path|location)) | pass$ | pwd | secret | token | credential
+    r"""pass(?:word|wd|phrase|code)(?![._-]?(?:file|path|location)) | pass$ | pwd | token | credential
+    | secret(?![._-]?file$)
     | (?:api|access|account|private|shared|storage|encryption|keystore)[._-]?key
     | (?:^|[._-])(?:sas|sig|signature)(?:[._-]|$) | user[._-]?info | connection[._-]?string""",
     re.IGNORECASE | re.VERBOSE,

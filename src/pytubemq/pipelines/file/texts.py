@@ -35,7 +35,7 @@ def texts_of(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
 
 
 def _texts(path: str, section: Any) -> Iterator[tuple[str, str, str]]:
-    for name in ("master", "path", "url", "table", "topic"):
+    for name in ("master", "user", "secret_file", "path", "url", "table", "topic"):
         value = getattr(section, name, None)
         if isinstance(value, str):
             yield f"{path}.{name}", name, value

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.pipelines.analysis.edges import is_past, is_time
+from pytubemq.pipelines.file.cluster_keys import user_options
 from pytubemq.pipelines.file.model import OnError, TriggerKind
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.frames.environment import complete_environment
@@ -103,6 +104,7 @@ def source_options(pipeline: Pipeline, *, streaming: bool = True, beside: bool =
     source = pipeline.source
     options: dict[str, str | None] = {
         "master": resolve(source.master) if source.master else None,
+        **user_options(source),
         "topic": ",".join(source.topics) or None,
         "topicPattern": source.topic_pattern,
         "commitGroup": source.commit_group if streaming and not beside else None,

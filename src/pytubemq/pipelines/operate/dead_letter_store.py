@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.pipelines.analysis.default_place import with_place
+from pytubemq.pipelines.file.cluster_keys import address_of
 from pytubemq.pipelines.file.model import DEAD_LETTER, DeadLetter
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.operate.dead_letters import DeadLetterFiles
@@ -30,7 +31,8 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     if said.format == "tubemq" and said.topic is not None:
         from pytubemq.pipelines.operate.dead_letter_topic import TopicDeadLetters, topic_of  # it opens connections
 
-        master = resolve(pipeline.master_of(said) or "")
+        cluster = pipeline.cluster_of(said)
+        master = str(address_of(cluster)) if cluster.master else None
         topic = topic_of(master=master, topic=resolve(said.topic), state=pipeline.state)
         return TopicDeadLetters(topic, DeadLetterFiles(location))
     if said.format != "parquet":

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.pipelines.file.faults import FaultCode, PipelineFileError, Severity
 from pytubemq.pipelines.rules.dead_letters import effective_limits, named_place, no_object_store, rejectable_records
-from pytubemq.pipelines.rules.environment import named_state, no_plain_secrets, present_references, safe_spark_settings
+from pytubemq.pipelines.rules.environment import (
+    named_state,
+    no_plain_secrets,
+    present_references,
+    safe_spark_settings,
+    usable_users,
+)
 from pytubemq.pipelines.rules.rule import Need
 from pytubemq.pipelines.rules.sinks import (
     known_columns,
@@ -81,6 +87,7 @@ RULES: Final[tuple[Rule, ...]] = (
     named_state.check,
     no_plain_secrets.check,
     present_references.check,
+    usable_users.check,
     no_log_apart.check,
     # the file first, and more of it with more in sight
     no_topic_loop.check,

@@ -22,6 +22,8 @@ TOPIC = """
 name: p
 source:
   master: "${env:V_MASTER}"
+  user: "${env:V_USER}"
+  secret_file: "${env:V_FILE}"
   topics: ["${env:V_TOPIC}", t2]
   start: {t2: "${env:V_START}"}
   end: "${env:V_END}"
@@ -58,7 +60,8 @@ tables:
 sinks: [{name: b, format: console}]
 """
 VALUES = {
-    "MASTER": "h:8715", "TOPIC": "demo", "START": "latest", "END": "2026-01-01", "GROUP": "g", "FILTER": "f",
+    "USER": "ann", "FILE": "/etc/ann.secret", "MASTER": "h:8715",
+    "TOPIC": "demo", "START": "latest", "END": "2026-01-01", "GROUP": "g", "FILTER": "f",
     "COLUMN": "offset", "OPTION": "r", "FORMAT": "csv", "SCHEMA": "id BIGINT", "SEPARATOR": ";", "LITERAL": "words",
     "TIME": "at", "DELAY": "10m", "KEY": "id", "SINK": "parquet", "PATH": "/data/x", "PART": "day", "STEP": "s",
     "TRIGGER": "available_now", "SPARK": "local[3]", "SECRET": "s3cret", "PACKAGE": "a:b:1", "JAR": "/x.jar",
@@ -123,6 +126,7 @@ def test_places_and_what_may_be_secret_are_looked_up_where_they_are_used(tmp_pat
     assert pipeline.sinks[1].path == "${env:V_PATH}"
     options = source_options(pipeline)
     assert options["master"] == "h:8715"
+    assert (options["user"], options["secretFile"]) == ("ann", "/etc/ann.secret")
     assert options["readGroup"] == "r"
     assert options["decode.fieldDelimiter"] == ";"
     conf = settings(pipeline, [])
@@ -154,7 +158,8 @@ def test_no_key_of_text_is_left_out() -> None:
         if key.kind in {Kind.TEXT, Kind.TEXTS, Kind.OPTIONS} and not key.at_once
     }
     assert texts == {
-        ".state", "source.master", "source.path", "source.options", "decode.options", "tables[].path",
+        ".state", "source.user", "source.secret_file", "sinks[].user", "sinks[].secret_file", "dead_letter.user",
+        "dead_letter.secret_file", "source.master", "source.path", "source.options", "decode.options", "tables[].path",
         "tables[].options", "sinks[].path", "sinks[].table", "sinks[].url", "sinks[].topic", "sinks[].master",
         "sinks[].options", "dead_letter.path", "dead_letter.topic", "dead_letter.master", "dead_letter.table",
         "dead_letter.url", "dead_letter.options", "spark.master", "spark.conf", "spark.packages", "spark.jars",

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pytubemq.pipelines.file.model import DeadLetter, Sink, Source
 
 if TYPE_CHECKING:
     from pytubemq.pipelines.file.model import Pipeline, SparkSettings
+
+_Spec = TypeVar("_Spec", Source, Sink, DeadLetter)
 
 _WAREHOUSE: Final = re.compile(r"spark\.sql\.catalog\.([^.]+)\.warehouse", re.IGNORECASE)
 """The setting of the directory in which a catalog keeps its tables."""
 
 
 def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
-    """Return the pipeline with absolute paths: of its source, tables, sinks, dead letters, state and catalogs.
+    """Return the pipeline with absolute paths: of its source, tables, sinks, dead letters, secrets, state and catalogs.
 
     A URI stays as it is, and so does what begins with a reference.
     """
@@ -23,13 +27,20 @@ def beside(pipeline: Pipeline, file: str | Path) -> Pipeline:
     letters = pipeline.dead_letter
     return replace(
         pipeline,
-        source=replace(pipeline.source, path=_absolute(pipeline.source.path, directory)),
+        source=_placed(pipeline.source, directory),
         tables=tuple(replace(table, path=_absolute(table.path, directory)) for table in pipeline.tables),
-        sinks=tuple(replace(sink, path=_absolute(sink.path, directory)) for sink in pipeline.sinks),
-        dead_letter=None if letters is None else replace(letters, path=_absolute(letters.path, directory)),
+        sinks=tuple(_placed(sink, directory) for sink in pipeline.sinks),
+        dead_letter=None if letters is None else _placed(letters, directory),
         state=_absolute(pipeline.state_or_default, directory),
         spark=_with_warehouses(pipeline.spark, directory),
     )
+
+
+def _placed(spec: _Spec, directory: Path) -> _Spec:
+    """Make the paths of a source, a sink or the dead letters absolute; `~` is the home of the user."""
+    file = spec.secret_file
+    secret_file = str(Path(file).expanduser()) if file and file.startswith("~") else _absolute(file, directory)
+    return replace(spec, path=_absolute(spec.path, directory), secret_file=secret_file)
 
 
 def _with_warehouses(settings: SparkSettings, directory: Path) -> SparkSettings:

@@ -10,8 +10,8 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import ConfigError, TubeError
-from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.pipelines.analysis.missing import MissingTopicError
+from pytubemq.pipelines.file.cluster_keys import address_of
 from pytubemq.pipelines.file.faults import FaultCode
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.frames.source import source_options
@@ -22,7 +22,8 @@ from pytubemq.spark.source.options import parse_options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytubemq.pipelines.file.model import Pipeline
+    from pytubemq.model.cluster_address import ClusterAddress
+    from pytubemq.pipelines.file.model import ClusterKeys, Pipeline
     from pytubemq.pipelines.rules.rule import Context, Faults
 
 
@@ -63,11 +64,11 @@ def topics_named(pipeline: Pipeline, *, source: bool = True) -> list[Named]:
     for index, sink in enumerate(pipeline.sinks):
         if sink.format == "tubemq" and sink.topic:
             key = f"sinks.{sink.name}.topic"
-            found += _written(f"sinks[{index}].topic", key, pipeline.master_of(sink), sink.topic)
+            found += _written(f"sinks[{index}].topic", key, pipeline.cluster_of(sink), sink.topic)
     letters = pipeline.dead_letter
     if letters is not None and letters.format == "tubemq" and letters.topic:
         key = "dead_letter.topic"
-        found += _written(key, key, pipeline.master_of(letters), letters.topic)
+        found += _written(key, key, pipeline.cluster_of(letters), letters.topic)
     return found
 
 
@@ -79,10 +80,10 @@ def _read(pipeline: Pipeline) -> Iterator[Named]:
         yield Named(path, "source.topic" if len(topics) == 1 else path, masters, resolve(topic))
 
 
-def _written(path: str, key: str, master: str | None, topic: str) -> Iterable[Named]:
-    if master:
+def _written(path: str, key: str, cluster: ClusterKeys, topic: str) -> Iterable[Named]:
+    if cluster.master:
         with contextlib.suppress(TubeError):  # the sink says what is wrong with its Masters
-            yield Named(path, key, ClusterAddress.parse(resolve(master)), resolve(topic))
+            yield Named(path, key, address_of(cluster), resolve(topic))
 
 
 def _missing(masters: ClusterAddress, named: Sequence[Named]) -> list[MissingTopicError]:

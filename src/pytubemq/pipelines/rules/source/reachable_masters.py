@@ -10,11 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TransportError, TubeError
-from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.pipelines.file.cluster_keys import address_of
 from pytubemq.pipelines.file.faults import FaultCode
+from pytubemq.pipelines.file.model import ClusterKeys
 from pytubemq.pipelines.rules.rule import Need, rule
 
 if TYPE_CHECKING:
+    from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.model.ids import Partition
     from pytubemq.pipelines.rules.rule import Context, Faults
     from pytubemq.spark.source.read.cluster import Cluster
@@ -45,15 +47,17 @@ def _connected(cluster: Cluster) -> dict[Partition, object]:
 def _clusters(context: Context) -> dict[ClusterAddress, str]:
     """Return each cluster once, with the first key that names it; malformed addresses are left to another rule."""
     source, letters = context.pipeline.source, context.pipeline.dead_letter
-    named = {"source.master": source.master if source.format == "tubemq" else None}
+    named: dict[str, ClusterKeys] = {}
+    if source.format == "tubemq":
+        named["source.master"] = ClusterKeys(source.master, source.user, source.secret_file)
     for index, sink in enumerate(context.pipeline.sinks):
         if sink.format == "tubemq":
-            named[f"sinks[{index}].master"] = context.pipeline.master_of(sink)
+            named[f"sinks[{index}].master"] = context.pipeline.cluster_of(sink)
     if letters is not None and letters.format == "tubemq":
-        named["dead_letter.master"] = context.pipeline.master_of(letters)
+        named["dead_letter.master"] = context.pipeline.cluster_of(letters)
     found: dict[ClusterAddress, str] = {}
-    for path, text in named.items():
+    for path, keys in named.items():
         with contextlib.suppress(TubeError):
-            if text and (there := context.text(text)) is not None:
-                found.setdefault(ClusterAddress.parse(there), path)
+            if keys.master:
+                found.setdefault(address_of(keys), path)
     return found

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pytubemq.pipelines.rules.rule import Context, Faults
 
 _OF_TUBEMQ: Final = {
-    "master": "master", "topics": "topic", "topic_pattern": "topic_pattern", "commit_group": "commit_group",
+    "master": "master", "user": "user", "secret_file": "secret_file", "topics": "topic",
+    "topic_pattern": "topic_pattern", "commit_group": "commit_group",
     "filters": "filters", "dedup": "dedup", "columns": "columns", "end": "end",
 }  # fmt: skip
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _ANYWHERE: Final = "127.0.0.1:8715"
 _KEY_OF_SOURCE_OPTION: Final = {
-    "master": "master", "topic": "topic", "topicpattern": "topic_pattern", "startingoffsets": "start",
+    "master": "master", "user": "user", "secretfile": "secret_file", "topic": "topic",
+    "topicpattern": "topic_pattern", "startingoffsets": "start",
     "startingtimestamp": "start", "endingoffsets": "end", "endingtimestamp": "end", "maxrowspertrigger": "limit.rows",
     "maxbytespertrigger": "limit.bytes", "minrowspertrigger": "limit.min_rows", "maxtriggerdelay": "limit.max_delay",
     "maxfetchtimepertask": "limit.fetch", "filters": "filters", "commitgroup": "commit_group",

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _ANYWHERE: Final = "127.0.0.1:8715"
 _MASTER: Final = Key("master", Kind.TEXT, "", default="the source's")
+_USER: Final = (
+    Key("user", Kind.TEXT, "the user as which the topic is written", default="the source's with the source's `master`"),
+    Key("secret_file", Kind.TEXT, "the file with that user's secret, on the driver", default="needed with `user`"),
+)
 _SAME_ROWS: Final = (
     "steps that give the same rows each time (no rand(), uuid(), current_timestamp(); Python functions likewise)"
 )
@@ -82,6 +86,7 @@ KIND: Final = SinkKind(
             "the topic of rows that have no column `topic`; without a column `body` they go as JSON",
         ),
         _MASTER,
+        *_USER,
         Key("idempotency_key", Kind.TEXT, "a column by which a row that was sent twice is recognized"),
     ),
     promises={
@@ -111,7 +116,10 @@ KIND: Final = SinkKind(
     case=_case,
     wrong=_wrong,
     set_by_runner=frozenset({"planismaponly", "queryid", "batchid", "checkpointlocation"}),
-    key_of_option={"master": "master", "topic": "topic", "idempotencykey": "idempotency_key"},
+    key_of_option={
+        "master": "master", "user": "user", "secretfile": "secret_file", "topic": "topic",
+        "idempotencykey": "idempotency_key",
+    },
     by_number=is_by_number,
     is_shared=True,
     again="rows are sent again",
@@ -123,6 +131,7 @@ KIND: Final = SinkKind(
             ),
             Key("topic", Kind.TEXT, ""),
             _MASTER,
+            *_USER,
         ),
         needs=(("topic",),),
         beside_state=True,

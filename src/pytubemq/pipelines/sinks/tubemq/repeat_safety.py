@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
+from pytubemq.pipelines.file.cluster_keys import address_of
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.file.sink_table import sink_kind
 
 if TYPE_CHECKING:
-    from pytubemq.pipelines.file.model import Pipeline, Sink
+    from pytubemq.pipelines.file.model import ClusterKeys, Pipeline, Sink
     from pytubemq.sync import Tube
 
 
@@ -44,14 +45,14 @@ def repeating(pipeline: Pipeline) -> frozenset[str]:
     """
     letters = () if pipeline.dead_letter is None else (pipeline.dead_letter.as_sink(),)
     asked = [sink for sink in (*pipeline.sinks, *letters) if sink_kind(sink.format).by_number(sink)]
-    return frozenset(sink.name for sink in asked if _repeats(sink, pipeline.master_of(sink)))
+    return frozenset(sink.name for sink in asked if _repeats(sink, pipeline.cluster_of(sink)))
 
 
-def _repeats(sink: Sink, master: str | None) -> bool:
+def _repeats(sink: Sink, cluster: ClusterKeys) -> bool:
     import pytubemq.sync
 
     try:
-        with pytubemq.sync.connect(resolve(master or ""), client_name="pipeline") as tube:
+        with pytubemq.sync.connect(address_of(cluster), client_name="pipeline") as tube:
             return find_repeating_broker(tube, resolve(sink.topic) if sink.topic else None) is not None
     except TubeError:
         return True

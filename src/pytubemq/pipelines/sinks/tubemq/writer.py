@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.pipelines.analysis.guarantees import not_exactly_once, promise_of
+from pytubemq.pipelines.file.cluster_keys import user_options
 from pytubemq.pipelines.file.model import Guarantee
 from pytubemq.pipelines.file.secrets import resolve
 from pytubemq.pipelines.sinks.json_text import json_of
@@ -130,6 +131,7 @@ class TubeMqSink:
         given = self.spec.options
         options = {key: resolve(value) for key, value in given.items() if key.lower() != IDEMPOTENT}
         options["master"] = resolve(self.spec.master or "")
+        options |= user_options(self.spec)
         if self.spec.topic:
             options["topic"] = resolve(self.spec.topic)
         if not self._idempotent:
