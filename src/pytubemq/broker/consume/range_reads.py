@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import request_checks, tracing
 from pytubemq.broker.consume.fetch_turns import FetchTurns
 from pytubemq.broker.consume.log_reads import ReadLimits, expected_size, read
-from pytubemq.broker.members.caller_access import consume_from, describe_group, describe_topic
+from pytubemq.broker.members.caller_access import Identified, consume_from, describe_group, describe_topic
 from pytubemq.broker.members.cursor import whole
 from pytubemq.broker.registration_key import RegistrationKey
 from pytubemq.core.refusal import Refusal, Refused
@@ -249,7 +249,7 @@ class RangeHandlers:
                     caller.permit(describe_topic(topic))
                 if len(keys) == LONG_WORK_SLICE:
                     await turn()
-            positions = await self._positions(turn, request, wanted)
+            positions = await self._positions(turn, request, wanted, caller)
             # Only on request, as it may have to read the disk.
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)
         except Refused as refused:
@@ -325,15 +325,17 @@ class RangeHandlers:
         return wanted
 
     async def _positions(
-        self, turn: Turn, request: PartitionOffsetsRequest, wanted: Collection[PartitionKey]
+        self, turn: Turn, request: PartitionOffsetsRequest, wanted: Collection[PartitionKey], caller: Identified
     ) -> list[bytes]:
         """Build parts of the response: positions in these partitions, durable ones only.
 
-        A consumer is listed with the position it began at, which is durable by then.
+        Where all groups are asked for, those are left out that the caller may not describe. A consumer is listed with
+        the position it began at, which is durable by then.
         """
         if not request.all_groups and not request.group_names:
             return []
         groups = None if request.all_groups else frozenset(request.group_names)
+        permitted: dict[str, bool] = {}
         registry, now_s = self._state.registry, self._state.clock.now_s()
         parts: list[bytes] = []
         count = total_chars = looked_at = 0
@@ -347,6 +349,10 @@ class RangeHandlers:
                 found = []
                 await turn()
             if (topic, partition_id) not in wanted or (groups is not None and group not in groups):
+                continue
+            if group not in permitted:
+                permitted[group] = caller.is_permitted(describe_group(group))
+            if not permitted[group]:
                 continue
             hold = registry.get(RegistrationKey(group, topic, partition_id), now_s=now_s)
             total_chars += _POSITION_CHARS + len(group) + len(topic) + (len(hold.consumer_id) if hold else 0)

@@ -78,10 +78,15 @@ class Identified:
     rules: AccessRules
     identity: ClientIdentity | None
 
+    def is_permitted(self, wish: Wish) -> bool:
+        """True if the caller is allowed something."""
+        identity = self.identity
+        return identity is None or self.rules.is_allowed(identity, wish.operation, wish.kind, wish.name)
+
     def permit(self, wish: Wish) -> None:
         """Refuse what the caller is not allowed, with 401."""
         identity = self.identity
-        if identity is None or self.rules.is_allowed(identity, wish.operation, wish.kind, wish.name):
+        if identity is None or self.is_permitted(wish):
             return
         raise Refused(
             Code.UNAUTHORIZED,
