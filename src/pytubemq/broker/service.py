@@ -167,7 +167,7 @@ class BrokerService:
         self.address = await self._server.bind(settings.listen)
         if self._tls is not None and settings.tls_listen is not None:
             self.tls_address = self._server.bind_tls(settings.tls_listen, self._tls)
-        await self._server.open()
+        await self._server.open(plain=settings.opens_plain)
         state.serving.started = True
         periodic_checks = self._periodic_checks = PeriodicChecks(
             state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes
@@ -179,8 +179,9 @@ class BrokerService:
         if settings.masters:
             self._spawn("removal of topics", orders.removal.run())
             await self._join(known.config, orders)
-        logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
-        if self.tls_address is not None:
+        served_on = self.address if settings.opens_plain else self.tls_address
+        logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), served_on)
+        if self.tls_address is not None and settings.opens_plain:
             logger.info("Broker %d listens on %s for TLS", settings.broker_id, self.tls_address)
 
     @staticmethod

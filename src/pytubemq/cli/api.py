@@ -22,6 +22,7 @@ from pytubemq.errors import (
 )
 from pytubemq.model.ids import Address
 from pytubemq.model.tls_options import TlsOptions
+from pytubemq.security.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,7 @@ class Api:
         self._host = parts.hostname
         self._port = port or (80 if parts.scheme == "http" else 443)
         self._ca = _ca(url, parts.query) if parts.scheme == "https" else None
+        self._token = _token(parts.query)
         self._timeout_s = timeout_s
 
     def rows(self, *path: str) -> list[dict[str, Any]]:
@@ -121,8 +123,8 @@ class Api:
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        if token := os.environ.get(TOKEN_VARIABLE, "").strip():
-            headers["Authorization"] = f"Bearer {token}"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token.reveal()}"
         try:
             connection.request(method, target, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
@@ -168,6 +170,22 @@ def _ca(url: str, query: str) -> str:
             hint=f"write https://host:port?ca=FILE, or set {CA_VARIABLE}",
         )
     return named
+
+
+def _token(query: str) -> Secret:
+    """Return the token for changes: that of the environment, else that in the file which the URL names; or none.
+
+    Raises:
+        ConfigError: the file cannot be read, is empty, or is open to other users of this machine.
+    """
+    if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+        return Secret(token)
+    named = parse_qs(query).get("token_file", [""])[0].strip()
+    if not named:
+        return Secret("")
+    from pytubemq.client.client_credentials import read_secret_file
+
+    return read_secret_file(named)
 
 
 def with_scheme(url: str) -> str:

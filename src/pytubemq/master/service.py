@@ -185,8 +185,9 @@ class MasterService:
         Raises:
             ConfigError: another program has bound it meanwhile.
         """
-        await self._server.open()
-        logger.info("master listens on %s", self._address)
+        await self._server.open(plain=self.settings.opens_plain)
+        if self.settings.opens_plain:
+            logger.info("master listens on %s", self._address)
         if self._tls_address is not None:
             logger.info("master listens on %s for TLS", self._tls_address)
 

@@ -197,7 +197,8 @@ class EmbeddedCluster:
             broker = Node(settings, frozenset({Role.BROKER}), disk=self._disk)
         self._running[broker_id] = broker
         endpoints = await broker.start()
-        self._addresses[broker_id] = _known(endpoints.broker)
+        if endpoints.broker is not None:  # without a plain port it has an address over TLS alone
+            self._addresses[broker_id] = endpoints.broker
         if endpoints.broker_tls is not None:
             self._tls_ports[broker_id] = endpoints.broker_tls
 

@@ -31,7 +31,7 @@ from pytubemq.security.credentials import Credentials
 from pytubemq.server.certificates import Certificates
 from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.files import Shares, file_limit, shares
-from pytubemq.server.root_key import load_root_key
+from pytubemq.server.keys.root_key import load_root_key
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
@@ -68,7 +68,7 @@ ROLES: dict[str, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The addresses of a running node; None for a role that it does not run."""
+    """The addresses of a running node; None for a role that it does not run, and for a port that is closed."""
 
     master: str | None = None
     broker: str | None = None
@@ -210,6 +210,7 @@ class Node:
                 listen=listen,
                 advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
                 tls_listen=None if tls is None else Address(listen.host, section.tls_port),
+                opens_plain=self.settings.tls.plain,
                 servers_tls=self.settings.tls.to_servers(),
                 data_dir=directory,
                 insecure=self.settings.insecure,
@@ -225,7 +226,7 @@ class Node:
         )
         self._closing.append(("the Master", self.master.close))
         await self.master.prepare()
-        self.endpoints = Endpoints(master=str(self.master.address), master_tls=_text(self.master.tls_address))
+        self.endpoints = Endpoints(master=self._plain(self.master.address), master_tls=_text(self.master.tls_address))
         self._routes = {self.master.address: self.master.route}
 
     def _root_key(self, directory: Path) -> bytes | None:
@@ -276,6 +277,7 @@ class Node:
                 requires_access=self.settings.security.authentication is AuthenticationMode.ENFORCED,
                 tls_port=section.tls_port or DEFAULT_BROKER_TLS_PORT,
                 tls_listen=None if tls is None else Address(listen.host, section.tls_port),
+                opens_plain=self.settings.tls.plain,
                 servers_tls=self.settings.tls.to_servers(),
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
@@ -300,7 +302,7 @@ class Node:
         self._closing.append((f"Broker {section.id}", self.broker.close))
         await self.broker.start()
         self.endpoints = replace(
-            self.endpoints, broker=str(self.broker.address), broker_tls=_text(self.broker.tls_address)
+            self.endpoints, broker=self._plain(self.broker.address), broker_tls=_text(self.broker.tls_address)
         )
 
     async def _broker_credentials(self) -> Credentials | None:
@@ -351,6 +353,10 @@ class Node:
             insecure=self.settings.insecure,
         )
 
+    def _plain(self, address: Address) -> str | None:
+        """Return an address without TLS; None where it is not opened."""
+        return str(address) if self.settings.tls.plain else None
+
     @property
     def _scheme(self) -> str:
         return "http" if self._certificates.http is None else "https"
@@ -366,8 +372,8 @@ class Node:
         over_tls = bool(self.settings.tls.ca)
         if self.settings.broker.masters:
             texts = self.settings.broker.masters
-        elif self.endpoints.master is not None:
-            texts = [self.endpoints.master]
+        elif self.master is not None:
+            texts = [str(self.master.address)]
         else:
             named = self.settings.master.advertised or self.settings.master.listen
             host = parse_address("master.listen", named, default_port=DEFAULT_MASTER_PORT).host

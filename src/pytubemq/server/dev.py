@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import DirectoryLockedError, NotFoundError, TubeError
+from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError
 from pytubemq.observe.trace_events import configure_tracing
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.dev_ports import free_ports
+from pytubemq.server.keys.dev_access import ADMIN, ADMIN_PERMISSION, DevAccess, dev_access
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
 from pytubemq.server.run import run_node
 from pytubemq.server.sources import load_settings
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 DEMO_TOPIC = "demo"
 DEMO_PARTITIONS = 4
 LOCK_FILE = "dev.lock"
+_HTTP_TOKEN = "http.token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class DevReady:
     """True if some Broker serves the demo topic."""
     insecure: bool = False
     """True if `insecure` is set: anyone who can reach the cluster may use it."""
+    access: DevAccess | None = None
+    """The files by which clients get in, where only identified callers do."""
 
 
 def run_dev(
@@ -66,31 +70,42 @@ def run_dev(
     announce: Callable[[DevReady], None],
     until_ready: bool = False,
     profile: str = "dev",
+    secure: bool = False,
 ) -> int:
     """Run the cluster until it is stopped; return the exit code.
 
+    With `secure` its ports are over TLS alone and let only identified callers in.
+
     Raises:
         DirectoryLockedError: another one uses the directory.
+        MissingExtraError: the extra [secure] is not installed, and `secure` needs it.
         ConfigError: a setting or the directory cannot be used.
     """
     origins: dict[str, str] = {}
-    settings = load_settings(
-        None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)}, origins=origins
-    )
+    flags = {"log.level": "warning", **flags, "data": str(data_dir)}
+    settings = load_settings(None, environ=environ, flags=flags, origins=origins)
     configure_tracing(settings.log.story)
     lock = OsDisk().lock(make_directory(settings.data_dir) / LOCK_FILE)
     written: Profile | None = None
     before = Profiles()
     try:
+        access = dev_access(settings.data_dir) if secure else None
+        if access is not None:
+            settings = load_settings(None, environ=environ, flags=_secured(flags, access))
         settings, notes = free_ports(settings, given=frozenset(origins))
         demo = _DemoTopic()
-        node = Node(settings, ROLES["all"], before_open=demo.create)
+
+        async def before_open(node: Node) -> None:
+            if access is not None:
+                await _enrol_admin(node, access)
+            await demo.create(node)
+
+        node = Node(settings, ROLES["all"], before_open=before_open)
 
         async def on_ready() -> None:
             nonlocal written, before
             endpoints = node.endpoints
             assert node.master is not None
-            assert endpoints.master is not None
             assert endpoints.http is not None
             view = await demo.view(node)
             away = tuple(place.broker for place in view.places if not place.ready) if view else ()
@@ -98,7 +113,7 @@ def run_dev(
             foreign = [broker_id for broker_id in others if (settings.data_dir / f"broker-{broker_id}").is_dir()]
             before = read_profiles()
             name = free_name(before, profile, settings.data_dir)
-            written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
+            written = Profile(name, *_addresses(endpoints, access), str(settings.data_dir.absolute()))
             save_profile(written, make_current=name == profile)
             announce(
                 DevReady(
@@ -114,6 +129,7 @@ def run_dev(
                     is_served=view is not None and len(away) < len(view.places),
                     has_token=bool(settings.http.token.strip()),
                     insecure=settings.insecure,
+                    access=access,
                 )
             )
 
@@ -122,6 +138,36 @@ def run_dev(
         lock.release()
         if written is not None:
             restore_profiles(written, before)
+
+
+def _secured(flags: Mapping[str, object], access: DevAccess) -> dict[str, object]:
+    """Return settings with those of a secured cluster over them. Raises ConfigError if one of them is given."""
+    own = access.settings()
+    if given := sorted(own.keys() & flags.keys() - {_HTTP_TOKEN}):
+        raise ConfigError(
+            f"--secure sets {', '.join(given)}",
+            hint="leave out --set for it, or --secure (docs/how-to/secure-a-cluster.md has each step)",
+        )
+    return {**own, **flags}
+
+
+async def _enrol_admin(node: Node, access: DevAccess) -> None:
+    """Give the cluster the user of `access`, unless it has one of this name from an earlier start."""
+    assert node.master is not None
+    users, by = node.master.registry.users, node.master.change_by("dev")
+    if ADMIN not in {user.name for user in users.all()}:
+        await users.create(ADMIN, by=by, secret=access.secret)
+    await users.grant(ADMIN, *ADMIN_PERMISSION, by=by)
+
+
+def _addresses(endpoints: Endpoints, access: DevAccess | None) -> tuple[str, str]:
+    """Return the addresses of the Master and of the JSON API, as a profile has them."""
+    assert endpoints.http is not None
+    if access is None:
+        assert endpoints.master is not None
+        return endpoints.master, endpoints.http
+    assert endpoints.master_tls is not None
+    return access.master_address(endpoints.master_tls), access.http_address(endpoints.http)
 
 
 class _DemoTopic:

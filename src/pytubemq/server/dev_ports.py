@@ -19,7 +19,7 @@ from pytubemq.net.free_ports import is_free, next_free
 from pytubemq.server.settings import parse_address
 
 if TYPE_CHECKING:
-    from pytubemq.server.settings import Settings
+    from pytubemq.server.settings import BrokerSection, MasterSection, Settings
 
 _PORTS = (
     ("master", "listen", "master"),
@@ -28,6 +28,8 @@ _PORTS = (
     ("broker", "http_listen", "broker http"),
 )
 """Section, key and name of each address."""
+_TLS_PORTS = (("master", "tls_port", "master TLS"), ("broker", "tls_port", "broker TLS"))
+"""The same of each port on the host of `listen`, for settings with a certificate."""
 LISTENING = "0A"
 
 
@@ -41,9 +43,10 @@ def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tu
     """
     notes: list[str] = []
     chosen: set[Address] = set()
-    for section, key, name in sorted(_PORTS, key=lambda port: f"{port[0]}.{port[1]}" not in given):
+    ports = _PORTS + (_TLS_PORTS if settings.tls.cert else ())
+    for section, key, name in sorted(ports, key=lambda port: f"{port[0]}.{port[1]}" not in given):
         part = getattr(settings, section)
-        text = getattr(part, key)
+        text = _address_text(part, key)
         if not text:
             continue
         wanted = parse_address(f"{section}.{key}", text, default_port=0)
@@ -60,10 +63,18 @@ def free_ports(settings: Settings, *, given: frozenset[str] = frozenset()) -> tu
             owner = port_owner(wanted.port)
             by = f" by {owner}" if owner else ""
             notes.append(f"port {wanted.port} ({name}) is in use{by}, using {address.port}")
-            part = msgspec.structs.replace(part, **{key: str(address)})
+            part = msgspec.structs.replace(part, **{key: address.port if key == "tls_port" else str(address)})
             settings = msgspec.structs.replace(settings, **{section: part})
         chosen.add(address)
     return settings, tuple(notes)
+
+
+def _address_text(part: MasterSection | BrokerSection, key: str) -> str:
+    """Return the address of a setting, as text; a port alone is on the host of `listen`."""
+    if key != "tls_port":
+        return str(getattr(part, key))
+    host = parse_address("listen", part.listen, default_port=0).host
+    return str(Address(host, part.tls_port))
 
 
 def port_owner(port: int, *, proc: Path = Path("/proc")) -> str | None:

@@ -34,6 +34,7 @@ DEFAULT_BROKER_HTTP_PORT = 8081
 _MASTER = MasterSettings()
 _STORE = StoreSettings()
 """A setting that is handed on has the default of the room that uses it."""
+_RPC_ADDRESSES = ("master.listen", "broker.listen")
 DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
 
 
@@ -203,6 +204,13 @@ class TlsSection(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     key: Annotated[str, Meta(description="file of its private key; empty: it is in the file of `cert`")] = ""
+    plain: Annotated[
+        bool,
+        Meta(
+            description="whether the ports of `master.listen` and `broker.listen`, which are not over TLS, are open "
+            "beside those of TLS; `false` reserves them only, and all clients and servers need TLS"
+        ),
+    ] = True
     client_ca: Annotated[
         str,
         Meta(
@@ -238,6 +246,13 @@ class TlsSection(Struct, frozen=True, kw_only=True):
         ):
             if getattr(self, name) and not getattr(self, needed):
                 raise ConfigError(f"tls.{name} has no meaning without tls.{needed}", hint=f"set tls.{needed}, too")
+        for needed in ("cert", "ca"):
+            if not self.plain and not getattr(self, needed):
+                raise ConfigError(
+                    f"tls.plain = false needs tls.{needed}: else "
+                    f"{'no port would be open' if needed == 'cert' else 'the servers could not reach each other'}",
+                    hint=f"set tls.{needed}, too",
+                )
 
     def to_servers(self) -> TlsOptions | None:
         """Return the options for connections to other servers of this cluster; None for plain ones."""
@@ -268,8 +283,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     insecure: Annotated[
         bool,
         Meta(
-            description="allow listening beyond this machine although connections have neither TLS nor "
-            "authentication yet, and a token that can be guessed; log, health, metrics and pages say so"
+            description="allow listening beyond this machine without TLS and authentication, and a token that can be "
+            "guessed; log, health, metrics and pages say so"
         ),
     ] = False
     master: MasterSection = field(default_factory=MasterSection)
@@ -278,6 +293,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     security: SecuritySection = field(default_factory=SecuritySection)
     tls: TlsSection = field(default_factory=TlsSection)
     log: LogSection = field(default_factory=LogSection)
+
+    def _is_protected(self, key: str) -> bool:
+        """True if an address of this process is reached over TLS by identified callers only."""
+        enforced = self.security.authentication is AuthenticationMode.ENFORCED
+        return key in _RPC_ADDRESSES and enforced and not self.tls.plain
 
     @property
     def data_dir(self) -> Path:
@@ -289,8 +309,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
-                this machine without `insecure = true`; a TLS file is given without the one that it belongs to;
-                `log.story` is malformed; the token can be guessed.
+                this machine without protection and without `insecure = true`; a TLS file is given without the one that
+                it belongs to; `log.story` is malformed; the token can be guessed.
         """
         self.tls.check()
         if self.http.tls_key and not self.http.tls_cert:
@@ -304,19 +324,15 @@ class Settings(Struct, frozen=True, kw_only=True):
             listening["broker.http_listen"] = (self.broker.http_listen, DEFAULT_BROKER_HTTP_PORT)
         for key, (text, port) in listening.items():
             address = parse_address(key, text, default_port=port)
-            if key in ("master.listen", "broker.listen"):
+            if key in _RPC_ADDRESSES:
                 _check_version(key, text, address)
-            if not self.insecure and not is_loopback(address.host):
+            if not self.insecure and not self._is_protected(key) and not is_loopback(address.host):
                 if not is_ip(address.host) and ":" not in text:
                     raise ConfigError(
                         f"{key} = {text!r} has no port, and {text.strip()!r} is not an address of this machine",
                         hint=f"write host:port, as in 127.0.0.1:{port}",
                     )
-                raise ConfigError(
-                    f"{key} = {text!r} would listen beyond this machine, without TLS and without authentication",
-                    hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1 "
-                    "(TLS and authentication do not exist yet)",
-                )
+                raise _unprotected(key, text)
         token = self.http.token.strip()
         if token and (bits := estimate_bits(token)) < MIN_BITS and not self.insecure:
             raise ConfigError(
@@ -347,6 +363,21 @@ def parse_address(key: str, text: str, *, default_port: int) -> Address:
         return Address.parse(text, default_port=default_port)
     except FormatError as error:
         raise ConfigError(f"{key} = {text!r} is not an address", hint=error.hint) from error
+
+
+def _unprotected(key: str, text: str) -> ConfigError:
+    """Return the error of an address that strangers could use."""
+    if key in _RPC_ADDRESSES:
+        return ConfigError(
+            f"{key} = {text!r} would listen beyond this machine, without TLS or without authentication",
+            hint='set `tls.plain = false` and `security.authentication = "enforced"` as in '
+            "docs/how-to/secure-a-cluster.md; or set `insecure = true` to allow it in a network you trust; or listen "
+            "on 127.0.0.1",
+        )
+    return ConfigError(
+        f"{key} = {text!r} would listen beyond this machine, and HTTP lets everybody read, with TLS or without",
+        hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1",
+    )
 
 
 def _check_version(key: str, text: str, address: Address) -> None:

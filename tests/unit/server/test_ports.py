@@ -81,3 +81,16 @@ def test_any_port_stays_any_port() -> None:
     assert free_ports(settings) == (settings, ())
     without = load_settings(None, environ={}, flags={**dict.fromkeys(KEYS, "127.0.0.1:0"), "broker.http_listen": ""})
     assert free_ports(without) == (without, ())
+
+
+def test_tls_ports_in_use_are_replaced_where_they_are_opened(taken: int) -> None:
+    flags: dict[str, object] = {**dict.fromkeys(KEYS, "127.0.0.1:0"), "master.tls_port": taken, "broker.tls_port": 0}
+    without = load_settings(None, environ={}, flags=flags)
+    assert free_ports(without) == (without, ())
+    settings = load_settings(None, environ={}, flags={**flags, "tls.cert": "server.pem"})
+    found, notes = free_ports(settings)
+    assert found.master.tls_port > taken
+    assert len(notes) == 1
+    assert f"port {taken} (master TLS)" in notes[0]
+    with pytest.raises(ConfigError, match=f"master.tls_port: port {taken}"):
+        free_ports(settings, given=frozenset({"master.tls_port"}))

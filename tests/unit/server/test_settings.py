@@ -246,3 +246,24 @@ def test_options_for_other_servers_of_the_cluster() -> None:
     settings = load_settings(None, environ={}, flags={"tls.ca": "ca.pem", "tls.client_cert": "c.pem"})
     assert settings.tls.to_servers() == TlsOptions("ca.pem", "c.pem")
     assert load_settings(None, environ={}).tls.to_servers() is None
+
+
+TLS = {"tls.cert": "s.pem", "tls.ca": "ca.pem"}
+
+
+@pytest.mark.parametrize("missing", ["cert", "ca"])
+def test_closed_plain_ports_need_tls_for_clients_and_servers(missing: str) -> None:
+    given = {key: value for key, value in TLS.items() if key != f"tls.{missing}"}
+    with pytest.raises(ConfigError, match=f"needs tls.{missing}"):
+        load_settings(None, environ={}, flags={**given, "tls.plain": "false"})
+
+
+def test_rpc_may_listen_beyond_this_machine_over_tls_with_authentication_alone() -> None:
+    secure = {**TLS, "tls.plain": "false", "security.authentication": "enforced"}
+    beyond = {"master.listen": "0.0.0.0:8715", "broker.listen": "0.0.0.0:8123"}
+    assert load_settings(None, environ={}, flags={**secure, **beyond}).master.listen == "0.0.0.0:8715"
+    for weaker in ({"tls.plain": "true"}, {"security.authentication": "permissive"}):
+        with pytest.raises(ConfigError, match="without TLS or without authentication"):
+            load_settings(None, environ={}, flags={**secure, **weaker, **beyond})
+    with pytest.raises(ConfigError, match="HTTP lets everybody read"):
+        load_settings(None, environ={}, flags={**secure, "http.listen": "0.0.0.0:8080"})

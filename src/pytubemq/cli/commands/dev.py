@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     "--set", "assignments", multiple=True, metavar="KEY=VALUE",
     help="A setting, as in master.listen=127.0.0.1:9715; `server settings` lists all.",
 )  # fmt: skip
+@click.option("--secure", is_flag=True, help="TLS alone, and identified users alone; needs the extra [secure].")
 @click.option("--until-ready", is_flag=True, help="Stop as soon as it is ready (for scripts).")
 @global_options
-def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: bool) -> int:
+def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], secure: bool, until_ready: bool) -> int:
     """Run Master, Broker and HTTP in one process on this machine.
 
     A second start on the same directory continues where the first stopped. Other commands find the cluster by the
     profile "dev", which exists while it runs; of two at once the second is "dev-2" and reached with -P dev-2.
+
+    With --secure it makes certificates, a user "admin" and an HTTP token in DIR/access, and opens no port without TLS.
     """
     if ephemeral and not is_default("data"):
         raise click.UsageError("--ephemeral keeps nothing, --data DIR keeps everything: give one of them")
@@ -65,6 +68,7 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
             flags=flags,
             announce=announce,
             until_ready=until_ready,
+            secure=secure,
         )
     finally:
         if scratch is not None:
@@ -77,9 +81,8 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
     """Print the addresses, the next commands and how to stop."""
     endpoints = ready.endpoints
     if options.output:
-        emit_object(
-            options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
-        )
+        row = {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile, **_files(ready)}
+        emit_object(options, row, name="master" if ready.access is None else "master_tls")
     tick = click.style("✓", fg="green") if options.colour else "✓"
     broker = f"broker {ready.broker_id}".ljust(8)
     free = size(shutil.disk_usage(ready.data_dir).free)
@@ -87,18 +90,52 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
         f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
         f"data {ready.data_dir} ({'kept' if kept else 'deleted at the end'})",
         *(f"  ! {escaped(_typed(note))}" for note in ready.notes),
-        f"  {tick} master    {endpoints.master}",
-        f"  {tick} {broker}  {endpoints.broker}    disk free {free}",
+        f"  {tick} master    {endpoints.master or f'{endpoints.master_tls} over TLS'}",
+        f"  {tick} {broker}  {endpoints.broker or f'{endpoints.broker_tls} over TLS'}    disk free {free}",
         f"  {tick} http      {endpoints.http}    {_protection(ready)}; a page of links",
         *([f"  {tick} {broker}  {endpoints.broker_http}"] if endpoints.broker_http else []),
         f"  {'!' if ready.away or not ready.partitions else tick} topic     {_topic(ready)}    {_reached_by(ready)}",
+        *(
+            []
+            if ready.access is None
+            else [f"  {tick} access    user {ready.access.user}, files in {ready.access.directory}"]
+        ),
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
     if stays and ready.partitions and ready.is_served:
-        where = "" if ready.current else f" -P {ready.profile}"
-        produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
-        lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
+        lines += _next_steps(options, ready)
     options.say("\n".join(lines))
+
+
+def _files(ready: DevReady) -> dict[str, str]:
+    """Return the files by which a client gets in; empty where nobody needs any."""
+    access = ready.access
+    if access is None:
+        return {}
+    return {
+        "ca": str(access.certificates.ca),
+        "user": access.user,
+        "secret_file": str(access.secret_file),
+        "token_file": str(access.token_file),
+    }
+
+
+def _next_steps(options: GlobalOptions, ready: DevReady) -> list[str]:
+    """Return the lines that say what to type next."""
+    where = "" if ready.current else f" -P {ready.profile}"
+    if ready.access is None or ready.endpoints.master_tls is None:
+        produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
+        return [f"Next, in another terminal:  echo hello | {produce} && {consume}"]
+    address = ready.access.master_address(ready.endpoints.master_tls)
+    create = options.next(f"pytubemq user create NAME{where}")
+    return [
+        "Next, in Python:",
+        "  import pathlib, pytubemq",
+        f'  secret = pathlib.Path("{ready.access.secret_file}").read_text().strip()',
+        f'  tube = pytubemq.connect("{address}",',
+        f'      credentials=pytubemq.Credentials.of("{ready.access.user}", secret))',
+        f"and in another terminal, for a user with fewer rights:  {create}",
+    ]
 
 
 def _topic(ready: DevReady) -> str:
@@ -119,6 +156,8 @@ def _typed(note: str) -> str:
 
 def _protection(ready: DevReady) -> str:
     """Return who may use the HTTP address, and whether a change needs the token."""
+    if ready.access is not None:
+        return "TLS, loopback only; changes need the token, which the profile names"
     reach = "insecure = true, no TLS and no login" if ready.insecure else "loopback only, no login"
     return f"{reach}, but changes need the token ({TOKEN_VARIABLE})" if ready.has_token else reach
 

@@ -185,8 +185,8 @@ class RpcServer:
         self._tls_listener = TlsListener(self, bound, tls, timeout_s=self._limits.handshake_timeout_s)
         return self._tls_listener.address
 
-    async def open(self) -> None:
-        """Open the ports that `bind` and `bind_tls` reserved.
+    async def open(self, *, plain: bool = True) -> None:
+        """Open the ports that `bind` and `bind_tls` reserved; without `plain` the first one stays closed.
 
         Raises:
             ConfigError: another program has begun to listen there meanwhile.
@@ -195,6 +195,8 @@ class RpcServer:
         assert self._socket is not None
         if self._tls_listener is not None:
             self._tls_listener.open()
+        if not plain:  # the port stays bound: it is a part of the server's name in the protocol
+            return
         open_port(self._socket, name=self.name)
         await self._server.start_serving()
 

@@ -47,12 +47,16 @@ def load_root_key(path: Path, environment: Mapping[str, str], *, create: bool) -
         raise ConfigError(f"the key file {path} cannot be read: {error.strerror or error}") from error
 
 
-def _create(path: Path) -> bytes:
-    key = secrets.token_bytes(ROOT_KEY_BYTES)
+def write_private(path: Path, content: bytes, *, what: str, hint: str) -> None:
+    """Write a new file that only its owner may read; it is on the disk when this returns.
+
+    Raises:
+        ConfigError: it cannot be written, or exists; the text says `what` it is.
+    """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         with os.fdopen(handle, "wb") as file:
-            file.write(base64.b64encode(key) + b"\n")
+            file.write(content)
             file.flush()
             # Secrets sealed with a key that a power cut takes could never be opened again.
             os.fsync(file.fileno())
@@ -62,10 +66,13 @@ def _create(path: Path) -> bytes:
         finally:
             os.close(directory)
     except OSError as error:
-        raise ConfigError(
-            f"the key file {path} cannot be written: {error.strerror or error}",
-            hint="set security.key_file to a place that this user can write to",
-        ) from error
+        raise ConfigError(f"the {what} file {path} cannot be written: {error.strerror or error}", hint=hint) from error
+
+
+def _create(path: Path) -> bytes:
+    key = secrets.token_bytes(ROOT_KEY_BYTES)
+    hint = "set security.key_file to a place that this user can write to"
+    write_private(path, base64.b64encode(key) + b"\n", what="key", hint=hint)
     return key
 
 
