@@ -81,6 +81,7 @@ class UserApi:
             await users.set_password(name, Secret(change.password), by=by)
         if change.enabled is not None:
             await users.set_enabled(name, enabled=change.enabled, by=by)
+            await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 
     async def remove(self, request: Request) -> Response:
@@ -88,6 +89,7 @@ class UserApi:
         self._check_access(request)
         found = view_of(self._master.registry.users.find(request.path_params["name"]))
         await self._master.registry.users.remove(found.name)
+        await self._master.registry.waits.until_access_known()
         return _json(found)
 
     async def rotate(self, request: Request) -> Response:
@@ -101,19 +103,21 @@ class UserApi:
         return _json(SecretView(name=name, secret=secret.reveal()))
 
     async def grant(self, request: Request) -> Response:
-        """Grant a permission; respond with the user."""
+        """Grant a permission; respond with the user when the Brokers online have it."""
         self._check_access(request)
         name, users = request.path_params["name"], self._master.registry.users
         new = await read_body(request, NewPermission)
         await users.grant(name, new.operation, new.kind, new.pattern, by=self._master.change_by(new.by))
+        await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 
     async def revoke(self, request: Request) -> Response:
-        """Revoke a permission; respond with the user."""
+        """Revoke a permission; respond with the user when the Brokers online have it."""
         self._check_access(request)
         name, users = request.path_params["name"], self._master.registry.users
         old = await read_body(request, NewPermission)
         await users.revoke(name, old.operation, old.kind, old.pattern)
+        await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 
     async def test(self, request: Request) -> Response:

@@ -122,7 +122,7 @@ class MasterService:
             clock=self._clock,
             limits=ServerLimits(max_connections=settings.max_connections),
         )
-        self.registry = make_registry(self._catalogue, self._brokers, parts.access.sealer)
+        self.registry = make_registry(self._catalogue, self._brokers, parts.access.sealer, self._waits)
         self._pool = ConnectionPool(tls=settings.servers_tls, secured=self._brokers.tls_address)
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None

@@ -8,12 +8,13 @@ demo topic stays up all the same, because the commands that help need a running 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError
+from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError, UnavailableError
 from pytubemq.observe.trace_events import configure_tracing
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.dev_ports import free_ports
@@ -158,6 +159,8 @@ async def _enrol_admin(node: Node, access: DevAccess) -> None:
     if ADMIN not in {user.name for user in users.all()}:
         await users.create(ADMIN, by=by, secret=access.secret)
     await users.grant(ADMIN, *ADMIN_PERMISSION, by=by)
+    with contextlib.suppress(UnavailableError):  # the cluster's health names the Broker, and its notes the health
+        await node.master.registry.waits.until_access_known()
 
 
 def _addresses(endpoints: Endpoints, access: DevAccess | None) -> tuple[str, str]:

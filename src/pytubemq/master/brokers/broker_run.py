@@ -67,6 +67,8 @@ class BrokerRun:
     write_status: int = 0
     durability: str = ""
     """Its own durability setting, for topics without one; blank for a Broker of the original."""
+    access_version: int | None = None
+    """The version of users and permissions that it has; None for a Java Broker, which does not know them."""
     web_port: int | None = None
     """The port of its web pages, as it reports it; None for a Broker without pages and for a Java Broker."""
     problems: tuple[str, ...] = ()

@@ -99,11 +99,14 @@ class Brokers:
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
+        self._checks = checks
         self._responses = BrokerResponses(catalogue, self.faults, tokens, checks)
         self._log = LimitedLog(logger, "registrations and departures of Brokers")
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and the consumers that read from it."""
+        self.on_access_learned: Callable[[], None] = lambda: None
+        """Called when a Broker has reported another version of users and permissions."""
         self.on_released: Callable[[int], None] = lambda broker_id: None
         """Called with a Broker that is no longer registered."""
 
@@ -218,6 +221,7 @@ class Brokers:
             },
             durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
             web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
+            access_version=request.access_version,
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )
@@ -244,6 +248,9 @@ class Brokers:
         run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
         if self._reports.record(run, request):
             self._on_change()
+        if run.access_version != request.access_version:
+            run.access_version = request.access_version
+            self.on_access_learned()
         self._reports.change_records(run, call, request)
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.heartbeat_wait_s
@@ -264,6 +271,15 @@ class Brokers:
     def access_changed(self) -> None:
         """Send every Broker the users and permissions as they are now."""
         self.held.wake_all()
+
+    def behind_in_access(self) -> list[int]:
+        """Return the online Brokers that check users and permissions, and have those of an earlier version."""
+        version = self._checks.version
+        return [
+            run.broker_id
+            for run in self.runs.values()
+            if run.online and run.access_version is not None and run.access_version < version
+        ]
 
     def metadata_changed(self, records: Collection[Record]) -> None:
         """Notify every Broker that changed or deleted records concern."""

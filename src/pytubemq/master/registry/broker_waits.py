@@ -1,4 +1,4 @@
-"""Waits of a topic's creation, change and removal for the Brokers that have to take it up.
+"""Waits of changes of topics and permissions for the Brokers that have to take them up.
 
 The invariants: every wait is bounded, each Broker has its own time; nobody waits for a Broker that leaves meanwhile, is
 silent or was late before, as long as there is another.
@@ -40,6 +40,7 @@ class BrokerWaits:
         self._clock = clock
         self._started_s = clock.now_s()
         self._change = asyncio.Event()
+        brokers.on_access_learned = self.changed
 
     def changed(self) -> None:
         """Wake the waits: a record, or a Broker's report, has changed."""
@@ -87,7 +88,14 @@ class BrokerWaits:
         return not left()
 
     async def until_ready(
-        self, what: str, done: str, online: Collection[int], left: Callable[[], list[int]], *, some: bool = False
+        self,
+        what: str,
+        done: str,
+        online: Collection[int],
+        left: Callable[[], list[int]],
+        *,
+        some: bool = False,
+        hint: str = "it is in force there once the Broker reports it: see `pytubemq topic show`",
     ) -> None:
         """Wait for the Brokers that `left` returns, each for its own time; with `some`, one that is ready is enough.
 
@@ -128,8 +136,22 @@ class BrokerWaits:
             why = f"did not report it within {passed_s:.2g} s"
         raise UnavailableError(
             f"{what} {done}, but broker {listed(waiting)} {why}",
-            hint="it is in force there once the Broker reports it: see `pytubemq topic show`",
+            hint=hint,
             code=Code.SERVICE_UNAVAILABLE,
+        )
+
+    async def until_access_known(self) -> None:
+        """Wait until the Brokers online have the users and permissions as they are now.
+
+        Raises:
+            UnavailableError: some did not report them in time, and are named; they check by the ones before.
+        """
+        await self.until_ready(
+            "the change of access",
+            "is made",
+            self._brokers.behind_in_access(),
+            self._brokers.behind_in_access,
+            hint="it is in force there once the Broker reports it; `pytubemq cluster health` shows how it is",
         )
 
     async def until_removed(self, topic: str) -> None:

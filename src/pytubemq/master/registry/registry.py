@@ -17,6 +17,7 @@ from pytubemq.master.registry.users import SECRET_BYTES, UserRegistry
 if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.registry.broker_waits import BrokerWaits
     from pytubemq.security.sealing import Sealer
 
 
@@ -30,9 +31,11 @@ class Registry:
     consumes: ConsumeRegistry
     groups: GroupRegistry
     users: UserRegistry
+    waits: BrokerWaits
+    """The waits for Brokers that have to take up a change."""
 
 
-def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None) -> Registry:
+def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None, waits: BrokerWaits) -> Registry:
     """Create the registries of one Master."""
     return Registry(
         ClusterRegistry(catalogue),
@@ -41,4 +44,5 @@ def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None)
         ConsumeRegistry(catalogue),
         GroupRegistry(catalogue),
         UserRegistry(catalogue, sealer, os.urandom, lambda: secrets.token_urlsafe(SECRET_BYTES)),
+        waits,
     )
