@@ -15,6 +15,7 @@ from pytubemq.errors import CorruptError, NewerVersionError, NotFoundError, Stor
 from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED, Address
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
@@ -27,6 +28,7 @@ from pytubemq.model.records import (
     TopicRecord,
     TopicStatus,
     UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.port import Metadata, MetaStore
@@ -59,7 +61,9 @@ READS = ConsumeRecord(
 GROUP = GroupRecord("g", res_check_enable=True, alwd_broker_client_rate=4, qry_priority_id=101, stamp=MADE)
 USER = UserRecord("ann", user_enabled=False, secret_epoch=3, sealed_secret="1:x", password_hash="scrypt:y", stamp=MADE)
 ALLOWED = PermissionRecord("ann", "produce", "topic", "orders*", MADE)
-ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP, USER, ALLOWED)
+TOKEN = UserTokenRecord("ann", "1f", "sha256:x", 5000, MADE)
+ENTRY = AuditRecord(7, "127.0.0.1", "DELETE /topics", "topic demo", "done", "{}", "{}", MADE)
+ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP, USER, ALLOWED, TOKEN, ENTRY)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -77,7 +81,7 @@ def test_a_new_store_is_empty(store: MetaStore) -> None:
 def test_every_kind_is_kept_as_it_is_in_the_order_of_its_key(store: MetaStore) -> None:
     store.apply(ALL[::-1], [])
     assert store.load() == Metadata(
-        CLUSTER, [ONE, TWO], [DEMO], [ON_ONE, ON_TWO], [READS], [GROUP], [USER], [ALLOWED], 3000
+        CLUSTER, [ONE, TWO], [DEMO], [ON_ONE, ON_TWO], [READS], [GROUP], [USER], [ALLOWED], [TOKEN], [ENTRY], 3000
     )
 
 
@@ -95,7 +99,9 @@ def test_what_is_deleted_is_gone_and_may_be_deleted_again(store: MetaStore) -> N
     store.apply(ALL, [])
     for _ in range(2):
         store.apply([], [ON_TWO, TWO, READS, CLUSTER])
-    assert store.load() == Metadata(ClusterRecord(), [ONE], [DEMO], [ON_ONE], [], [GROUP], [USER], [ALLOWED], 3000)
+    assert store.load() == Metadata(
+        ClusterRecord(), [ONE], [DEMO], [ON_ONE], [], [GROUP], [USER], [ALLOWED], [TOKEN], [ENTRY], 3000
+    )
 
 
 def test_the_largest_serial_id_outlives_its_record(store: MetaStore) -> None:
@@ -121,7 +127,14 @@ def test_a_broker_goes_together_with_what_is_on_it(store: MetaStore) -> None:
     store.apply(ALL, [])
     store.apply([], [ONE, TWO, ON_ONE, ON_TWO, DEMO])
     assert store.load() == Metadata(
-        CLUSTER, consumes=[READS], groups=[GROUP], users=[USER], permissions=[ALLOWED], last_serial_id=3000
+        CLUSTER,
+        consumes=[READS],
+        groups=[GROUP],
+        users=[USER],
+        permissions=[ALLOWED],
+        user_tokens=[TOKEN],
+        audit=[ENTRY],
+        last_serial_id=3000,
     )
 
 

@@ -402,6 +402,18 @@ MAX_USERS: Final = 10_000
 """Users of a cluster."""
 MAX_PERMISSIONS: Final = 100_000
 """Permissions of all users together."""
+MAX_USER_TOKENS: Final = 20
+"""Bearer tokens of one user."""
+MAX_AUDIT_ENTRIES: Final = 20_000
+"""Entries of the audit trail; beyond it the oldest go, whatever their age."""
+MAX_AUDIT_CHARS: Final = 2_000
+"""The state before, or after, in one entry of the audit trail."""
+MAX_HTTP_SESSIONS: Final = 10_000
+"""Sessions of people over HTTP; beyond it the one that was idle for longest ends."""
+MAX_SIGN_INS: Final = 16
+"""Passwords that are checked or wait for it at the same time."""
+MAX_ATTEMPT_KEYS: Final = 10_000
+"""Users, and hosts, whose wrong passwords are counted; beyond it the oldest count is forgotten."""
 MAX_WIRE_USERS: Final = 2 * MAX_USERS
 MAX_WIRE_PERMISSIONS: Final = 2 * MAX_PERMISSIONS
 MAX_WIRE_ACCESS_KEYS: Final = 32

@@ -226,6 +226,38 @@ class PermissionRecord:
     stamp: Stamp = field(default_factory=Stamp)
 
 
+@dataclass(frozen=True, slots=True)
+class UserTokenRecord:
+    """A bearer token of a user for HTTP. Key: (user, token_id).
+
+    `token_hash` is the SHA-256 of the token; `expires_ms` is 0 where it does not expire. `stamp.create_user` made it.
+    """
+
+    user: str
+    token_id: str
+    token_hash: str = field(default="", repr=False)
+    expires_ms: int = 0
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An entry of the audit trail: a change, or a refused sign-in. Key: entry_id, which only grows.
+
+    `stamp.create_user` did it at `stamp.create_ms`, from `host`, by the call `action`. `before` and `after` are JSON
+    objects of the changed fields by record, without secrets, and are cut to a bounded length.
+    """
+
+    entry_id: int
+    host: str
+    action: str
+    target: str
+    outcome: str
+    before: str = "{}"
+    after: str = "{}"
+    stamp: Stamp = field(default_factory=Stamp)
+
+
 Record = (
     ClusterRecord
     | BrokerRecord
@@ -235,4 +267,6 @@ Record = (
     | GroupRecord
     | UserRecord
     | PermissionRecord
+    | UserTokenRecord
+    | AuditRecord
 )

@@ -13,11 +13,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.master.catalogue.audit_trail import DEFAULT_AUDIT_DAYS, AuditTrail, current_origin
 from pytubemq.master.catalogue.loading import sound_records
 from pytubemq.master.catalogue.partition_totals import PartitionTotals
 from pytubemq.model.policy import parse_delete_policy
 from pytubemq.model.records import (
     BUILT_IN_PROPS,
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
@@ -27,6 +29,7 @@ from pytubemq.model.records import (
     TopicProps,
     TopicRecord,
     UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.model.topic import TopicConfig
 from pytubemq.storage.metastore.memory import MemoryMetaStore
@@ -65,7 +68,7 @@ class Catalogue:
     records that were put and deleted.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, audit_days: int = DEFAULT_AUDIT_DAYS) -> None:
         self.cluster = ClusterRecord()
         self.brokers: dict[int, BrokerRecord] = {}
         self.topics: dict[str, TopicRecord] = {}
@@ -75,6 +78,9 @@ class Catalogue:
         self.users: dict[str, UserRecord] = {}
         self.permissions: dict[str, dict[tuple[str, str, str], PermissionRecord]] = {}
         """The permissions of each user, by operation, kind and pattern."""
+        self.user_tokens: dict[str, dict[str, UserTokenRecord]] = {}
+        """The bearer tokens of each user, by id."""
+        self.audit = AuditTrail(clock, keep_days=audit_days)
         self.broker_checksum = clock.wall_ms()
         self.on_change: Callable[[Collection[Record]], None] = lambda records: None
         self.lock = asyncio.Lock()
@@ -131,8 +137,10 @@ class Catalogue:
         if not renewed and not gone:
             return
         self._totals.check(renewed, gone)
+        entries = self.audit.entries_of(renewed, gone, self._stored)
+        forgotten = self.audit.to_forget(len(entries)) if entries else []
         self._last_serial_id = serial_id
-        await self._run(lambda: store.apply(renewed, gone))
+        await self._run(lambda: store.apply([*renewed, *entries], [*gone, *forgotten]))
         for record in chain(gone, renewed):
             self._forget_configs(record)
         if self._moves_brokers(renewed, gone):
@@ -141,8 +149,18 @@ class Catalogue:
             self._remove(record)
         for record in renewed:
             self._enter(record)
+        self._took(entries, forgotten)
         self.changes += 1
         self.on_change([*gone, *renewed])
+
+    async def note(self, entry: AuditRecord) -> None:
+        """Store an entry of the audit trail that belongs to no change of records. Raises StorageError."""
+        store = self._store
+        if store is None:
+            return
+        forgotten = self.audit.to_forget(1)
+        await self._run(lambda: store.apply([entry], forgotten))
+        self._took([entry], forgotten)
 
     # --- queries ------------------------------------------------------------------------------------------------
 
@@ -213,6 +231,37 @@ class Catalogue:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _took(self, entries: Iterable[AuditRecord], forgotten: Iterable[AuditRecord]) -> None:
+        for entry in forgotten:
+            self.audit.remove(entry)
+        for entry in entries:
+            self.audit.enter(entry)
+            if (origin := current_origin()) is not None:
+                origin.noted = True
+
+    def _stored(self, record: Record) -> Record | None:
+        """Return the record that is stored under the key of another one."""
+        match record:
+            case ClusterRecord():
+                return self.cluster
+            case BrokerRecord():
+                return self.brokers.get(record.broker_id)
+            case TopicRecord():
+                return self.topics.get(record.topic)
+            case DeployRecord():
+                return self.deploys.get((record.topic, record.broker_id))
+            case ConsumeRecord():
+                return self.consumes.get((record.group, record.topic))
+            case GroupRecord():
+                return self.groups.get(record.group)
+            case UserRecord():
+                return self.users.get(record.user)
+            case PermissionRecord():
+                return self.permissions.get(record.user, {}).get(_what(record))
+            case UserTokenRecord():
+                return self.user_tokens.get(record.user, {}).get(record.token_id)
+        return None
+
     def _moves_brokers(self, puts: list[Record], deletes: list[Record]) -> bool:
         """True if these changes alter the list of Brokers that clients have."""
         for record in puts:
@@ -265,6 +314,10 @@ class Catalogue:
                 self.users[record.user] = record
             case PermissionRecord():
                 self.permissions.setdefault(record.user, {})[_what(record)] = record
+            case UserTokenRecord():
+                self.user_tokens.setdefault(record.user, {})[record.token_id] = record
+            case AuditRecord():
+                self.audit.enter(record)
 
     def _remove(self, record: Record) -> None:
         match record:
@@ -290,6 +343,10 @@ class Catalogue:
                 self.users.pop(record.user, None)
             case PermissionRecord():
                 _drop(self.permissions, record.user, _what(record))
+            case UserTokenRecord():
+                _drop(self.user_tokens, record.user, record.token_id)
+            case AuditRecord():
+                self.audit.remove(record)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -14,6 +14,7 @@ from pytubemq.errors import FormatError
 from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.names import check_broker_host, check_port, check_served_topic, escaped, is_plain, unplain
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ConsumeRecord,
     DeployRecord,
@@ -22,6 +23,7 @@ from pytubemq.model.records import (
     Record,
     TopicRecord,
     UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.security.permissions import parse_permission
 
@@ -43,6 +45,8 @@ def sound_records(found: Metadata) -> tuple[list[Record], dict[int, list[DeployR
         found.groups,
         found.users,
         found.permissions,
+        found.user_tokens,
+        found.audit,
     )
     sound: list[Record] = []
     aside: dict[int, list[DeployRecord]] = {}
@@ -85,6 +89,8 @@ def _name(record: Record) -> str:
             return escaped(f"topic {record.topic}")
         case ConsumeRecord() | GroupRecord():
             return escaped(f"group {record.group}")
-        case UserRecord() | PermissionRecord():
+        case UserRecord() | PermissionRecord() | UserTokenRecord():
             return escaped(f"user {record.user}")
+        case AuditRecord():
+            return f"audit entry {record.entry_id}"
     return "the cluster"

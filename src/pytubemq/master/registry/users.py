@@ -6,6 +6,7 @@ The invariants: a secret is returned once, by the call that made it, and stored 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -106,7 +107,8 @@ class UserRegistry:
                 hint="take a longer one, such as four random words",
                 code=Code.BAD_REQUEST,
             )
-        stored = hash_password(password, salt=self._random_bytes(SALT_BYTES))
+        # Off the loop, since it takes as long as a check of a password.
+        stored = await asyncio.to_thread(hash_password, password, salt=self._random_bytes(SALT_BYTES))
         async with self._catalogue.lock:
             await self._replace(self._find(name), by, password_hash=stored)
 
@@ -122,7 +124,8 @@ class UserRegistry:
         async with self._catalogue.lock:
             known = self._find(name)
             granted = self._catalogue.permissions.get(name, {})
-            await self._catalogue.apply(deletes=[known, *granted.values()])
+            tokens = self._catalogue.user_tokens.get(name, {})
+            await self._catalogue.apply(deletes=[known, *granted.values(), *tokens.values()])
 
     async def grant(self, name: str, operation: str, kind: str, pattern: str, *, by: Audit) -> Permission:
         """Grant a user a permission; granting it again is no error.

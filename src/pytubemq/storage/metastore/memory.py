@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
@@ -13,6 +14,7 @@ from pytubemq.model.records import (
     PermissionRecord,
     TopicRecord,
     UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
@@ -32,6 +34,8 @@ _KINDS = (
     GroupRecord,
     UserRecord,
     PermissionRecord,
+    UserTokenRecord,
+    AuditRecord,
 )
 
 
@@ -51,6 +55,8 @@ class MemoryMetaStore:
             groups=self._all(GroupRecord),
             users=self._all(UserRecord),
             permissions=self._all(PermissionRecord),
+            user_tokens=self._all(UserTokenRecord),
+            audit=self._all(AuditRecord),
             last_serial_id=self._last_serial_id,
         )
         for cluster in self._all(ClusterRecord):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.model.records import (
+        AuditRecord,
         BrokerRecord,
         ConsumeRecord,
         DeployRecord,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Record,
         TopicRecord,
         UserRecord,
+        UserTokenRecord,
     )
 
 
@@ -40,6 +42,8 @@ class Metadata:
     groups: list[GroupRecord] = field(default_factory=list)
     users: list[UserRecord] = field(default_factory=list)
     permissions: list[PermissionRecord] = field(default_factory=list)
+    user_tokens: list[UserTokenRecord] = field(default_factory=list)
+    audit: list[AuditRecord] = field(default_factory=list)
     last_serial_id: int = 0
 
 

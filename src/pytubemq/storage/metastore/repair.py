@@ -31,6 +31,10 @@ _NO_TOPICS: Final = (
     "the record of consumer group ",
     "the record of consume ",
     "the record of cluster",
+    "the record of account ",
+    "the record of permission ",
+    "the record of user token ",
+    "the record of audit ",
     COUNT_OF_RECORDS,
 )
 """Beginnings of the names of damaged records that concern no topic."""
@@ -59,7 +63,18 @@ class Examination:
         found = self.metadata
         # Nothing but defaults: there was no such record, and it need not be written.
         cluster = [] if found.cluster == ClusterRecord() else [found.cluster]
-        return [*cluster, *found.brokers, *found.topics, *found.deploys, *found.consumes, *found.groups]
+        return [
+            *cluster,
+            *found.brokers,
+            *found.topics,
+            *found.deploys,
+            *found.consumes,
+            *found.groups,
+            *found.users,
+            *found.permissions,
+            *found.user_tokens,
+            *found.audit,
+        ]
 
 
 def examine(path: Path) -> Examination:

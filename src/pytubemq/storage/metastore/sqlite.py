@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import CorruptError, DiskFullError, NewerVersionError, StorageError, TubeError
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
@@ -29,6 +30,7 @@ from pytubemq.model.records import (
     PermissionRecord,
     TopicRecord,
     UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.storage.disk.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
@@ -258,6 +260,8 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
         groups=rows[GroupRecord],
         users=rows[UserRecord],
         permissions=rows[PermissionRecord],
+        user_tokens=rows[UserTokenRecord],
+        audit=rows[AuditRecord],
     )
     for cluster in rows[ClusterRecord]:
         found.cluster = cluster

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.model.durability import Durability
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
@@ -25,6 +26,7 @@ from pytubemq.model.records import (
     TopicRecord,
     TopicStatus,
     UserRecord,
+    UserTokenRecord,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ TABLES = (
     Table("consumer_group", GroupRecord, ("group",)),
     Table("account", UserRecord, ("user",), since=5),
     Table("permission", PermissionRecord, ("user", "operation", "resource_kind", "pattern"), since=5),
+    Table("user_token", UserTokenRecord, ("user", "token_id"), since=6),
+    Table("audit", AuditRecord, ("entry_id",), since=6),
 )
 TABLE_OF: dict[type[Any], Table] = {table.kind: table for table in TABLES}
 

@@ -1,0 +1,215 @@
+"""The audit trail: who changed what, from where, when, before and after.
+
+The invariants: a change and its entries are stored in one transaction, so neither is there without the other; no entry
+has a secret; the trail is bounded in age, in number and in the length of each entry.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.model.limits import MAX_AUDIT_CHARS, MAX_AUDIT_ENTRIES
+from pytubemq.model.records import AuditRecord, Record, Stamp
+from pytubemq.security.secret import MASK
+from pytubemq.storage.metastore.tables import TABLE_OF, key_of, row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pytubemq.net.clock import Clock
+
+DONE: Final = "done"
+REFUSED: Final = "refused"
+DEFAULT_AUDIT_DAYS: Final = 90
+_DAY_MS: Final = 86_400_000
+_RECORDS_AN_ENTRY: Final = 20
+_FORGOTTEN_A_CHANGE: Final = 1_000
+_MAX_NAME_CHARS: Final = 200
+_WORDS: Final = {
+    "deploy": "deployment",
+    "consume": "consume control of group",
+    "consumer_group": "group",
+    "account": "user",
+    "user_token": "token",
+}
+"""The words for kinds of records whose table has another name."""
+_SECRETS: Final = frozenset({"sealed_secret", "password_hash", "token_hash"})
+_STAMP: Final = frozenset(Stamp.__slots__)
+
+
+@dataclass(slots=True)
+class ChangeOrigin:
+    """Who asks for the change that runs now, from which host and by which call.
+
+    `user` is blank where nobody was identified; the entry then has the name that the caller gave. `noted` is true once
+    an entry about the change is stored.
+    """
+
+    user: str
+    host: str
+    action: str
+    noted: bool = False
+
+
+_CURRENT: Final[ContextVar[ChangeOrigin | None]] = ContextVar("pytubemq_change_origin", default=None)
+
+
+@contextmanager
+def change_of(origin: ChangeOrigin) -> Iterator[None]:
+    """Attribute the changes inside to `origin`, also those of tasks that begin inside."""
+    token = _CURRENT.set(origin)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_origin() -> ChangeOrigin | None:
+    """Return who asks for the change that runs now; None if it is this server's own."""
+    return _CURRENT.get()
+
+
+class AuditTrail:
+    """The entries that are kept, oldest first."""
+
+    def __init__(self, clock: Clock, *, keep_days: int = DEFAULT_AUDIT_DAYS, most: int = MAX_AUDIT_ENTRIES) -> None:
+        self._clock = clock
+        self._keep_ms = keep_days * _DAY_MS
+        self._most = most
+        self._entries: dict[int, AuditRecord] = {}
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def enter(self, entry: AuditRecord) -> None:
+        """Take in a stored entry."""
+        self._entries[entry.entry_id] = entry
+        self._next_id = max(self._next_id, entry.entry_id + 1)
+
+    def remove(self, entry: AuditRecord) -> None:
+        """Forget an entry."""
+        self._entries.pop(entry.entry_id, None)
+
+    def find(
+        self, *, user: str | None = None, target: str | None = None, since_ms: int = 0, limit: int = 100
+    ) -> list[AuditRecord]:
+        """Return the newest entries, newest first; of one user, about one target, and not older than `since_ms`.
+
+        A target is the whole name as the trail shows it (`topic orders`), or one word of it (`orders`).
+        """
+        oldest_ms = max(since_ms, self._clock.wall_ms() - self._keep_ms)
+        found = (
+            entry
+            for entry in reversed(self._entries.values())
+            if entry.stamp.create_ms >= oldest_ms
+            and (user is None or entry.stamp.create_user == user)
+            and (target is None or _is_about(entry, target))
+        )
+        return list(islice(found, limit))
+
+    def entries_of(
+        self, puts: Sequence[Record], deletes: Sequence[Record], stored: Callable[[Record], Record | None]
+    ) -> list[AuditRecord]:
+        """Return the entries of a change of records; none if it is this server's own."""
+        origin = current_origin()
+        if origin is None:
+            return []
+        claimed = next((record.stamp.modify_user for record in puts), "")
+        replaced = {(type(record), key_of(record)) for record in puts}
+        changes: list[tuple[Record, Record | None, Record | None]] = [
+            (record, stored(record), record) for record in puts
+        ]
+        changes += [(record, record, None) for record in deletes if (type(record), key_of(record)) not in replaced]
+        return [
+            self.entry(
+                user=origin.user or claimed,
+                host=origin.host,
+                action=origin.action,
+                target=", ".join(name_of(about) for about, _, _ in some),
+                before=_state((name_of(about), old, new) for about, old, new in some),
+                after=_state((name_of(about), new, old) for about, old, new in some),
+            )
+            for some in (changes[at : at + _RECORDS_AN_ENTRY] for at in range(0, len(changes), _RECORDS_AN_ENTRY))
+        ]
+
+    def entry(
+        self,
+        *,
+        user: str,
+        host: str,
+        action: str,
+        target: str,
+        outcome: str = DONE,
+        before: str = "{}",
+        after: str = "{}",
+    ) -> AuditRecord:
+        """Return a new entry, which is not stored yet."""
+        entry_id, self._next_id = self._next_id, self._next_id + 1
+        now_ms = self._clock.wall_ms()
+        return AuditRecord(
+            entry_id,
+            host[:_MAX_NAME_CHARS],
+            action[:_MAX_NAME_CHARS],
+            target[: 2 * MAX_AUDIT_CHARS],
+            outcome,
+            before[:MAX_AUDIT_CHARS],
+            after[:MAX_AUDIT_CHARS],
+            Stamp(user[:_MAX_NAME_CHARS], now_ms, user[:_MAX_NAME_CHARS], now_ms),
+        )
+
+    def to_forget(self, coming: int) -> list[AuditRecord]:
+        """Return the oldest entries that must go before some more come: too old, or too many."""
+        oldest_ms = self._clock.wall_ms() - self._keep_ms
+        excess = len(self._entries) + coming - self._most
+        found: list[AuditRecord] = []
+        for number, entry in enumerate(islice(self._entries.values(), max(excess, _FORGOTTEN_A_CHANGE))):
+            if number >= excess and entry.stamp.create_ms >= oldest_ms:
+                break
+            found.append(entry)
+        return found
+
+
+def name_of(record: Record) -> str:
+    """Return the name of a record in the trail: `topic orders`."""
+    table = TABLE_OF[type(record)].name
+    return " ".join([_WORDS.get(table, table), *map(str, key_of(record))])
+
+
+def as_text(state: dict[str, Any]) -> str:
+    """Return a state as JSON of a bounded length, an object also where it had to be cut."""
+    kept: dict[str, Any] = {}
+    size = 2
+    for number, (name, value) in enumerate(state.items()):
+        size += len(json.dumps({name: value}, ensure_ascii=False))
+        if size > MAX_AUDIT_CHARS - 40:
+            kept["..."] = f"and {len(state) - number} more"
+            break
+        kept[name] = value
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _state(changes: Iterable[tuple[str, Record | None, Record | None]]) -> str:
+    """Return the fields that the first of two records has otherwise than the second, by name of the record."""
+    return as_text({name: fields for name, one, other in changes if (fields := _differing(one, other))})
+
+
+def _differing(one: Record | None, other: Record | None) -> dict[str, Any]:
+    if one is None:
+        return {}
+    table = TABLE_OF[type(one)]
+    others = [None] * len(table.columns) if other is None else row_of(other)
+    return {
+        column: MASK if column in _SECRETS and value else value
+        for column, value, differs in zip(table.columns, row_of(one), others, strict=True)
+        if column not in _STAMP and column not in table.key and value != differs
+    }
+
+
+def _is_about(entry: AuditRecord, target: str) -> bool:
+    return any(target == name or target in name.split() for name in entry.target.split(", "))
