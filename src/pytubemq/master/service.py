@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code, UnavailableError
+from pytubemq.master.access.http.http_access import HttpAccess
 from pytubemq.master.broker_inspector import BrokerInspector
 from pytubemq.master.brokers.adoption import Adoption
+from pytubemq.master.catalogue.audit_trail import current_origin
 from pytubemq.master.catalogue.catalogue import Catalogue, make_metastore
 from pytubemq.master.components import make_components
 from pytubemq.master.groups.group_resets import GroupResets, choose_partitions
@@ -91,7 +93,7 @@ class MasterService:
         self._clock = clock or SystemClock()
         self.started_ms = self._clock.wall_ms()
         self._timeouts = Timeouts(self._clock, self._failed)
-        self._catalogue = Catalogue(self._clock)
+        self._catalogue = Catalogue(self._clock, audit_days=settings.audit_days)
         self._catalogue.on_change = self._metadata_changed
         parts = make_components(
             self._catalogue,
@@ -103,6 +105,7 @@ class MasterService:
         self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
         self._flow = parts.flow
         self._access = parts.access
+        self.http_access = HttpAccess(self._catalogue, parts.access.accounts, self._clock, mode=settings.authentication)
         self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
         self._waits = BrokerWaits(self._catalogue, self._brokers, settings, self._clock)
         self._topic_life = TopicLife(self._catalogue, self._brokers, self._waits, self._clock)
@@ -413,7 +416,12 @@ class MasterService:
         return secret
 
     def change_by(self, user: str | None) -> Audit:
-        """Return the author and time of a change that is made now; without a user, the JSON API's."""
+        """Return the author and time of a change that is made now: who was identified, else the given user.
+
+        Without either it is the JSON API's.
+        """
+        origin = current_origin()
+        user = origin.user if origin is not None and origin.user else user
         return Audit((user or "").strip()[:MAX_USER_CHARS] or API_USER, self._clock.wall_ms())
 
     async def cluster(self) -> ClusterView:

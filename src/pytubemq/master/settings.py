@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import (
+    AUDIT_DAYS,
     BROKER_ABSENCE_S,
     CLIENT_TIMEOUT_S,
     EVENT_TIMEOUT_S,
@@ -53,6 +54,7 @@ class MasterSettings:
     authentication: AuthenticationMode = AuthenticationMode.OFF
     root_key: bytes | None = field(default=None, repr=False)
     """The key that secrets are sealed and tokens derived with; without one there are no users."""
+    audit_days: int = AUDIT_DAYS
     insecure: bool = False
     """Shown in the cluster's health, metrics and pages."""
     auto_register_brokers: bool = True

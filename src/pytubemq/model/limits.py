@@ -404,6 +404,8 @@ MAX_PERMISSIONS: Final = 100_000
 """Permissions of all users together."""
 MAX_USER_TOKENS: Final = 20
 """Bearer tokens of one user."""
+AUDIT_DAYS: Final = 90
+"""Days for which the audit trail is kept, unless a setting says otherwise."""
 MAX_AUDIT_ENTRIES: Final = 20_000
 """Entries of the audit trail; beyond it the oldest go, whatever their age."""
 MAX_AUDIT_CHARS: Final = 2_000

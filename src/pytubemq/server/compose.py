@@ -216,6 +216,7 @@ class Node:
                 insecure=self.settings.insecure,
                 authentication=self.settings.security.authentication,
                 root_key=self._root_key(directory),
+                audit_days=self.settings.security.audit_days,
                 client_timeout_s=section.client_timeout_s,
                 lost_connection_grace_s=section.lost_connection_grace_s,
                 auto_register_brokers=section.auto_register_brokers,

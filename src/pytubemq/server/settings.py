@@ -187,6 +187,15 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
             "it; empty: `root.key` in the Master's data directory. The variable `PYTUBEMQ_ROOT_KEY` goes before it"
         ),
     ] = ""
+    audit_days: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=3_650,
+            description="days for which the Master keeps the audit trail: who changed what over HTTP, from where, "
+            "before and after",
+        ),
+    ] = _MASTER.audit_days
     user: Annotated[str, Meta(max_length=64, description="user as which a Broker registers at its Master")] = ""
     secret_file: Annotated[
         str, Meta(description="file with the secret of that user, which only its owner may read")

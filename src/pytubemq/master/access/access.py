@@ -36,6 +36,8 @@ class Access:
     """None where nobody has to sign."""
     sealer: Sealer | None = None
     """None where no secret can be kept."""
+    accounts: Accounts | None = None
+    """None where nobody is asked who it is."""
 
 
 def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) -> Access:
@@ -60,4 +62,5 @@ def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) ->
         sessions,
         LateSigners(clock) if enforced else None,
         sealer,
+        accounts,
     )

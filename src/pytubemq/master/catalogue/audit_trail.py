@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.model.limits import MAX_AUDIT_CHARS, MAX_AUDIT_ENTRIES
+from pytubemq.model.limits import AUDIT_DAYS, MAX_AUDIT_CHARS, MAX_AUDIT_ENTRIES
 from pytubemq.model.records import AuditRecord, Record, Stamp
 from pytubemq.security.secret import MASK
 from pytubemq.storage.metastore.tables import TABLE_OF, key_of, row_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 DONE: Final = "done"
 REFUSED: Final = "refused"
-DEFAULT_AUDIT_DAYS: Final = 90
 _DAY_MS: Final = 86_400_000
 _RECORDS_AN_ENTRY: Final = 20
 _FORGOTTEN_A_CHANGE: Final = 1_000
@@ -77,7 +76,7 @@ def current_origin() -> ChangeOrigin | None:
 class AuditTrail:
     """The entries that are kept, oldest first."""
 
-    def __init__(self, clock: Clock, *, keep_days: int = DEFAULT_AUDIT_DAYS, most: int = MAX_AUDIT_ENTRIES) -> None:
+    def __init__(self, clock: Clock, *, keep_days: int = AUDIT_DAYS, most: int = MAX_AUDIT_ENTRIES) -> None:
         self._clock = clock
         self._keep_ms = keep_days * _DAY_MS
         self._most = most

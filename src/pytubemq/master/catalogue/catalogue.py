@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from pytubemq.master.catalogue.audit_trail import DEFAULT_AUDIT_DAYS, AuditTrail, current_origin
+from pytubemq.master.catalogue.audit_trail import AuditTrail, current_origin
 from pytubemq.master.catalogue.loading import sound_records
 from pytubemq.master.catalogue.partition_totals import PartitionTotals
+from pytubemq.model.limits import AUDIT_DAYS
 from pytubemq.model.policy import parse_delete_policy
 from pytubemq.model.records import (
     BUILT_IN_PROPS,
@@ -68,7 +69,7 @@ class Catalogue:
     records that were put and deleted.
     """
 
-    def __init__(self, clock: Clock, *, audit_days: int = DEFAULT_AUDIT_DAYS) -> None:
+    def __init__(self, clock: Clock, *, audit_days: int = AUDIT_DAYS) -> None:
         self.cluster = ClusterRecord()
         self.brokers: dict[int, BrokerRecord] = {}
         self.topics: dict[str, TopicRecord] = {}
@@ -78,8 +79,8 @@ class Catalogue:
         self.users: dict[str, UserRecord] = {}
         self.permissions: dict[str, dict[tuple[str, str, str], PermissionRecord]] = {}
         """The permissions of each user, by operation, kind and pattern."""
-        self.user_tokens: dict[str, dict[str, UserTokenRecord]] = {}
-        """The bearer tokens of each user, by id."""
+        self.user_tokens: dict[str, UserTokenRecord] = {}
+        """The bearer tokens of all users, by id."""
         self.audit = AuditTrail(clock, keep_days=audit_days)
         self.broker_checksum = clock.wall_ms()
         self.on_change: Callable[[Collection[Record]], None] = lambda records: None
@@ -259,7 +260,7 @@ class Catalogue:
             case PermissionRecord():
                 return self.permissions.get(record.user, {}).get(_what(record))
             case UserTokenRecord():
-                return self.user_tokens.get(record.user, {}).get(record.token_id)
+                return self.user_tokens.get(record.token_id)
         return None
 
     def _moves_brokers(self, puts: list[Record], deletes: list[Record]) -> bool:
@@ -315,7 +316,7 @@ class Catalogue:
             case PermissionRecord():
                 self.permissions.setdefault(record.user, {})[_what(record)] = record
             case UserTokenRecord():
-                self.user_tokens.setdefault(record.user, {})[record.token_id] = record
+                self.user_tokens[record.token_id] = record
             case AuditRecord():
                 self.audit.enter(record)
 
@@ -344,7 +345,7 @@ class Catalogue:
             case PermissionRecord():
                 _drop(self.permissions, record.user, _what(record))
             case UserTokenRecord():
-                _drop(self.user_tokens, record.user, record.token_id)
+                self.user_tokens.pop(record.token_id, None)
             case AuditRecord():
                 self.audit.remove(record)
 

@@ -12,6 +12,7 @@ from pytubemq.master.registry.cluster import ClusterRegistry
 from pytubemq.master.registry.consumes import ConsumeRegistry
 from pytubemq.master.registry.groups import GroupRegistry
 from pytubemq.master.registry.topics import TopicRegistry
+from pytubemq.master.registry.user_tokens import UserTokenRegistry
 from pytubemq.master.registry.users import SECRET_BYTES, UserRegistry
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Registry:
     consumes: ConsumeRegistry
     groups: GroupRegistry
     users: UserRegistry
+    user_tokens: UserTokenRegistry
     waits: BrokerWaits
     """The waits for Brokers that have to take up a change."""
 
@@ -44,5 +46,6 @@ def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None,
         ConsumeRegistry(catalogue),
         GroupRegistry(catalogue),
         UserRegistry(catalogue, sealer, os.urandom, lambda: secrets.token_urlsafe(SECRET_BYTES)),
+        UserTokenRegistry(catalogue, secrets.token_hex, secrets.token_urlsafe),
         waits,
     )

@@ -124,8 +124,8 @@ class UserRegistry:
         async with self._catalogue.lock:
             known = self._find(name)
             granted = self._catalogue.permissions.get(name, {})
-            tokens = self._catalogue.user_tokens.get(name, {})
-            await self._catalogue.apply(deletes=[known, *granted.values(), *tokens.values()])
+            tokens = [token for token in self._catalogue.user_tokens.values() if token.user == name]
+            await self._catalogue.apply(deletes=[known, *granted.values(), *tokens])
 
     async def grant(self, name: str, operation: str, kind: str, pattern: str, *, by: Audit) -> Permission:
         """Grant a user a permission; granting it again is no error.

@@ -1,0 +1,1 @@
+"""People and programs over HTTP: passwords, sessions of browsers, and bearer tokens."""
