@@ -7,12 +7,14 @@ be done without it.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pytubemq.admin.access.needs import Names
+from pytubemq.admin.audit import AuditApi
 from pytubemq.admin.bodies import (
     Adoption,
     ChangedDefaults,
@@ -24,28 +26,30 @@ from pytubemq.admin.bodies import (
     policy_of,
 )
 from pytubemq.admin.openapi import describe
-from pytubemq.admin.problems import ApiError
 from pytubemq.admin.request_checks import read_body
+from pytubemq.admin.session import SessionApi
+from pytubemq.admin.user_tokens import UserTokenApi
 from pytubemq.admin.users import UserApi
-from pytubemq.admin.webapi.params import CallError
+from pytubemq.master.catalogue.audit_trail import as_text, current_origin
+from pytubemq.security.permissions import ResourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from pytubemq.admin.webapi.authorization import Access
+    from pytubemq.admin.access.gate import Gate
     from pytubemq.master.service import MasterService
 
 PREFIX = "/api/v1"
 
 
 class Api:
-    """The API of one Master; a change must pass `access`."""
+    """The API of one Master; `gate` stands before its routes."""
 
-    def __init__(self, master: MasterService, access: Access | None) -> None:
+    def __init__(self, master: MasterService, gate: Gate) -> None:
         self._master = master
-        self._access = access
+        self._gate = gate
 
     def routes(self) -> list[Route]:
         """Return the routes of the API."""
@@ -56,18 +60,21 @@ class Api:
             Route(f"{PREFIX}/cluster/defaults", _all_of(master.defaults), methods=["GET"]),
             Route(f"{PREFIX}/cluster/defaults", self.alter_defaults, methods=["PATCH"]),
             Route(f"{PREFIX}/cluster/adopt", self.adopt_topics, methods=["POST"]),
-            Route(f"{PREFIX}/topics", _all_of(master.topics), methods=["GET"]),
+            Route(f"{PREFIX}/topics", self._listed(master.topics, ResourceKind.TOPIC), methods=["GET"]),
             Route(f"{PREFIX}/topics", self.create_topic, methods=["POST"]),
             Route(f"{PREFIX}/topics:batch", self.create_topics, methods=["POST"]),
             Route(f"{PREFIX}/topics/{{name}}", _one_of(master.topic), methods=["GET"]),
             Route(f"{PREFIX}/topics/{{name}}", self.alter_topic, methods=["PATCH"]),
             Route(f"{PREFIX}/topics/{{name}}", self.delete_topic, methods=["DELETE"]),
             Route(f"{PREFIX}/brokers", _all_of(master.brokers)),
-            Route(f"{PREFIX}/groups", _all_of(master.groups)),
+            Route(f"{PREFIX}/groups", self._listed(master.groups, ResourceKind.GROUP)),
             Route(f"{PREFIX}/groups/{{name}}", self.group),
             Route(f"{PREFIX}/groups/{{name}}/resets", _one_of(master.group_resets), methods=["GET"]),
             Route(f"{PREFIX}/groups/{{name}}/resets", self.reset_group, methods=["POST"]),
-            *UserApi(master, self._check_token).routes(PREFIX),
+            *UserApi(master).routes(PREFIX),
+            *UserTokenApi(master).routes(PREFIX),
+            *SessionApi(self._gate).routes(PREFIX),
+            *AuditApi(master).routes(PREFIX),
             Route(f"{PREFIX}/openapi.json", self.openapi),
         ]
 
@@ -82,7 +89,6 @@ class Api:
 
     async def create_topic(self, request: Request) -> Response:
         """Create a topic; respond with 201 when it can be used."""
-        self._check_token(request)
         new = await read_body(request, NewTopic)
         made = await self._master.create_topic(
             new.name,
@@ -95,20 +101,17 @@ class Api:
 
     async def adopt_topics(self, request: Request) -> Response:
         """Return 200 with the topics that were taken over."""
-        self._check_token(request)
         wanted = await read_body(request, Adoption)
         return _json(await self._master.adopt_topics(discard=wanted.discard))
 
     async def create_topics(self, request: Request) -> Response:
         """Return 201 when all topics are ready to use, 200 when all existed already."""
-        self._check_token(request)
         wanted = await read_body(request, NewTopics)
         made = await self._master.create_topics(changes_of(wanted), exist_ok=wanted.exist_ok)
         return _json(made, HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
     async def alter_topic(self, request: Request) -> Response:
         """Change a topic; keys that the body does not name stay."""
-        self._check_token(request)
         change = await read_body(request, ChangedTopic)
         altered = await self._master.alter_topic(
             request.path_params["name"],
@@ -121,13 +124,11 @@ class Api:
 
     async def delete_topic(self, request: Request) -> Response:
         """Delete a topic; respond with 202 if Brokers are still removing it."""
-        self._check_token(request)
         found = await self._master.delete_topic(request.path_params["name"])
         return _json(found, HTTPStatus.OK if found.removed else HTTPStatus.ACCEPTED)
 
     async def alter_defaults(self, request: Request) -> Response:
         """Change the cluster's defaults; keys that the body does not name stay."""
-        self._check_token(request)
         change = await read_body(request, ChangedDefaults)
         altered = await self._master.alter_defaults(
             max_message_bytes=change.max_message_bytes,
@@ -142,32 +143,60 @@ class Api:
         return _json(await self._master.group(request.path_params["name"], topic=topic))
 
     async def reset_group(self, request: Request) -> Response:
-        """Reset a group. A dry run changes nothing and needs no token."""
+        """Reset a group. A dry run changes nothing and needs no token of the server."""
         wanted = await read_body(request, NewReset)
-        if not wanted.dry_run:
-            self._check_token(request)
+        origin = current_origin()
+        user = (origin.user if origin is not None else "") or wanted.user
         moved = await self._master.reset_group(
             request.path_params["name"],
             wanted.topic,
             wanted.to,
             partitions=wanted.partitions,
             dry_run=wanted.dry_run,
-            **({} if wanted.user is None else {"user": wanted.user}),
+            **({} if user is None else {"user": user}),
         )
+        if origin is not None:
+            origin.user = user or ""
+            origin.before = as_text({one.partition: one.old_offset for one in moved.partitions})
+            origin.after = as_text({one.partition: one.new_offset for one in moved.partitions})
         return _json(moved)
 
-    def _check_token(self, request: Request) -> None:
-        if self._access is None:
-            return
-        try:
-            self._access.check(modify=True, headers=request.headers, query={}, form={})
-        except CallError as error:
-            raise ApiError(
-                HTTPStatus.UNAUTHORIZED,
-                error.text,
-                "a change needs the token of this server, unless it has none and only this machine can reach it",
-                "send Authorization: Bearer TOKEN; the command line takes it from the variable PYTUBEMQ_TOKEN",
-            ) from None
+    def _listed(
+        self, function: Callable[[], Awaitable[list[Any]]], kind: ResourceKind
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint for those of a kind that the caller may see."""
+
+        async def answer(request: Request) -> Response:
+            found = await function()
+            return _json([one for one in found if self._gate.sees(request.state.caller, kind, one.name)])
+
+        return answer
+
+
+async def _topic_of_body(request: Request) -> Names:
+    return Names(topics=((await read_body(request, NewTopic)).name,))
+
+
+async def _topics_of_body(request: Request) -> Names:
+    return Names(topics=[new.name for new in (await read_body(request, NewTopics)).topics])
+
+
+async def _topic_and_group(request: Request) -> Names:
+    wanted = await read_body(request, NewReset)
+    return Names(topics=(wanted.topic,), groups=(request.path_params["name"],))
+
+
+async def is_dry_run(request: Request) -> bool:
+    """True if a request only shows what would change."""
+    return request.url.path.endswith("/resets") and (await read_body(request, NewReset)).dry_run
+
+
+NAMES_OF: Final = {
+    f"POST {PREFIX}/topics": _topic_of_body,
+    f"POST {PREFIX}/topics:batch": _topics_of_body,
+    f"POST {PREFIX}/groups/{{name}}/resets": _topic_and_group,
+}
+"""What calls name whose names are not in their path alone."""
 
 
 def _all_of(function: Callable[[], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:

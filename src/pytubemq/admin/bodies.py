@@ -98,6 +98,20 @@ class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A bearer token to be made, which expires after some `days`, or never."""
+
+    days: int | None = None
+    by: str | None = None
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A user and its password for HTTP."""
+
+    user: str
+    password: str
+
+
 def changes_of(body: NewTopics) -> dict[str, TopicChange]:
     """Return the changes in a body, by topic name.
 

@@ -41,6 +41,13 @@ _TYPES: Final[dict[str, Any]] = {
     "new_secret": bodies.NewSecret,
     "changed_user": bodies.ChangedUser,
     "new_permission": bodies.NewPermission,
+    "new_token": bodies.NewToken,
+    "made_token": views.MadeToken,
+    "token": views.TokenView,
+    "tokens": list[views.TokenView],
+    "sign_in": bodies.SignIn,
+    "session": views.SessionView,
+    "audit": list[views.AuditView],
     "problem": Problem,
 }
 """The types of requests and responses, by the name that operations use for them."""
@@ -52,6 +59,16 @@ _OF_TOPIC: Final[_Json] = {
     "schema": {"type": "string"},
     "description": "restrict the result to this topic; also for a group that does not exist",
 }
+_TOKEN: Final[_Json] = {"name": "token", "in": "path", "required": True, "schema": {"type": "string"}}
+_AUDIT_FILTERS: Final[tuple[_Json, ...]] = tuple(
+    {"name": name, "in": "query", "required": False, "schema": {"type": kind}, "description": about}
+    for name, kind, about in (
+        ("user", "string", "only what this user did"),
+        ("target", "string", "only what concerns this: `topic orders`, or `orders`"),
+        ("since", "string", "only what is not older: ISO 8601 with its zone"),
+        ("limit", "integer", "the most entries, 1 to 1,000; 100 if left out"),
+    )
+)
 _MADE: Final = "created, and ready to use"
 
 
@@ -67,6 +84,7 @@ def describe(version: str) -> _Json:
             **_topic_paths(operations),
             **_group_paths(operations),
             **_user_paths(operations),
+            **_identity_paths(operations),
         },
         "components": {"schemas": components},
     }
@@ -189,4 +207,34 @@ def _user_paths(operations: _Operations) -> _Json:
         "/api/v1/users/{name}/permissions": {"post": grant},
         "/api/v1/users/{name}/permissions:revoke": {"post": revoke},
         "/api/v1/users/{name}/permissions:test": {"post": test},
+    }
+
+
+def _identity_paths(operations: _Operations) -> _Json:
+    get, change = operations.get, operations.change
+    sign_in = {
+        "summary": "sign in; the response sets the cookie of a session",
+        "requestBody": operations.body("sign_in"),
+        "responses": operations.responses({"201": operations.response("session", "signed in")}),
+    }
+    sign_out = {
+        "summary": "end the session of the cookie",
+        "responses": operations.responses({"204": {"description": "ended"}}),
+    }
+    create = change("made_token", "new_token", "make a bearer token, shown this once", parameters=[_NAME])
+    create["responses"] = operations.responses({"201": operations.response("made_token", "the token")})
+    return {
+        "/api/v1/session": {
+            "get": get("session", "who calls, and what it is allowed"),
+            "post": sign_in,
+            "delete": sign_out,
+        },
+        "/api/v1/users/{name}/tokens": {
+            "get": get("tokens", "the bearer tokens of a user", parameters=[_NAME]),
+            "post": create,
+        },
+        "/api/v1/users/{name}/tokens/{token}": {
+            "delete": get("token", "revoke a bearer token", parameters=[_NAME, _TOKEN])
+        },
+        "/api/v1/audit": {"get": get("audit", "who changed what, the newest first", parameters=list(_AUDIT_FILTERS))},
     }

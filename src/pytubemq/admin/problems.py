@@ -7,7 +7,7 @@ The invariant: every error response is `{"code", "message", "why", "try", "retri
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,8 @@ class ApiError(Exception):
     why: str = ""
     hint: str = ""
     exit_code: ExitCode = ExitCode.USAGE
+    retriable: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +83,10 @@ async def on_api_error(_: Request, error: Exception) -> Response:
             message=error.message,
             why=error.why,
             try_=error.hint,
-            retriable=False,
+            retriable=error.retriable,
             exit=int(error.exit_code),
         ),
+        headers=error.headers,
     )
 
 

@@ -117,7 +117,10 @@ async def read_body(request: Request, kind: type[T]) -> T:
 
 
 async def read_bounded(request: Request) -> bytes:
-    """Return the body of a request. Raises ApiError: it is too long, or the connection ended."""
+    """Return the body of a request, also a second time. Raises ApiError: it is too long, or the connection ended."""
+    known: bytes | None = getattr(request.state, "body", None)
+    if known is not None:
+        return known
     parts: list[bytes] = []
     size = 0
     try:
@@ -133,6 +136,7 @@ async def read_bounded(request: Request) -> bytes:
             parts.append(part)
     except ClientDisconnect as error:  # nobody receives this; it only ends the request without a trace in the log
         raise _bad("the connection ended before the body did", "send it whole") from error
+    request.state.body = b"".join(parts)
     return b"".join(parts)
 
 

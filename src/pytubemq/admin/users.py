@@ -1,7 +1,6 @@
 """The request handlers of the JSON API that manage users and their permissions.
 
-The invariants: each of them needs the right to change, also those that only read; a secret is in the one response to
-the request that made it, which no cache keeps.
+The invariant: a secret is in the one response to the request that made it, which no cache keeps.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from pytubemq.master.views import PermissionTest, PermissionView, SecretView, Us
 from pytubemq.security.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
 
     from pytubemq.master.registry.users import User
@@ -31,11 +28,10 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class UserApi:
-    """The part of the API about users; `check_access` refuses a request without the right to change."""
+    """The part of the API about users."""
 
-    def __init__(self, master: MasterService, check_access: Callable[[Request], None]) -> None:
+    def __init__(self, master: MasterService) -> None:
         self._master = master
-        self._check_access = check_access
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes below a prefix."""
@@ -52,14 +48,12 @@ class UserApi:
             Route(f"{one}/permissions:test", self.test, methods=["POST"]),
         ]
 
-    async def list_users(self, request: Request) -> Response:
+    async def list_users(self, _: Request) -> Response:
         """Return all users."""
-        self._check_access(request)
         return _json([view_of(user) for user in self._master.registry.users.all()])
 
     async def create(self, request: Request) -> Response:
         """Create a user; respond with 201 and its secret."""
-        self._check_access(request)
         new = await read_body(request, NewUser)
         secret = await self._master.registry.users.create(
             new.name, by=self._master.change_by(new.by), secret=_secret(new.secret)
@@ -68,12 +62,10 @@ class UserApi:
 
     async def show(self, request: Request) -> Response:
         """Return one user."""
-        self._check_access(request)
         return _json(view_of(self._master.registry.users.find(request.path_params["name"])))
 
     async def alter(self, request: Request) -> Response:
         """Enable or disable a user, or give it a password."""
-        self._check_access(request)
         name, users = request.path_params["name"], self._master.registry.users
         change = await read_body(request, ChangedUser)
         by = self._master.change_by(change.by)
@@ -86,7 +78,6 @@ class UserApi:
 
     async def remove(self, request: Request) -> Response:
         """Remove a user with its permissions."""
-        self._check_access(request)
         found = view_of(self._master.registry.users.find(request.path_params["name"]))
         await self._master.registry.users.remove(found.name)
         await self._master.registry.waits.until_access_known()
@@ -94,7 +85,6 @@ class UserApi:
 
     async def rotate(self, request: Request) -> Response:
         """Give a user another secret; respond with it."""
-        self._check_access(request)
         name = request.path_params["name"]
         new = await read_body(request, NewSecret)
         secret = await self._master.registry.users.rotate(
@@ -104,7 +94,6 @@ class UserApi:
 
     async def grant(self, request: Request) -> Response:
         """Grant a permission; respond with the user when the Brokers online have it."""
-        self._check_access(request)
         name, users = request.path_params["name"], self._master.registry.users
         new = await read_body(request, NewPermission)
         await users.grant(name, new.operation, new.kind, new.pattern, by=self._master.change_by(new.by))
@@ -113,7 +102,6 @@ class UserApi:
 
     async def revoke(self, request: Request) -> Response:
         """Revoke a permission; respond with the user when the Brokers online have it."""
-        self._check_access(request)
         name, users = request.path_params["name"], self._master.registry.users
         old = await read_body(request, NewPermission)
         await users.revoke(name, old.operation, old.kind, old.pattern)
@@ -122,7 +110,6 @@ class UserApi:
 
     async def test(self, request: Request) -> Response:
         """Return whether a user may do something, and by which permission."""
-        self._check_access(request)
         name = request.path_params["name"]
         asked = await read_body(request, NewPermission)
         found = self._master.registry.users.test(name, asked.operation, asked.kind, asked.pattern)

@@ -342,6 +342,11 @@ class BrokerService:
         """Return changes of groups' positions. Raises ClosedError unless it runs."""
         return OffsetAdmin(self._running_state())
 
+    @property
+    def enforces_access(self) -> bool:
+        """True if the Master lets in only callers with a permission, or this Broker does until it knows."""
+        return self.settings.requires_access or (self._state is not None and self._state.access.is_enforced)
+
     def _running_state(self) -> BrokerState:
         if self._state is None or self._closing or not self._state.serving.started:
             raise ClosedError(f"Broker {self.settings.broker_id} is not running", hint="try again when it has started")

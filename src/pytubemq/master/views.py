@@ -5,6 +5,8 @@ Times are ISO 8601 in UTC; lags and offsets are in messages where the name says 
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pytubemq.core.reset_target import utc
@@ -335,3 +337,47 @@ class PermissionTest(View, frozen=True, kw_only=True):
     resource: str
     allowed: bool
     by: str | None = None
+
+
+class SessionView(View, frozen=True, kw_only=True):
+    """Who calls over HTTP; `proof` is `session`, `user_token` or `operator_token`."""
+
+    user: str
+    proof: str
+    permissions: list[str]
+
+
+class TokenView(View, frozen=True, kw_only=True):
+    """A bearer token of a user, without what it is; `expires_at` is null for one that does not expire."""
+
+    user: str
+    id: str
+    created_by: str
+    created_at: str
+    expires_at: str | None
+
+
+class MadeToken(View, frozen=True, kw_only=True):
+    """A token that was just made; it is shown this once."""
+
+    user: str
+    id: str
+    token: str
+    expires_at: str | None
+
+
+class AuditView(View, frozen=True, kw_only=True):
+    """An entry of the audit trail: who (`user`) did what (`action`) to what (`target`) from where (`host`).
+
+    `before` and `after` have the changed fields of each record; `outcome` is `done` or `refused`.
+    """
+
+    id: int
+    time: str
+    user: str
+    host: str
+    action: str
+    target: str
+    outcome: str
+    before: dict[str, Any]
+    after: dict[str, Any]

@@ -246,9 +246,10 @@ class Node:
         section = self.settings.http
         listen = parse_address("http.listen", section.listen, default_port=DEFAULT_HTTP_PORT)
         access = self._access(listen)
-        pages = [*master_routes(self.master, access), metrics_route(self.master.facts)]
+        http = self.master.http_access
+        pages = [*master_routes(self.master, access, http), metrics_route(self.master.facts)]
         self._http = HttpServer(
-            create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access),
+            create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access, http=http),
             listen,
             max_connections=self._shares().http_connections,
             tls=self._certificates.http,

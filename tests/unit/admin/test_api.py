@@ -23,7 +23,7 @@ from pytubemq.errors import (
     UnreachableError,
     UntoldError,
 )
-from pytubemq.master.views import PendingRemoval, TopicRemoval, TopicsCreated
+from pytubemq.master.views import GroupReset, PendingRemoval, TopicRemoval, TopicsCreated
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -80,9 +80,10 @@ class Master:
     async def defaults(self) -> Found:
         return self._answer("defaults")
 
-    async def reset_group(self, name: str, topic: str, to: str, **how: Any) -> Found:
+    async def reset_group(self, name: str, topic: str, to: str, **how: Any) -> GroupReset:
         self.reset.append((name, topic, to, how))
-        return self._answer(name)
+        self._answer(name)
+        return GroupReset(group=name, to=to, dry_run=how["dry_run"], partitions=[])
 
     async def group_resets(self, name: str) -> Found:
         return self._answer(name)
@@ -211,7 +212,7 @@ async def test_a_retention_that_is_none_changes_nothing(
 
 async def test_a_group_is_moved(api: httpx.AsyncClient, master: Master) -> None:
     body = {"topic": "demo", "to": "-10m", "partitions": ["1:0"], "user": "ann"}
-    assert (await api.post("/groups/g/resets", json=body)).json()["name"] == "g"
+    assert (await api.post("/groups/g/resets", json=body)).json()["group"] == "g"
     assert (await api.post("/groups/g/resets", json={"topic": "demo", "to": "latest", "dry_run": True})).is_success
     assert master.reset == [
         ("g", "demo", "-10m", {"partitions": ["1:0"], "dry_run": False, "user": "ann"}),

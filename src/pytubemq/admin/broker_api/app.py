@@ -13,10 +13,16 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from pytubemq.admin.access.gate import Gate
+from pytubemq.admin.access.guarded_routes import guard
+from pytubemq.admin.access.method_permissions import BROKER_PERMISSIONS
+from pytubemq.admin.access.route_permissions import BROKER_ROUTE_PERMISSIONS
+from pytubemq.admin.broker_api.callers import BrokerCallers
 from pytubemq.admin.broker_api.table import BrokerTable
 from pytubemq.admin.figures import health_route, metrics_route
 from pytubemq.admin.index_page import BROKER_LINKS, page_of, render
 from pytubemq.admin.request_checks import HostCheck
+from pytubemq.admin.webapi.call_gate import CallGate
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.methods_page import or_methods
 
@@ -33,7 +39,8 @@ if TYPE_CHECKING:
 def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[str] = ()) -> Starlette:
     """Return the administration of `broker`; `hosts` are names by which it may be called beside loopback addresses."""
     table = BrokerTable()
-    api = WebApi(table, broker, access, wall_ms=lambda: time.time_ns() // 1_000_000)
+    calls = CallGate(Gate(access, callers=BrokerCallers(broker)), BROKER_PERMISSIONS)
+    api = WebApi(table, broker, calls, wall_ms=lambda: time.time_ns() // 1_000_000)
     title = f"pytubemq Broker {broker.settings.broker_id}"
     methods = or_methods(title, "/broker.htm", table, api.answer, insecure=access.insecure)
     index = render(title, BROKER_LINKS, insecure=access.insecure)
@@ -43,11 +50,12 @@ def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[
             return page_of(index)
         return await methods(request)
 
+    routes = [
+        metrics_route(broker.facts),
+        health_route(broker.health),
+        Route("/{path:path}", answer, methods=["GET", "POST"]),
+    ]
     return Starlette(
-        routes=[
-            metrics_route(broker.facts),
-            health_route(broker.health),
-            Route("/{path:path}", answer, methods=["GET", "POST"]),
-        ],
+        routes=guard(routes, calls.gate, BROKER_ROUTE_PERMISSIONS, {}),
         middleware=[Middleware(HostCheck, hosts=tuple(hosts))],
     )

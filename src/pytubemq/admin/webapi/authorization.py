@@ -9,8 +9,8 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from pytubemq.admin.access.origin import is_cross_site
 from pytubemq.admin.webapi.params import CallError
 from pytubemq.model.limits import MAX_TOKEN_CHARS
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOKEN_NAMES = ("confModAuthToken", "authToken")
-_OWN_SITE = frozenset({"same-origin", "none"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Access:
         """Check that a call may be made. A query needs no token, but a wrong one is refused. Raises CallError."""
         if modify and is_cross_site(headers):
             raise CallError("a page of another site asked for this change: call from a program, or from this server")
-        given = self._given(headers, query, form)
+        given = self.given(headers, query, form)
         if modify and not self.token and not self.local:
             raise CallError(
                 "changes are refused, since this server is open to other machines and has no token: set `token` in "
@@ -51,7 +50,7 @@ class Access:
         if self.token and not all(hmac.compare_digest(one.encode(), self.token.encode()) for one in given):
             raise CallError("the token is wrong: it must be `token` in [http] of this server's settings")
 
-    def _given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> list[str]:
+    def given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> list[str]:
         """Return all tokens of a request, wherever they are: every one of them must be right."""
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         found = [bearer] if scheme.lower() == "bearer" else []
@@ -64,26 +63,6 @@ class Access:
                 )
             found.append(query.get(name, ""))
         return [_bounded(token.strip()) for token in found if token.strip()]
-
-
-def is_cross_site(headers: Mapping[str, str]) -> bool:
-    """True if a page of another site makes the request, by the browser's headers; programs send none."""
-    site = headers.get("sec-fetch-site", "").strip().lower()
-    if site and site not in _OWN_SITE:
-        return True
-    host = headers.get("host", "").strip().lower()
-    for name in ("origin", "referer"):
-        source = headers.get(name, "").strip()
-        if source and _host(source) != host:
-            return True
-    return False
-
-
-def _host(source: str) -> str:
-    try:
-        return urlsplit(source).netloc.lower()
-    except ValueError:
-        return ""
 
 
 def _bounded(token: str) -> str:

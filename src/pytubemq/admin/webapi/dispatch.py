@@ -9,22 +9,25 @@ parameter.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 from urllib.parse import parse_qsl
 
+from pytubemq.admin.access.origin import is_cross_site
 from pytubemq.admin.problems import ApiError
 from pytubemq.admin.request_checks import read_bounded
-from pytubemq.admin.webapi.authorization import TOKEN_NAMES, Access, is_cross_site
+from pytubemq.admin.webapi.authorization import TOKEN_NAMES
+from pytubemq.admin.webapi.call_gate import CallGate, names_of, texts_of, with_sets
 from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respond
 from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.long_responses import LongResponses
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
 from pytubemq.errors import TubeError
+from pytubemq.master.catalogue.audit_trail import ChangeOrigin, change_of
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -42,10 +45,10 @@ MAX_TARGET = 64
 class WebApi(Generic[A]):
     """The methods of a table, served by one server."""
 
-    def __init__(self, table: Table[A], server: A, access: Access, *, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, table: Table[A], server: A, calls: CallGate, *, wall_ms: Callable[[], int]) -> None:
         self._table = table
         self._server = server
-        self._access = access
+        self._calls = calls
         self._wall_ms = wall_ms
         self._long = LongResponses()
 
@@ -75,7 +78,7 @@ class WebApi(Generic[A]):
         if method.modify and request.method == "HEAD":
             raise CallError("a HEAD request changes nothing: use GET or POST")
         try:
-            self._access.check(modify=method.modify, headers=request.headers, query=query, form=form)
+            caller = self._calls.enter(request, modify=method.modify, query=query, form=form)
         except CallError as error:
             logger.warning("%s from %s: refused: %s", method.name, peer, error.text)
             raise
@@ -84,7 +87,17 @@ class WebApi(Generic[A]):
             {key: text for key, text in texts.items() if key not in TOKEN_NAMES},
             now_ms=self._wall_ms(),
         )
-        return await self._run(request, method, args, called=name, peer=peer)
+        names = names_of(args)
+        self._calls.authorize(caller, method.name, names, modify=method.modify)
+        if not method.modify:
+            return await self._run(request, method, args, called=name, peer=peer)
+        origin = ChangeOrigin(caller.user, peer, name)
+        with change_of(origin):
+            reply = await self._run(request, method, args, called=name, peer=peer)
+        if reply.get("result") and not origin.noted and (http := self._calls.gate.http) is not None:
+            user = caller.user or args.audit.user
+            await http.note(user=user, host=peer, action=name, target=targets(args).replace("; ", ", "))
+        return reply
 
     async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
@@ -114,26 +127,11 @@ async def _stays() -> bool:
 def targets(args: Args) -> str:
     """Return what a call is about, for the log: `topicName orders, demo; brokerId 1`; blank if it names nothing."""
     found: dict[str, dict[str, None]] = {}
-    for one in _with_sets(args):
+    for one in with_sets(args):
         for name in TARGET_NAMES:
-            for text in _texts(one.values.get(name)):
+            for text in texts_of(one.values.get(name)):
                 found.setdefault(name, {})[text] = None
     return "; ".join(f"{name} {_few(tuple(found[name]))}" for name in TARGET_NAMES if name in found)
-
-
-def _with_sets(args: Args) -> Iterator[Args]:
-    """Yield the arguments, and those of the objects of its sets."""
-    yield args
-    for value in args.values.values():
-        if isinstance(value, tuple):
-            yield from (item for item in value if hasattr(item, "values"))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str | int):
-        yield str(value)
-    elif isinstance(value, tuple | list | frozenset):
-        yield from (str(one) for one in value)
 
 
 def _few(texts: Sequence[str]) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse
 
+from pytubemq.admin.access.needs import Names
+from pytubemq.admin.webapi.authorization import TOKEN_NAMES
 from pytubemq.admin.webapi.dispatch import all_fields
 from pytubemq.admin.webapi.kinds import CONSUMER_ID, GROUP, TOPIC, Int, ListOf, shown
 from pytubemq.admin.webapi.methods.group_detail import broker_text
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from pytubemq.admin.webapi.call_gate import CallGate
     from pytubemq.master.groups.group import Group
     from pytubemq.master.service import MasterService
 
@@ -33,11 +36,18 @@ _ID = Param("id", CONSUMER_ID)
 _IDS = Param("ids", ListOf(Int()))
 
 
+def _names(texts: Mapping[str, str]) -> Names:
+    """Return what a query names; that of a client by its id names no topic, whatever else is given."""
+    topic, group = (clean(texts.get(name, "")) for name in ("topic", "group"))
+    return Names((topic,) if topic and "id" not in texts else (), (group,) if group else ())
+
+
 class TextQueries:
     """The text queries of one Master."""
 
-    def __init__(self, master: MasterService) -> None:
+    def __init__(self, master: MasterService, calls: CallGate) -> None:
         self._master = master
+        self._calls = calls
         self._kinds = {
             "consumer": self._consumers,
             "sub_info": self._subscriptions,
@@ -53,12 +63,15 @@ class TextQueries:
         status = HTTPStatus.OK
         try:
             texts = await all_fields(request)
+            query = {token: texts.pop(token) for token in TOKEN_NAMES if token in texts}
+            caller = self._calls.enter(request, modify=False, query=query, form={})
             name = clean(texts.get("type", ""))
             kind = self._kinds.get(name)
             if kind is None:
                 what = f"is {shown(name)}" if name else "is missing"
                 known = ", ".join(self._kinds)
                 raise CallError(f"Unsupported request type: parameter type {what}; it must be one of {known}")
+            self._calls.authorize(caller, name, _names(texts), modify=False)
             text = "".join(kind(texts))
         except CallError as error:
             status, text = HTTPStatus.BAD_REQUEST, f"{error.text}\n"

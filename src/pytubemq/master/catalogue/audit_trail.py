@@ -53,6 +53,10 @@ class ChangeOrigin:
     host: str
     action: str
     noted: bool = False
+    target: str = ""
+    before: str = "{}"
+    after: str = "{}"
+    """What changed, where that is no record: whoever makes the change sets these."""
 
 
 _CURRENT: Final[ContextVar[ChangeOrigin | None]] = ContextVar("pytubemq_change_origin", default=None)

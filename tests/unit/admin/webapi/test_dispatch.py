@@ -12,7 +12,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from pytubemq.admin.access.gate import Gate
 from pytubemq.admin.webapi.authorization import Access
+from pytubemq.admin.webapi.call_gate import CallGate
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Int, ListOf, Text
@@ -94,7 +96,7 @@ def server() -> Server:
 @pytest.fixture
 def client(server: Server) -> Callable[..., httpx.AsyncClient]:
     def make(access: Access | None = None, **headers: str) -> httpx.AsyncClient:
-        api = WebApi(TABLE, server, access or Access(), wall_ms=lambda: NOW_MS)
+        api = WebApi(TABLE, server, CallGate(Gate(access or Access()), {}), wall_ms=lambda: NOW_MS)
         app = Starlette(routes=[Route("/webapi.htm", api.answer, methods=["GET", "POST"])])
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080", headers=headers, timeout=10
@@ -157,7 +159,7 @@ async def test_only_so_many_long_answers_wait(client: Make, server: Server) -> N
 
 @pytest.mark.parametrize(("early", "turns"), [(True, 0), (False, 1)])
 async def test_no_long_answer_is_made_for_a_peer_that_has_gone(server: Server, *, early: bool, turns: int) -> None:
-    api = WebApi(TABLE, server, Access(), wall_ms=lambda: NOW_MS)
+    api = WebApi(TABLE, server, CallGate(Gate(Access()), {}), wall_ms=lambda: NOW_MS)
     ended: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:

@@ -171,11 +171,19 @@ class HttpAccess:
         await self.note(user="", host=host, action=SIGN_IN, target=f"user {_plain(user)}", outcome=REFUSED, after=after)
 
     async def note(
-        self, *, user: str, host: str, action: str, target: str, outcome: str = DONE, after: str = "{}"
+        self,
+        *,
+        user: str,
+        host: str,
+        action: str,
+        target: str,
+        outcome: str = DONE,
+        before: str = "{}",
+        after: str = "{}",
     ) -> None:
         """Store an entry of the audit trail about what changed no record; the log says if that fails."""
         entry = self._catalogue.audit.entry(
-            user=user, host=host, action=action, target=target, outcome=outcome, after=after
+            user=user, host=host, action=action, target=target, outcome=outcome, before=before, after=after
         )
         try:
             await self._catalogue.note(entry)
