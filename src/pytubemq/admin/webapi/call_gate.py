@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.admin.access.needs import HttpNeed, Names, Row
+from pytubemq.admin.access.needs import SIGNED_IN, HttpNeed, Names, Row
 from pytubemq.admin.problems import ApiError
 from pytubemq.admin.webapi.params import Args, CallError
 from pytubemq.security.authentication_mode import AuthenticationMode
@@ -30,10 +30,15 @@ class CallGate:
         self.gate = gate
         self._table = table
 
-    def enter(self, request: Request, *, modify: bool, query: Mapping[str, str], form: Mapping[str, str]) -> Caller:
+    def enter(
+        self, request: Request, name: str, *, modify: bool, query: Mapping[str, str], form: Mapping[str, str]
+    ) -> Caller:
         """Return who makes a call. Raises CallError: a token is wrong or missing, or another site's page calls."""
         try:
-            return self.gate.enter(request, guarded=modify, changes=modify, query=query, form=form)
+            caller = self.gate.enter(request, guarded=modify, changes=modify, query=query, form=form)
+            if self.gate.mode is AuthenticationMode.ENFORCED:  # before a stranger's parameters are looked at
+                self.gate.authorize(caller, Row((SIGNED_IN,)), Names(), what=name)
+            return caller
         except ApiError as error:
             raise _call_error(error) from None
 

@@ -48,7 +48,7 @@ class TextQueries:
     def __init__(self, master: MasterService, calls: CallGate) -> None:
         self._master = master
         self._calls = calls
-        self._kinds = {
+        self.kinds = {
             "consumer": self._consumers,
             "sub_info": self._subscriptions,
             "producer": self._producers,
@@ -64,12 +64,12 @@ class TextQueries:
         try:
             texts = await all_fields(request)
             query = {token: texts.pop(token) for token in TOKEN_NAMES if token in texts}
-            caller = self._calls.enter(request, modify=False, query=query, form={})
             name = clean(texts.get("type", ""))
-            kind = self._kinds.get(name)
+            caller = self._calls.enter(request, f"type {shown(name)}", modify=False, query=query, form={})
+            kind = self.kinds.get(name)
             if kind is None:
                 what = f"is {shown(name)}" if name else "is missing"
-                known = ", ".join(self._kinds)
+                known = ", ".join(self.kinds)
                 raise CallError(f"Unsupported request type: parameter type {what}; it must be one of {known}")
             self._calls.authorize(caller, name, _names(texts), modify=False)
             text = "".join(kind(texts))

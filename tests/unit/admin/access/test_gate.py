@@ -1,0 +1,256 @@
+"""Who a caller is: tokens, sessions, pages of other sites, and what each mode does with strangers."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from pytubemq.admin.app import create_app
+from pytubemq.admin.webapi.authorization import Access
+from pytubemq.admin.webapi.routes import master_routes
+from pytubemq.master.access.http.attempts import FREE_ATTEMPTS
+from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.secret import Secret
+from tests.support.http_callers import SERVER_TOKEN, headers_of, master, own_access, with_users
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from pytubemq.master.service import MasterService
+
+pytestmark = pytest.mark.anyio
+
+PASSWORD = "four random words here"
+PAGE = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}
+GRANT = {"operation": "produce", "kind": "topic", "pattern": "more"}
+
+
+@asynccontextmanager
+async def served(
+    mode: AuthenticationMode = AuthenticationMode.ENFORCED, access: Access | None = None, scheme: str = "http"
+) -> AsyncIterator[tuple[MasterService, httpx.AsyncClient, dict[str, str]]]:
+    """A Master, a client without credentials, and the tokens of its users; the administrator has a password."""
+    async with master(mode) as made:
+        tokens = await with_users(made)
+        await made.registry.users.set_password("admin", Secret(PASSWORD), by=made.change_by("test"))
+        await made.registry.users.set_password("producer", Secret(PASSWORD), by=made.change_by("test"))
+        own = access or own_access()
+        pages = master_routes(made, own, made.http_access)
+        app = create_app(made, pages=pages, access=own, http=made.http_access)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=f"{scheme}://127.0.0.1:8080"
+        ) as client:
+            yield made, client, tokens
+
+
+async def sign_in(client: httpx.AsyncClient, user: str = "admin", password: str = PASSWORD) -> httpx.Response:
+    return await client.post("/api/v1/session", json={"user": user, "password": password})
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name", "secure"),
+    [("http", "pytubemq-session", False), ("https", "__Host-pytubemq-session", True)],
+)
+async def test_a_session_opens_with_a_strict_cookie_and_ends(scheme: str, name: str, *, secure: bool) -> None:
+    async with served(scheme=scheme) as (made, client, _):
+        answer = await sign_in(client)
+        assert answer.status_code == 201
+        assert answer.json()["user"] == "admin"
+        cookie = answer.headers["set-cookie"].lower()
+        assert cookie.startswith(f"{name.lower()}=")
+        assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/"))
+        assert ("; secure" in cookie) is secure
+        assert "domain" not in cookie
+        assert answer.headers["cache-control"] == "no-store"
+        (value,) = client.cookies.values()
+        assert value not in answer.text
+        assert value not in repr(made.http_access.sessions.__dict__)
+        assert (await client.get("/api/v1/session")).json()["proof"] == "session"
+        assert (await client.get("/api/v1/users")).status_code == 200
+        ended = await client.delete("/api/v1/session", headers=PAGE)
+        assert ended.status_code == 204
+        client.cookies.set(name, value, domain="127.0.0.1")
+        assert (await client.get("/api/v1/users")).status_code == 401
+
+
+@pytest.mark.parametrize("end", ["disable", "remove", "password", "rotate"])
+async def test_a_session_ends_with_its_users_rights(end: str) -> None:
+    async with served() as (made, client, _):
+        await sign_in(client)
+        assert (await client.get("/api/v1/users")).status_code == 200
+        users, by = made.registry.users, made.change_by("test")
+        if end == "disable":
+            await users.set_enabled("admin", enabled=False, by=by)
+        elif end == "remove":
+            await users.remove("admin")
+        elif end == "password":
+            await users.set_password("admin", Secret("another password"), by=by)
+        else:
+            await users.rotate("admin", by=by)
+        assert (await client.get("/api/v1/users")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (PAGE, 200),
+        ({"Content-Type": "application/json", "Origin": "http://127.0.0.1:8080"}, 200),
+        ({"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Content-Type": "application/json"}, 403),
+        ({"Content-Type": "text/plain", "Sec-Fetch-Site": "same-origin"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 403),
+        ({**PAGE, "Origin": "http://evil.example"}, 403),
+        ({**PAGE, "Origin": "null"}, 403),
+        ({**PAGE, "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**PAGE, "Sec-Fetch-Site": "same-site"}, 403),
+        ({**PAGE, "Sec-Fetch-Site": "none", "Origin": ""}, 403),
+    ],
+)
+async def test_a_change_with_a_cookie_comes_from_a_page_of_this_server(headers: Mapping[str, str], status: int) -> None:
+    async with served() as (made, client, _):
+        await sign_in(client)
+        body = b'{"operation": "produce", "kind": "topic", "pattern": "more"}'
+        answer = await client.post("/api/v1/users/consumer/permissions", content=body, headers=headers)
+        assert answer.status_code == status
+        assert any(one.pattern == "more" for one in made.registry.users.find("consumer").permissions) is (status == 200)
+
+
+async def test_a_form_changes_nothing_with_a_cookie() -> None:
+    async with served() as (made, client, _):
+        await sign_in(client)
+        form = {"method": "admin_add_topic_control_info", "topicName": "more", "createUser": "me"}
+        headers = {"Origin": "http://127.0.0.1:8080", "Sec-Fetch-Site": "same-origin"}
+        found = (await client.post("/webapi.htm", data=form, headers=headers)).json()
+        assert "must come from a page of this server, as JSON" in found["errMsg"]
+        assert "more" not in made.catalogue.topics
+        read = await client.get("/webapi.htm", params={"method": "admin_query_topic_info"})
+        assert read.json()["result"]
+
+
+async def test_another_sites_page_does_not_sign_anyone_in() -> None:
+    async with served() as (_, client, _):
+        body = {"user": "admin", "password": PASSWORD}
+        answer = await client.post("/api/v1/session", json=body, headers={"Origin": "http://evil.example"})
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+async def test_a_wrong_password_tells_nothing_and_many_have_to_wait() -> None:
+    async with served() as (made, client, _):
+        unknown = await sign_in(client, user="nosuch")
+        wrong = await sign_in(client, password="four random words hers")
+        assert (unknown.status_code, unknown.text) == (wrong.status_code, wrong.text) == (401, wrong.text)
+        for _ in range(FREE_ATTEMPTS - 2):
+            await sign_in(client, password="wrong")
+        early = await sign_in(client)
+        assert early.status_code == 429
+        assert int(early.headers["retry-after"]) >= 1
+        assert early.json()["retriable"] is True
+        for entry in made.catalogue.audit.find():
+            assert (entry.action, entry.outcome) == ("sign in", "refused")
+            assert "wrong" not in entry.target
+
+
+async def test_nobody_signs_in_where_authentication_is_off() -> None:
+    async with served(AuthenticationMode.OFF) as (_, client, _):
+        answer = await sign_in(client)
+        assert answer.status_code == 409
+        assert "security.authentication" in answer.json()["try"]
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_wrong_token_is_refused_whatever_else_is_there() -> None:
+    async with served() as (_, client, tokens):
+        await sign_in(client)
+        answer = await client.get("/api/v1/users", headers=headers_of("tmq_0_wrong"))
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        for given in ({"confModAuthToken": tokens["producer"]}, {"authToken": SERVER_TOKEN + "x"}):
+            found = await client.get(
+                "/webapi.htm", params={"method": "admin_get_methods", **given}, headers=headers_of(tokens["admin"])
+            )
+            assert "token is wrong" in found.json()["errMsg"], "all tokens must be of the same user"
+
+
+async def test_a_token_makes_no_other_token_but_its_user_does() -> None:
+    async with served() as (_, client, tokens):
+        path = "/api/v1/users/producer/tokens"
+        answer = await client.post(path, json={}, headers=headers_of(tokens["producer"]))
+        assert (answer.status_code, answer.json()["message"]) == (403, "a token cannot make another one")
+        await sign_in(client, "producer")
+        made = await client.post(path, json={"days": 1}, headers=PAGE)
+        assert made.status_code == 201
+        client.cookies.clear()
+        text = made.json()["token"]
+        assert (await client.get("/api/v1/session", headers=headers_of(text))).json()["user"] == "producer"
+        listed = await client.get(path, headers=headers_of(text))
+        assert text not in listed.text
+        assert made.json()["id"] in [one["id"] for one in listed.json()]
+        own = await client.delete(f"{path}/{made.json()['id']}", headers=headers_of(text))
+        assert own.status_code == 200
+        assert (await client.get(path, headers=headers_of(text))).status_code == 401
+
+
+async def test_lists_have_what_the_caller_may_see() -> None:
+    from pytubemq.model.records import TopicRecord
+
+    async with served() as (made, client, tokens):
+        await made.catalogue.apply([TopicRecord("orders"), TopicRecord("payments")])
+
+        async def topics(caller: str) -> list[str]:
+            answer = await client.get("/api/v1/topics", headers=headers_of(tokens[caller]))
+            return [one["name"] for one in answer.json()]
+
+        assert await topics("producer") == ["orders"]
+        assert await topics("operator") == await topics("server") == ["orders", "payments"]
+
+
+async def test_a_stranger_learns_nothing_from_a_fault_in_a_body() -> None:
+    async with served() as (_, client, _):
+        for path in ("/api/v1/topics", "/api/v1/topics:batch", "/api/v1/groups/billing/resets"):
+            assert (await client.post(path, content=b"nonsense")).status_code == 401
+        found = await client.post("/webapi.htm", data={"method": "admin_add_topic_control_info", "topicName": "?"})
+        assert "requires authentication" in found.json()["errMsg"]
+
+
+# --- modes ------------------------------------------------------------------------------------------------------
+
+
+async def test_permissive_serves_and_logs_what_would_be_refused(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    async with served(AuthenticationMode.PERMISSIVE) as (_, client, tokens):
+        assert (await client.get("/api/v1/cluster/defaults")).status_code == 200
+        assert "GET /api/v1/cluster/defaults by nobody from 127.0.0.1 would be refused" in caplog.text
+        answer = await client.get("/api/v1/cluster/defaults", headers=headers_of(tokens["producer"]))
+        assert answer.status_code == 200
+        assert "by producer from 127.0.0.1 would be refused: user producer lacks the permission describe" in caplog.text
+        path = "/api/v1/users/consumer/permissions"
+        assert (await client.post(path, json=GRANT)).status_code == 401, "what the token guarded it still guards"
+        assert (await client.post(path, json=GRANT, headers=headers_of(tokens["producer"]))).status_code == 401
+        assert (await client.post(path, json=GRANT, headers=headers_of(tokens["admin"]))).status_code == 200
+
+
+async def test_permissive_without_a_token_serves_this_machine_as_before() -> None:
+    async with served(AuthenticationMode.PERMISSIVE, Access()) as (_, client, _):
+        assert (await client.post("/api/v1/users/consumer/permissions", json=GRANT)).status_code == 200
+
+
+async def test_enforced_serves_nobody_without_a_permission_even_on_this_machine() -> None:
+    async with served(access=Access()) as (_, client, tokens):
+        answer = await client.post("/api/v1/users/consumer/permissions", json=GRANT)
+        assert answer.status_code == 401
+        lacking: dict[str, Any] = (
+            await client.post("/api/v1/users/consumer/permissions", json=GRANT, headers=headers_of(tokens["operator"]))
+        ).json()
+        assert lacking["message"] == "user operator lacks the permission admin on the cluster"
+        assert lacking["try"] == "an administrator grants it:  pytubemq permission grant operator admin cluster"
+        assert (await client.get("/api/v1/health")).status_code in (200, 503)
