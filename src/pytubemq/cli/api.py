@@ -58,9 +58,9 @@ class Api:
         self._token = _token(parts.query)
         self._timeout_s = timeout_s
 
-    def rows(self, *path: str) -> list[dict[str, Any]]:
+    def rows(self, *path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         """GET `/api/v1/<path>`, a list of objects; the parts are quoted."""
-        found = self._request("GET", path, None)
+        found = self._request("GET", path, None, query=query)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
             raise _not_the_api(self.url, found)
         return found

@@ -16,10 +16,13 @@ COMMANDS = {
     "cluster": Lazy(
         "pytubemq.cli.commands.cluster:cluster", "Show the cluster's health, its members and the defaults for topics."
     ),
-    "user": Lazy("pytubemq.cli.commands.user:user", "Create, list, rotate, disable and remove users."),
+    "user": Lazy(
+        "pytubemq.cli.commands.user:user", "Create, list, rotate, disable and remove users, with passwords and tokens."
+    ),
     "permission": Lazy(
         "pytubemq.cli.commands.permission:permission", "Grant, revoke, list and test what users may do."
     ),
+    "audit": Lazy("pytubemq.cli.commands.audit:audit", "Show who changed what, from where, and when."),
     "pipeline": Lazy("pytubemq.cli.pipeline:pipeline", "Write, check and run pipeline files, from a topic to a table."),
     "server": Lazy("pytubemq.cli.commands.server:server", "Run a Master, a Broker or both from a settings file."),
     "store": Lazy(

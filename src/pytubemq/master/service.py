@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code, UnavailableError
-from pytubemq.master.access.http.http_access import HttpAccess
 from pytubemq.master.broker_inspector import BrokerInspector
 from pytubemq.master.brokers.adoption import Adoption
-from pytubemq.master.catalogue.audit_trail import current_origin
 from pytubemq.master.catalogue.catalogue import Catalogue, make_metastore
 from pytubemq.master.components import make_components
 from pytubemq.master.groups.group_resets import GroupResets, choose_partitions
 from pytubemq.master.handlers import handlers
 from pytubemq.master.metrics import Calls, MasterFacts
-from pytubemq.master.registry.audit import Audit
+from pytubemq.master.registry.audit import API_USER, author_of
 from pytubemq.master.registry.broker_waits import BrokerWaits
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.registry.topic_change import topic_change
-from pytubemq.master.registry.topic_life import API_USER, TopicLife
+from pytubemq.master.registry.topic_life import TopicLife
 from pytubemq.master.reports.cluster_health import ClusterHealth
 from pytubemq.master.reports.group_reports import GroupReports
 from pytubemq.master.reports.layout import Layout
@@ -39,7 +37,7 @@ from pytubemq.master.settings import MasterSettings
 from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.views import TopicsCreated
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_USER_CHARS, RESET_TIMEOUT_S
+from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, RESET_TIMEOUT_S
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.groups.groups import Groups
     from pytubemq.master.producers import Producers
+    from pytubemq.master.registry.audit import Audit
     from pytubemq.master.registry.topic_change import TopicChange
     from pytubemq.master.views import (
         BrokerView,
@@ -104,8 +103,7 @@ class MasterService:
         )
         self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
         self._flow = parts.flow
-        self._access = parts.access
-        self.http_access = HttpAccess(self._catalogue, parts.access.accounts, self._clock, mode=settings.authentication)
+        self._access, self.http_access = parts.access, parts.access.http
         self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
         self._waits = BrokerWaits(self._catalogue, self._brokers, settings, self._clock)
         self._topic_life = TopicLife(self._catalogue, self._brokers, self._waits, self._clock)
@@ -401,7 +399,7 @@ class MasterService:
             BadRequestError: a value is out of its range.
         """
         change = topic_change(max_message_bytes=max_message_bytes, delete_policy=delete_policy, durability=durability)
-        await self.registry.cluster.alter(change, by=Audit(API_USER, self._clock.wall_ms()))
+        await self.registry.cluster.alter(change, by=self.change_by(None))
         return self._reports.defaults()
 
     async def enroll_broker(self, name: str) -> Secret:
@@ -416,13 +414,8 @@ class MasterService:
         return secret
 
     def change_by(self, user: str | None) -> Audit:
-        """Return the author and time of a change that is made now: who was identified, else the given user.
-
-        Without either it is the JSON API's.
-        """
-        origin = current_origin()
-        user = origin.user if origin is not None and origin.user else user
-        return Audit((user or "").strip()[:MAX_USER_CHARS] or API_USER, self._clock.wall_ms())
+        """Return the author and time of a change that is made now."""
+        return author_of(user, self._clock.wall_ms())
 
     async def cluster(self) -> ClusterView:
         """Return the view of the cluster."""

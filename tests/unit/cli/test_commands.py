@@ -58,9 +58,10 @@ NOT_READING = {
     ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
     ("pipeline", "dlq", "drop"),
     ("user", "create"), ("user", "list"), ("user", "rotate"), ("user", "disable"), ("user", "enable"),
-    ("user", "remove"), ("permission", "grant"), ("permission", "revoke"), ("permission", "list"),
-    ("permission", "test"), ("cert", "make"), ("profile", "use"), ("profile", "add"), ("profile", "remove"),
-    ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
+    ("user", "remove"), ("user", "password"), ("user", "token", "create"), ("user", "token", "list"),
+    ("user", "token", "revoke"), ("audit", "list"), ("permission", "grant"), ("permission", "revoke"),
+    ("permission", "list"), ("permission", "test"), ("cert", "make"), ("profile", "use"),
+    ("profile", "add"), ("profile", "remove"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 import click
 
 from pytubemq.cli.api import Api
@@ -11,12 +13,13 @@ from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
 
 COLUMNS = ["name", "enabled", "permissions", "changed_by", "changed_at"]
+TOKEN_COLUMNS = ["id", "created_by", "created_at", "expires_at"]
 _KEEP = "keep it now: it cannot be shown again"
 
 
 @click.group()
 def user() -> None:
-    """Create, list, rotate, disable and remove the users of a cluster."""
+    """Create, list, rotate, disable and remove the users of a cluster, with passwords and tokens."""
 
 
 @user.command("create")
@@ -91,6 +94,65 @@ def remove(name: str, yes: bool, http: str | None) -> None:
     options = current()
     Api(http_url(options, http), timeout_s=options.timeout_s).delete("users", name)
     options.say(f"removed user {name}")
+
+
+@user.command("password")
+@click.argument("name")
+@click.option("--file", "source", type=click.File("r"), help="Read it from a file, or with - from standard input.")
+@http_option
+@global_options
+def password(name: str, source: TextIO | None, http: str | None) -> None:
+    """Give a user a password for HTTP, which ends its sessions; asks for it without showing it."""
+    options = current()
+    if source is not None:
+        text = source.readline().rstrip("\r\n")
+    else:
+        text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api.patch("users", name, body={"password": text, "by": this_user()})
+    options.say(f"set the password of user {name}")
+
+
+@user.group("token")
+def token() -> None:
+    """Create, list and revoke bearer tokens of a user, for programs that call over HTTP."""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--days", type=click.IntRange(1), metavar="N", help="Days until it expires; without it, it does not.")
+@http_option
+@global_options
+def create_token(name: str, days: int | None, http: str | None) -> None:
+    """Make a token of a user, and print it once; it may do what the user may do."""
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    body = {"by": this_user(), **({} if days is None else {"days": days})}
+    emit_object(options, api.post("users", name, "tokens", body=body), name="token")
+    options.say(_KEEP)
+
+
+@token.command("list")
+@click.argument("name")
+@http_option
+@global_options
+def list_tokens(name: str, http: str | None) -> None:
+    """List the tokens of a user, without what they are."""
+    options = current()
+    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("users", name, "tokens")
+    emit_rows(options, rows, TOKEN_COLUMNS, name="id")
+
+
+@token.command("revoke")
+@click.argument("name")
+@click.argument("token_id", metavar="ID")
+@http_option
+@global_options
+def revoke_token(name: str, token_id: str, http: str | None) -> None:
+    """Make a token worthless from now on."""
+    options = current()
+    Api(http_url(options, http), timeout_s=options.timeout_s).delete("users", name, "tokens", token_id)
+    options.say(f"revoked token {token_id} of user {name}")
 
 
 def _set_enabled(name: str, http: str | None, *, enabled: bool) -> None:

@@ -10,6 +10,7 @@ from pytubemq.master.access.accounts import Accounts
 from pytubemq.master.access.authenticator import Authenticator
 from pytubemq.master.access.broker_access import AccessChecks, BrokerChecks, NoChecks
 from pytubemq.master.access.guard import AccessGuard, Guard, OpenGuard
+from pytubemq.master.access.http.http_access import HttpAccess
 from pytubemq.master.access.late_signers import LateSigners
 from pytubemq.master.access.sessions import Sessions
 from pytubemq.master.access.tokens import AccessTokens, OpenTokens, Tokens
@@ -32,12 +33,11 @@ class Access:
     tokens: Tokens
     checks: BrokerChecks
     sessions: Sessions
+    http: HttpAccess
     late_signers: LateSigners | None = None
     """None where nobody has to sign."""
     sealer: Sealer | None = None
     """None where no secret can be kept."""
-    accounts: Accounts | None = None
-    """None where nobody is asked who it is."""
 
 
 def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) -> Access:
@@ -50,7 +50,8 @@ def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) ->
     if root is None or mode is AuthenticationMode.OFF:
         token = max(1, int.from_bytes(os.urandom(_VISIT_TOKEN_BYTES), "big") >> 1)
         sealer = None if root is None else Sealer(root, os.urandom)
-        return Access(OpenGuard(), OpenTokens(token), NoChecks(), sessions, sealer=sealer)
+        http = HttpAccess(catalogue, None, clock, mode=mode)
+        return Access(OpenGuard(), OpenTokens(token), NoChecks(), sessions, http, sealer=sealer)
     sealer = Sealer(root, os.urandom)
     accounts = Accounts(catalogue, sealer)
     authenticator = Authenticator(accounts, root, clock)
@@ -60,7 +61,7 @@ def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) ->
         AccessTokens(authenticator, sessions, root, clock),
         AccessChecks(catalogue, root, clock, enforced=enforced),
         sessions,
+        HttpAccess(catalogue, accounts, clock, mode=mode),
         LateSigners(clock) if enforced else None,
         sealer,
-        accounts,
     )

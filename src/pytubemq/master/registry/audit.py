@@ -6,9 +6,15 @@ Times are ms since 1970. The serial id is not set here: the catalogue renews it 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
+from pytubemq.master.catalogue.audit_trail import current_origin
 from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import MAX_USER_CHARS
 from pytubemq.model.records import Stamp
+
+API_USER: Final = "jsonApi"
+"""The user name on records that are made through the JSON API, where nobody was identified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +45,10 @@ class Audit:
         """Return the stamp of a changed record; its version stays unless another is given."""
         version = stamp.data_version_id if self.data_version_id == UNDEFINED else self.data_version_id
         return replace(stamp, modify_user=self.user, modify_ms=self.ms, data_version_id=version)
+
+
+def author_of(user: str | None, ms: int) -> Audit:
+    """Return the author and time of a change: who was identified, else the given user, else the JSON API's."""
+    origin = current_origin()
+    name = (origin.user if origin is not None else "") or (user or "").strip()
+    return Audit(name[:MAX_USER_CHARS] or API_USER, ms)

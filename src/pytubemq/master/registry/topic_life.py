@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
 from pytubemq.master.catalogue.topic_deletion import deleted, free_record, is_deleted
+from pytubemq.master.registry.audit import author_of
 from pytubemq.master.registry.broker_waits import IN_USE, listed
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC, MAX_TOPICS_PER_CALL
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-API_USER = "jsonApi"
-"""The user name on records that are made through the JSON API."""
 
 
 class TopicLife:
@@ -328,7 +326,7 @@ class TopicLife:
 
     def _stamp(self) -> Stamp:
         now_ms = self._clock.wall_ms()
-        return Stamp(API_USER, now_ms, API_USER, now_ms)
+        return author_of(None, now_ms).made()
 
 
 def _topics(names: Collection[str]) -> str:
