@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.wire.serialization.descriptors import FILES
-from scripts.docs import decode_formats, fields, metrics, pipeline, proto, spark_sink, spark_source, webapi
+from scripts.docs import decode_formats, fields, http_permissions, metrics, pipeline, proto, spark_sink, spark_source, webapi
 from scripts.docs.markdown import put
 from tests.interop import features
 
@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 TABLES: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "docs/design/fields.md": fields.tables,
     "docs/reference/decode-formats.md": decode_formats.tables,
+    "docs/reference/http-permissions.md": http_permissions.tables,
     "docs/reference/metrics.md": metrics.tables,
     "docs/reference/pipeline-file.md": pipeline.file_tables,
     "docs/reference/pipeline-guarantees.md": pipeline.guarantee_tables,
