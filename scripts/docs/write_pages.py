@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.wire.serialization.descriptors import FILES
-from scripts.docs import decode_formats, fields, http_permissions, metrics, pipeline, proto, spark_sink, spark_source, webapi
+from scripts.docs import (
+    decode_formats,
+    fields,
+    http_permissions,
+    metrics,
+    pipeline,
+    proto,
+    spark_sink,
+    spark_source,
+    webapi,
+)
 from scripts.docs.markdown import put
 from tests.interop import features
 
