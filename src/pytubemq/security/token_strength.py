@@ -17,6 +17,8 @@ _MIN_DISTINCT: Final = 7
 """Least distinct characters: 39 random digits have fewer once in a million."""
 _BLOCK: Final = 4
 """Characters that come again as a block count once."""
+_BLOCK_OF_DIGITS: Final = 6
+"""The same of digits alone, where four come again by chance."""
 _CHANCE_SHARE: Final = 4
 """In a random text one character of so many may be foreseen by chance."""
 _LETTER_OF_A_WORD_BITS: Final = 2.0
@@ -62,9 +64,10 @@ def _foreseen(text: str) -> int:
         if step == places[at - 1] - places[at - 2] and abs(step) <= 1:
             foreseen.add(at)
     seen: set[str] = set()
-    for at in range(len(text) - _BLOCK + 1):
-        block = text[at : at + _BLOCK].lower()
+    length = _BLOCK_OF_DIGITS if text.isdecimal() else _BLOCK
+    for at in range(len(text) - length + 1):
+        block = text[at : at + length].lower()
         if block in seen:
-            foreseen.update(range(at, at + _BLOCK))
+            foreseen.update(range(at, at + length))
         seen.add(block)
     return len(foreseen)

@@ -7,7 +7,7 @@ from pytubemq.master.access.tokens import AccessTokens
 from pytubemq.security.access_rules import AccessRules, UserRules
 from pytubemq.security.client_token import ClientIdentity
 from pytubemq.security.token_keys import accepted_keys, visit_tokens
-from tests.unit.master.access.test_authenticator import ROOT, Place
+from tests.unit.master.access.place import ROOT, Place
 
 ANN = ClientIdentity("ann", 1)
 KEY = ("consumer", "c1")
