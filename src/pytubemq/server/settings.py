@@ -305,8 +305,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def _is_protected(self, key: str) -> bool:
         """True if an address of this process is reached over TLS by identified callers only."""
-        enforced = self.security.authentication is AuthenticationMode.ENFORCED
-        return key in _RPC_ADDRESSES and enforced and not self.tls.plain
+        over_tls = not self.tls.plain if key in _RPC_ADDRESSES else bool(self.http.tls_cert)
+        return over_tls and self.security.authentication is AuthenticationMode.ENFORCED
 
     @property
     def data_dir(self) -> Path:
@@ -384,8 +384,9 @@ def _unprotected(key: str, text: str) -> ConfigError:
             "on 127.0.0.1",
         )
     return ConfigError(
-        f"{key} = {text!r} would listen beyond this machine, and HTTP lets everybody read, with TLS or without",
-        hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1",
+        f"{key} = {text!r} would listen beyond this machine, without TLS or without authentication",
+        hint='set `http.tls_cert` and `security.authentication = "enforced"` as in docs/how-to/secure-a-cluster.md; or '
+        "set `insecure = true` to allow it in a network you trust; or listen on 127.0.0.1",
     )
 
 

@@ -265,5 +265,12 @@ def test_rpc_may_listen_beyond_this_machine_over_tls_with_authentication_alone()
     for weaker in ({"tls.plain": "true"}, {"security.authentication": "permissive"}):
         with pytest.raises(ConfigError, match="without TLS or without authentication"):
             load_settings(None, environ={}, flags={**secure, **weaker, **beyond})
-    with pytest.raises(ConfigError, match="HTTP lets everybody read"):
-        load_settings(None, environ={}, flags={**secure, "http.listen": "0.0.0.0:8080"})
+
+
+@pytest.mark.parametrize("key", ["http.listen", "broker.http_listen"])
+def test_http_may_listen_beyond_this_machine_over_tls_with_authentication_alone(key: str) -> None:
+    secure = {"http.tls_cert": "s.pem", "security.authentication": "enforced", key: "0.0.0.0:8080"}
+    load_settings(None, environ={}, flags=secure)
+    for weaker in ({"http.tls_cert": ""}, {"security.authentication": "permissive"}):
+        with pytest.raises(ConfigError, match=f"{key} .* without TLS or without authentication"):
+            load_settings(None, environ={}, flags={**secure, **weaker})
