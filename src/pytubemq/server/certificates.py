@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from pytubemq.net.tls.reload import ReloadingContext, reloading_server
 
 if TYPE_CHECKING:
     from pytubemq.server.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 class Certificates:
@@ -63,7 +66,11 @@ async def _follow(sources: list[ReloadingContext]) -> None:
     while True:
         await asyncio.sleep(TLS_RELOAD_PERIOD_S)
         for source in sources:
-            await loop.run_in_executor(None, source.reload)
+            try:
+                await loop.run_in_executor(None, source.reload)
+            except Exception:
+                # It must not end here, or the certificates would expire though there are new ones.
+                logger.exception("changed TLS files are not used, those from before are")
 
 
 def _path(text: str) -> str:

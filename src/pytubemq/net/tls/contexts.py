@@ -144,13 +144,13 @@ def _load_own(context: ssl.SSLContext, cert: str, key: str) -> None:
         ) from error
 
 
-def _trust(context: ssl.SSLContext, path: str) -> None:
-    _read(path, "CA certificate", _CERTIFICATE)
+def _trust(context: ssl.SSLContext, path: str, *, what: str = "CA certificate") -> None:
+    _read(path, what, _CERTIFICATE)
     try:
         context.load_verify_locations(path)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
-            f"the CA certificate {path} cannot be used: {_reason(error)}", hint="it must be a whole PEM file"
+            f"the {what} {path} cannot be used: {_reason(error)}", hint="it must be a whole PEM file"
         ) from error
 
 
@@ -165,10 +165,11 @@ def _try_out(cert: str, key: str, *, is_server: bool) -> None:
     That finds what loading does not: it has expired, is not valid yet, or is for another use.
     """
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
-    own.load_cert_chain(cert, key)
+    # Read once more, and the files may have been replaced since: then they do not fit together now.
+    _load_own(own, cert, key)
     peer = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if is_server else ssl.PROTOCOL_TLS_SERVER)
     peer.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    peer.load_verify_locations(cert)
+    _trust(peer, cert, what="certificate")
     client = peer if is_server else own
     client.check_hostname = False
     if is_server:
@@ -176,7 +177,7 @@ def _try_out(cert: str, key: str, *, is_server: bool) -> None:
     else:
         own.verify_mode = ssl.CERT_NONE
         peer.verify_mode = ssl.CERT_REQUIRED
-        peer.load_cert_chain(cert, key)
+        _load_own(peer, cert, key)
     try:
         _shake_hands(client, own if is_server else peer)
     except ssl.SSLCertVerificationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.tls_options import TlsOptions
+from pytubemq.net.tls import contexts
 from pytubemq.net.tls.contexts import ServerFiles, certificate_name, client_context, server_context
 from tests.support.certificates import CLIENT_ONLY, SERVER_ONLY, Authority, Pair, server_files
 
@@ -80,6 +82,20 @@ def test_certificates_that_no_peer_would_accept_are_refused_when_they_are_loaded
     assert "is for another use than that of a client" in _refused(of_server, options=authority.options(of_server))
     server_context(server_files(of_server))
     client_context(authority.options(of_client))
+
+
+def test_files_that_are_replaced_while_they_are_loaded_have_an_error_that_names_them(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, other = authority.issue(), authority.issue("other")
+    try_out = contexts._try_out
+
+    def replace_and_try_out(cert: str, key: str, *, is_server: bool) -> None:
+        shutil.copy(other.key, key)
+        try_out(cert, key, is_server=is_server)
+
+    monkeypatch.setattr(contexts, "_try_out", replace_and_try_out)
+    assert "does not belong to the certificate" in _refused(pair)
 
 
 def test_the_name_in_a_certificate() -> None:
