@@ -21,6 +21,8 @@ KAFKA_BYTES = 10**9
 MESSAGE_BYTES = 10 * KIB
 SINGLES, SINGLE_BYTES = 1_000_000, 100
 """Small messages, each in a request of its own: a start has most to replay for each byte."""
+SPREAD, SPREAD_PARTITIONS = 126_000, 3_000
+"""Few of them in each of many partitions: a start has most to do for each message."""
 LIMIT_S = 3.0
 TOPIC = "stored"
 FETCH_TIMEOUT_S = 120.0
@@ -37,7 +39,7 @@ class Restart:
     limit_s = 1_800.0
 
     async def run(self, bench: Bench) -> list[Row]:
-        """One row for much that is stored, one for many small messages."""
+        """One row for much that is stored, one for many small messages, one for these in many partitions."""
         stored = QUICK_BYTES if bench.options.quick else STORED_BYTES
         fill: dict[str, Any] = {"topics": [TOPIC], "size_bytes": MESSAGE_BYTES}
         async with bench.own() as cluster:
@@ -47,7 +49,8 @@ class Restart:
                 "ours_fill", cluster, fill | {"messages": stored // MESSAGE_BYTES, "measure_s": 900.0}
             )
             taken = [await self._ours(bench, cluster) for _ in range(bench.options.runs)]
-        small = await self._singles(bench)
+        small = await self._singles(bench, SINGLES)
+        spread = await self._singles(bench, SPREAD, partitions=SPREAD_PARTITIONS)
         async with bench.own_kafka() as kafka:
             bench.progress(f"storing {KAFKA_BYTES / 1e9:g} GB in Kafka")
             await kafka.create([TOPIC])
@@ -56,19 +59,21 @@ class Restart:
         what = f"{stored / 1e9:g} GB stored, start to first fetch : Kafka with {KAFKA_BYTES / 1e9:g} GB"
         found = {"ours": taken, "kafka": [peer]}
         singles = f"{SINGLES:,} single messages of {SINGLE_BYTES} B, start to first fetch"
+        wide = f"{SPREAD:,} of them in {SPREAD_PARTITIONS:,} partitions, start to first fetch"
         return [
             Row(self.name, what, "s", median(taken), peer, at_most(LIMIT_S), "", found),
             Row(self.name, singles, "s", median(small), None, at_most(LIMIT_S), "", {"ours": small}),
+            Row(self.name, wide, "s", median(spread), None, at_most(LIMIT_S), "", {"ours": spread}),
         ]
 
-    async def _singles(self, bench: Bench) -> list[float]:
+    async def _singles(self, bench: Bench, messages: int, *, partitions: int = 10) -> list[float]:
         """Each time in a store of its own: a start leaves nothing to replay for the next one."""
         taken = []
-        fill = {"topics": [TOPIC], "size_bytes": SINGLE_BYTES, "messages": SINGLES, "measure_s": 900.0, "single": True}
+        fill = {"topics": [TOPIC], "size_bytes": SINGLE_BYTES, "messages": messages, "measure_s": 900.0, "single": True}
         for _ in range(bench.options.runs):
             async with bench.own() as cluster:
-                bench.progress(f"storing {SINGLES:,} single messages")
-                await cluster.create([TOPIC])
+                bench.progress(f"storing {messages:,} single messages")
+                await cluster.create([TOPIC], partitions=partitions)
                 await bench.our_client("ours_fill", cluster, fill)
                 taken.append(await self._ours(bench, cluster))
         return taken

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.master.brokers.configuration import SyncId
-from pytubemq.master.brokers.reported_topics import check_surplus, reported_removals, reported_topics, surplus_on
+from pytubemq.master.brokers.reported_topics import (
+    added_topics,
+    check_surplus,
+    reported_removals,
+    reported_topics,
+    surplus_on,
+)
 from pytubemq.model.limits import MAX_PROBLEM_CHARS, MAX_REPORTED_PROBLEMS, MAX_STRAY_PARTITIONS
 from pytubemq.wire.protocol.extensions import Capability
 
@@ -58,7 +64,7 @@ class HeartbeatReports:
             expected = len(self._catalogue.topics_on(run.broker_id)) + len(known)
             check_surplus(len(texts) - expected)
             report = reported_topics(defaults, texts, known)
-            new = [topic for text, topic in report.items() if text not in known]
+            new = added_topics(report, known)
             surplus = surplus_on(self._catalogue, run.broker_id, new, held=run.unknown) + (surplus if known else 0)
             if surplus > MAX_STRAY_PARTITIONS:  # the sum counts what was reported before and is no longer
                 surplus = surplus_on(self._catalogue, run.broker_id, report.values(), held=run.unknown)

@@ -46,9 +46,11 @@ def reported_topics(
         return dict(known)
     base = parse_broker_default_conf(defaults) if defaults and defaults.strip() else DEFAULTS
     known = known or {}
-    found = {}
-    # Looked up in C: of thousands of topics mostly one is new.
-    for text, same in zip(topics, map(known.get, topics), strict=True):
+    # A report mostly has one topic behind those of the last one, which are compared in C and not looked up.
+    is_longer = known and tuple(topics[: len(known)]) == tuple(known)
+    found = dict(known) if is_longer else {}
+    for text in topics[len(found) :]:
+        same = known.get(text)
         found[text] = same or _reported(parse_broker_topic_conf(text), base)
     check_reported_once(topics, found)
     return found
@@ -65,6 +67,14 @@ def check_reported_once(texts: Sequence[str], found: Mapping[str, TopicConfig]) 
     if len(set(map(name_of, found.values()))) != len(texts):
         names = Counter(map(name_of, map(found.__getitem__, texts)))
         raise FormatError(f"topic {names.most_common(1)[0][0]} is reported twice", hint="report each topic once")
+
+
+def added_topics(report: Mapping[str, TopicConfig], known: Mapping[str, TopicConfig]) -> list[TopicConfig]:
+    """Return the topics of a report that are not in the one before, `known`."""
+    texts = list(report)
+    if texts[: len(known)] == list(known):
+        return [report[text] for text in texts[len(known) :]]
+    return [topic for text, topic in report.items() if text not in known]
 
 
 async def read_report(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:

@@ -13,7 +13,7 @@ from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.protocol.messages.extension import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
@@ -43,11 +43,7 @@ class Layout:
 
     def partitions(self, topic: str) -> list[Partition]:
         """Return the partitions of a topic at each of its Brokers, but where it is being removed."""
-        return [
-            Partition(broker_id, topic, partition_id)
-            for broker_id, config in self.configs(topic).items()
-            for partition_id in config.partition_ids()
-        ]
+        return partitions_of(topic, self.configs(topic))
 
     def partitions_on(self, broker_id: int) -> list[TopicPartition]:
         """Return the partitions of a Broker, but of topics that are being removed there."""
@@ -78,3 +74,12 @@ class Layout:
             for broker_id, record in sorted(self.catalogue.brokers.items())
             if broker_id not in online and record.manage_status.text not in OUT_OF_USE
         }
+
+
+def partitions_of(topic: str, configs: Mapping[int, TopicConfig]) -> list[Partition]:
+    """Return the partitions of a topic that has these configurations on its Brokers, by Broker id."""
+    return [
+        Partition(broker_id, topic, partition_id)
+        for broker_id, config in configs.items()
+        for partition_id in config.partition_ids()
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq._version import __version__
 from pytubemq.master.broker_inspector import BrokerInspector, InspectedOffsets
 from pytubemq.master.reports import origins
-from pytubemq.master.reports.layout import OUT_OF_USE
+from pytubemq.master.reports.layout import OUT_OF_USE, partitions_of
 from pytubemq.master.views import (
     BrokerView,
     ClusterView,
@@ -87,8 +87,9 @@ class Reports:
 
     def _topic(self, topic: TopicRecord, offsets: InspectedOffsets, away: Mapping[int, str]) -> TopicView:
         configs = self.layout.configs(topic.topic)
-        partitions = self.layout.partitions(topic.topic)
-        known = [offsets.ends[partition] for partition in partitions if partition in offsets.ends]
+        partitions = partitions_of(topic.topic, configs)
+        # One look-up each: a cluster has tens of thousands, and hashing one takes longer than all else here.
+        known = [ends for ends in map(offsets.ends.get, partitions) if ends is not None]
         whole = len(known) == len(partitions)
         policies = sorted({config.delete_policy for config in configs.values()})
         places = [self._catalogue.deployed(topic.topic)[broker_id] for broker_id in configs]

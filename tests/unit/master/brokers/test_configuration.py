@@ -14,7 +14,7 @@ from pytubemq.errors import FormatError
 from pytubemq.master.brokers import configuration
 from pytubemq.master.brokers import reported_topics as reports
 from pytubemq.master.brokers.configuration import BrokerConf, broker_conf, changed_conf
-from pytubemq.master.brokers.reported_topics import reported_removals, reported_topics
+from pytubemq.master.brokers.reported_topics import added_topics, reported_removals, reported_topics
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.model.durability import Durability
 from pytubemq.model.ids import Address
@@ -192,6 +192,22 @@ def test_one_more_topic_makes_and_reads_its_own_strings_only(monkeypatch: pytest
     alone = conf(*many, place("z", num_partitions=2, delete_policy="keep"))
     assert second == replace(alone, sync_id=second.sync_id)
     assert after == reported_topics(alone.defaults, alone.topics)
+
+
+@pytest.mark.parametrize("names", ["abc", "abcd", "abcde", "ab", "bac", "bacd", "acd", "dabc", "", "xyz"])
+def test_a_report_says_the_same_whatever_was_reported_before(names: str) -> None:
+    texts = [f"{name}: : : : : : : : :0: : : : : " for name in names]
+    known = reported_topics(None, [f"{name}: : : : : : : : :0: : : : : " for name in "abc"])
+    report = reported_topics(None, texts, known)
+    assert report == reported_topics(None, texts)
+    assert sorted(topic.name for topic in added_topics(report, known)) == sorted(set(names) - set("abc"))
+
+
+@pytest.mark.parametrize("again", ["a: : : : : : : : :0: : : : : ", "a:2: : : : : : : :0: : : : : "])
+def test_a_topic_that_is_reported_again_behind_the_others_is_refused(again: str) -> None:
+    texts = ["a: : : : : : : : :0: : : : : ", "b: : : : : : : : :0: : : : : "]
+    with pytest.raises(FormatError, match="topic a is reported twice"):
+        reported_topics(None, [*texts, again], reported_topics(None, texts))
 
 
 def test_another_default_makes_every_topic_anew() -> None:
