@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.cli.api import with_scheme
 from pytubemq.errors import ConfigError, RemoteError, TransportError, UnreachableError
-from pytubemq.model.cluster_address import ClusterAddress
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
 from pytubemq.server.profiles import Profile, read_profiles
 

@@ -17,7 +17,7 @@ from pytubemq.security.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.model.cluster_user import ClusterUser
+    from pytubemq.model.cluster_address import ClusterUser
 
 USER_VARIABLE: Final = "PYTUBEMQ_USER"
 FILE_VARIABLE: Final = "PYTUBEMQ_SECRET_FILE"

@@ -10,11 +10,37 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from pytubemq.errors import ConfigError, FormatError
-from pytubemq.model.cluster_user import ClusterUser
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, Address
 from pytubemq.model.names import shown
 from pytubemq.model.suggest import suggest
 from pytubemq.model.tls_options import TlsOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUser:
+    """The user as which a client identifies itself, and the file with its secret on the first line.
+
+    There is nothing secret in it, so it may be sent to another process, and be shown.
+
+    Args:
+        user: its name.
+        secret_file: the path of the file, which only its owner may read.
+    """
+
+    user: str
+    secret_file: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "user", self.user.strip())
+        object.__setattr__(self, "secret_file", str(self.secret_file).strip())
+        if not self.user:
+            raise ConfigError("a secret file is given, and no user", hint="name the user that the secret belongs to")
+        if not self.secret_file:
+            raise ConfigError(
+                f"the user {self.user!r} is given, and no secret file",
+                hint="name the file with the secret that `pytubemq user create` printed",
+            )
+
 
 _SCHEME: Final = "tls://"
 _TLS: Final = tuple(one.name for one in fields(TlsOptions))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterUser
 from pytubemq.model.ids import (
     DEFAULT_BROKER_PORT,
     DEFAULT_BROKER_TLS_PORT,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.cluster_address import ClusterAddress
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.tls_options import TlsOptions
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import pytubemq
 from pytubemq.client.client_credentials import find_credentials, read_secret_file
 from pytubemq.errors import ConfigError
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterUser
 from pytubemq.model.limits import MAX_SECRET_FILE_BYTES
 from pytubemq.security.credentials import Credentials
 

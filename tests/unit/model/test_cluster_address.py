@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytubemq.errors import ConfigError, FormatError
-from pytubemq.model.cluster_address import ClusterAddress
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import Address
 from pytubemq.model.tls_options import TlsOptions
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.model.cluster_address import ClusterAddress
-from pytubemq.model.cluster_user import ClusterUser
+from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.pipelines.file.secrets import resolve
 
 if TYPE_CHECKING:
