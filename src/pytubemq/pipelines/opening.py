@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytubemq.pipelines.file.cluster_keys import without_user
 from pytubemq.pipelines.file.texts import hide_secrets
 from pytubemq.pipelines.rules.lint import read
 from pytubemq.pipelines.state.files import state_files
@@ -49,7 +50,10 @@ def open_pipeline(
         return master() if callable(master) else master
 
     if pipeline.source.format == "tubemq" and not pipeline.source.master:
-        pipeline = replace(pipeline, source=replace(pipeline.source, master=named()))
+        found = named()
+        if found and pipeline.source.user:
+            found = without_user(found)  # the file's own counts
+        pipeline = replace(pipeline, source=replace(pipeline.source, master=found))
     pipeline = pipeline.with_masters(otherwise=named)
     if any(step.python for step in pipeline.steps):
         let_steps_import(file)

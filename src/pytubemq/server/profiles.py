@@ -32,7 +32,7 @@ class Profile:
 
     name: str
     master: str
-    """`host:port[,host:port...]`"""
+    """The address of the cluster, as `connect` takes it: a user is in it by name and by the path of a file."""
     http: str
     """URL of the JSON API."""
     data: str = ""

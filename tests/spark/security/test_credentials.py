@@ -10,18 +10,28 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 import pytubemq.sync
+from pytubemq.client.session.cluster import OLD_TOKEN
+from pytubemq.errors import NotAllowedError
+from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.net.iothread import IoThread
+from pytubemq.spark.source.planning.plan import OffsetRange
+from pytubemq.spark.source.read.cluster import Cluster
+from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
 from tests.scenario.security.secured import address_of, cluster, user
 from tests.spark.security.job import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pytubemq.client.partition_state import Known
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -129,6 +139,35 @@ def test_no_secret_and_no_token_is_in_what_spark_writes(found: dict[str, Any], s
     log = (scratch / "job" / "output.log").read_text(errors="replace")
     assert " DEBUG " in log, "the log is one at DEBUG"
     assert str(secret) in (scratch / "job" / "explain.txt").read_text() + log, "options are shown there"
+
+
+def task(options: dict[str, str], known: Known, wanted: OffsetRange) -> int:
+    """The rows that a task reads which has nothing but what the driver passes on."""
+    cluster = Cluster(ClusterAddress.parse(options["master"]), known=known)
+    try:
+        batches = fetched_batches(cluster, wanted, ["body"], time_zone=ZoneInfo("UTC"))
+        return sum(batch.num_rows for batch in batches)
+    finally:
+        cluster.forget()
+        close_kept()
+
+
+def test_a_task_has_its_tokens_renewed_and_says_so_when_they_are_too_old(options: dict[str, str], secret: Path) -> None:
+    with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
+        with tube.producer("copies") as producer:
+            producer.send(b"x")
+        ends = tube.offsets(tube.partitions("copies"))
+        partition, (first, end) = next((one, span) for one, span in ends.items() if span[1] > span[0])
+        known = tube.known
+    wanted = OffsetRange(partition, first, end)
+    rows = task(options, known, wanted)
+    assert rows > 0
+    # the visit token of a task that was planned long ago: the Master renews it against the client's token
+    assert task(options, replace(known, visit_token=1), wanted) == rows
+    old = replace(known, visit_token=1, client_token=known.client_token[:-1] + "-")
+    with pytest.raises(NotAllowedError) as caught:
+        task(options, old, wanted)
+    assert caught.value.hint == OLD_TOKEN
 
 
 PIPELINE = """

@@ -5,6 +5,7 @@ The invariant: of a secret there is only the path of its file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
@@ -26,6 +27,11 @@ def address_of(keys: ClusterKeys, text_of: Callable[[str], str] = resolve) -> Cl
     named = keys.user or keys.secret_file
     user = ClusterUser(text_of(keys.user or ""), text_of(keys.secret_file or "")) if named else None
     return ClusterAddress.parse(text_of(keys.master or ""), user=user)
+
+
+def without_user(address: str) -> str:
+    """Return the text of an address without the user in it."""
+    return str(replace(ClusterAddress.parse(address), user=None))
 
 
 def user_options(spec: Source | Sink | DeadLetter) -> dict[str, str]:

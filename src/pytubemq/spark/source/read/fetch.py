@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.reader.range_reads import DamagedRangeError, RangeWay
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster import OLD_TOKEN, is_refusal
 from pytubemq.client.sync.ranges import range_way
 from pytubemq.core.retry import BRIEF_S, Backoff
 from pytubemq.errors import Code, CorruptError, NotFoundError, OffsetMovedError, TransportError, TubeError
@@ -182,6 +182,8 @@ class _Reading:
         may_mend = clusters.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
         allowed_s = BRIEF_S if self._refused_token else clusters.OUTAGE_S
         if not may_mend or time.monotonic() - self._since_s > allowed_s:
+            if self._refused_token and self._cluster.known is not None and self._cluster.known.client_token:
+                error.hint = OLD_TOKEN
             raise error
         self._tries += 1
         time.sleep(_BACKOFF.delay_s(self._tries, random.random))

@@ -90,4 +90,16 @@ sinks: [{name: a, format: tubemq, topic: u, user: eve, secret_file: ~/eve.secret
     (tmp_path / "p.yaml").write_text(text)
     pipeline = open_pipeline(tmp_path / "p.yaml")
     assert pipeline.source.secret_file == str(tmp_path / "ann.secret")
+    assert pipeline.source.master == "m1"
     assert pipeline.sinks[0].secret_file == str(Path.home() / "eve.secret")
+
+
+def test_the_user_of_the_file_counts_before_that_of_a_profile(tmp_path: Path) -> None:
+    text = """
+name: p
+source: {topic: t, user: ann, secret_file: ann.secret}
+sinks: [{name: a, format: console}]
+"""
+    (tmp_path / "p.yaml").write_text(text)
+    pipeline = open_pipeline(tmp_path / "p.yaml", master="tls://m1?ca=/ca.pem&user=eve&secret_file=/eve")
+    assert (pipeline.source.master, pipeline.source.user) == ("tls://m1:8716?ca=/ca.pem", "ann")
