@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,16 +22,21 @@ from pytubemq.client.session.cluster import OLD_TOKEN
 from pytubemq.errors import NotAllowedError
 from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.net.iothread import IoThread
+from pytubemq.spark.sink.connection import forget
+from pytubemq.spark.sink.options import parse_options
+from pytubemq.spark.sink.writer import _known
 from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
-from tests.scenario.security.secured import address_of, cluster, user
+from tests.scenario.security.secured import address_of, cluster, is_known, user, users_of
 from tests.spark.security.job import ROWS
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytubemq.client.partition_state import Known
+    from pytubemq.server.compose import Node
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -71,9 +76,28 @@ def secret(scratch: Path) -> Path:
     return directory / "ann.secret"
 
 
+class Secured(NamedTuple):
+    """A cluster that asks who connects, and its user's secret."""
+
+    node: Node
+    thread: IoThread
+    secret: Path
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What source and sink need."""
+        return {"master": address_of(self.node), "user": USER, "secretFile": str(self.secret)}
+
+    def rotate(self) -> str:
+        """Give the user another secret and return it; the file stays as it is."""
+        assert self.node.master is not None
+        new = self.thread.run(users_of(self.node).rotate(USER, by=self.node.master.change_by("test")))
+        self.thread.run(until(lambda: is_known(self.node)))
+        return new.reveal()
+
+
 @pytest.fixture(scope="module")
-def options(scratch: Path, secret: Path) -> Iterator[dict[str, str]]:
-    """The options of Spark for a user at a cluster that asks who connects."""
+def secured(scratch: Path, secret: Path) -> Iterator[Secured]:
     thread = IoThread(name="secured-cluster")
     running = cluster(scratch / "cluster")
     try:
@@ -85,11 +109,16 @@ def options(scratch: Path, secret: Path) -> Iterator[dict[str, str]]:
             ann = thread.run(user(node, USER, *GRANTED))
             secret.touch(mode=0o600)
             secret.write_text(ann.secret.reveal())
-            yield {"master": address_of(node), "user": USER, "secretFile": str(secret)}
+            yield Secured(node, thread, secret)
         finally:
             thread.run(running.__aexit__(None, None, None))
     finally:
         thread.close()
+
+
+@pytest.fixture(scope="module")
+def options(secured: Secured) -> dict[str, str]:
+    return secured.options
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +243,17 @@ def test_a_pipeline_names_its_user_and_reads_writes_and_keeps_dead_letters(
     said = b"".join(one.stdout + one.stderr for one in (refused, ran, listed, report))
     written = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
     assert [text for text in (said, *written) if secret.read_bytes() in text] == []
+
+
+def test_a_write_after_the_secret_has_changed_reads_the_file_again(secured: Secured) -> None:
+    asked = parse_options({**secured.options, "topic": "orders"}, streaming=False)
+    first = _known(asked)
+    assert first is not None
+    new = secured.rotate()
+    with pytest.raises(NotAllowedError, match="the user or its secret is wrong"):
+        _known(asked)
+    secured.secret.write_text(new)
+    second = _known(asked)
+    assert second is not None
+    assert first.client_token != second.client_token
+    forget(asked.masters)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pytubemq.errors import ConfigError, TransportError
+from pytubemq.errors import ConfigError, NotAllowedError, TransportError
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.identity import Identity
 from pytubemq.spark.sink.pinned_partitions import partitions_of
@@ -85,8 +85,8 @@ def write_task(plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> TaskDone:
                     sending.put(reader.read(batch, row))
                     row += batch.num_rows
             sent = sending.finish()
-    except TransportError:
-        forget(plan.options.masters)  # the next try begins with new connections
+    except (TransportError, NotAllowedError):
+        forget(plan.options.masters)  # the next try begins with new connections, and with the token of its own plan
         raise
     return TaskDone(part, sent.messages, sent.size_bytes, sent.repeated)
 

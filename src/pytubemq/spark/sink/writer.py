@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from pytubemq.client.client_credentials import USER_VARIABLE
-from pytubemq.errors import ConfigError, NotFoundError, TransportError
+from pytubemq.errors import ConfigError, NotAllowedError, NotFoundError, TransportError
 from pytubemq.spark.sink.columns import sink_columns
 from pytubemq.spark.sink.connection import connected, forget, passed_on
 from pytubemq.spark.sink.options import parse_options
@@ -126,7 +126,7 @@ def _known(options: SinkOptions) -> Known | None:
         return None
     try:
         return passed_on(options.masters)
-    except TransportError:
+    except (TransportError, NotAllowedError):  # the next try reads the secret again
         forget(options.masters)
         raise
 
@@ -137,7 +137,7 @@ def _partitions(options: SinkOptions) -> tuple[Partition, ...]:
         return ()
     try:
         found = tuple(sorted(connected(options.masters).partitions(options.topic)))
-    except TransportError:
+    except (TransportError, NotAllowedError):  # the next try reads the secret again
         forget(options.masters)
         raise
     if not found:
