@@ -9,17 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_BROKER_TLS_PORT, UNDEFINED, Address, BrokerInfo
-from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import ApprovedClientConfig, ClusterConfig
 from pytubemq.wire.text.broker_strings import format_broker_infos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytubemq.master.access.tokens import Tokens
     from pytubemq.model.records import BrokerRecord, ClusterRecord
-    from pytubemq.net.server.call import Connection
-    from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo
 
 OK = "OK!"
 NO_RULES = "[]"
@@ -48,12 +44,6 @@ def broker_infos(brokers: Iterable[BrokerRecord], *, over_tls: bool) -> tuple[st
         (reached_at(broker, over_tls=over_tls) for broker in brokers),
         default_port=DEFAULT_BROKER_TLS_PORT if over_tls else DEFAULT_BROKER_PORT,
     )
-
-
-def consumer_tokens(tokens: Tokens, client_id: str, connection: Connection) -> MasterAuthorizedInfo:
-    """Return the tokens for a consumer, in the form that its kind of client shows to Brokers."""
-    java = Capability.ACCESS not in connection.capabilities
-    return tokens.of_client(("consumer", client_id), shows_visit_token_alone=java)
 
 
 def reached_at(broker: BrokerRecord, *, over_tls: bool) -> BrokerInfo:

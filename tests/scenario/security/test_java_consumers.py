@@ -28,8 +28,8 @@ from pytubemq.wire.protocol.messages.broker import (
     RegisterResponseB2C,
 )
 from pytubemq.wire.rpc.methods import Method, Service
+from tests.scenario.security.java_consumer import GROUP, JavaConsumer, signed
 from tests.scenario.security.secured import address_of, cluster, is_known, user, users_of
-from tests.scenario.security.test_late_signers import GROUP, JavaConsumer, signed
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.security.access_rules import MASTER
 from pytubemq.security.token_keys import visit_tokens
+from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
 from pytubemq.wire.protocol.messages.master import MasterAuthorizedInfo, MasterBrokerAuthorizedInfo
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytubemq.master.access.authenticator import Authenticator
     from pytubemq.master.access.sessions import ClientKey, Sessions
     from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Connection
 
 
 class Tokens(Protocol):
@@ -111,3 +113,9 @@ class AccessTokens:
         valid, _ = visit_tokens(self._root, now_s=self._clock.wall_ms() / 1000)
         own = self._authenticator.issue(MASTER, client_id)
         return AuthorizedInfo(visit_authorized_token=valid, auth_authorized_token=own)
+
+
+def consumer_tokens(tokens: Tokens, client_id: str, connection: Connection) -> MasterAuthorizedInfo:
+    """Return the tokens for a consumer, in the form that its kind of client shows to Brokers."""
+    java = Capability.ACCESS not in connection.capabilities
+    return tokens.of_client(("consumer", client_id), shows_visit_token_alone=java)

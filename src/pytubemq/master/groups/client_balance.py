@@ -15,6 +15,7 @@ from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_group_name, check_host_name
 from pytubemq.errors import Code
 from pytubemq.master import responses
+from pytubemq.master.access.tokens import consumer_tokens
 from pytubemq.master.client_connections import origin_of
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
@@ -108,7 +109,7 @@ class ClientBalance:
             broker_config_id=self._catalogue.broker_checksum,
             broker_config_list=self._brokers_unless(known_id, over_tls=call.connection.is_tls),
             ops_task_info=self._ops_task(group, request.ops_task_info),
-            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
+            authorized_info=consumer_tokens(self._tokens, client_id, call.connection),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
@@ -183,7 +184,7 @@ class ClientBalance:
                     topic_meta_info_id=meta.meta_id if with_meta else None,
                     topic_meta_info_list=meta.infos if with_meta and is_new else (),
                     ops_task_info=ops_task,
-                    authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
+                    authorized_info=consumer_tokens(self._tokens, client_id, call.connection),
                 )
             )
         )

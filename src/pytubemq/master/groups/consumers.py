@@ -13,6 +13,7 @@ from pytubemq.core.refusal import Refused
 from pytubemq.core.request_fields import check_client_id, check_group_name, check_host_name
 from pytubemq.errors import Code
 from pytubemq.master import responses
+from pytubemq.master.access.tokens import consumer_tokens
 from pytubemq.master.client_connections import origin_of
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
@@ -118,7 +119,7 @@ class Consumers:
             err_code=Code.SUCCESS,
             err_msg=responses.OK,
             not_allocated=group.not_allocated,
-            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
+            authorized_info=consumer_tokens(self._tokens, client_id, call.connection),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
 
@@ -184,7 +185,7 @@ class Consumers:
             err_msg=responses.OK,
             event=None if event is None else self._event(group, client_id, event, over_tls=call.connection.is_tls),
             not_allocated=group.not_allocated,
-            authorized_info=responses.consumer_tokens(self._tokens, client_id, call.connection),
+            authorized_info=consumer_tokens(self._tokens, client_id, call.connection),
             **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
         call.reply(encode(response))
