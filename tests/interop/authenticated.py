@@ -205,9 +205,18 @@ class JavaClients:
             await self._made(
                 name, "consumer", user, push=False, group=f"{self._prefix}_{name}", topics={topic: []}, position=-1
             )
-        await self._told("CONSUMER_REGISTER_C2M", "a wrong signature")
-        await self._told("CONSUMER_REGISTER_C2M", f"lacks the permission consume on topic {OTHER_TOPIC}")
+        await self._told("CONSUMER_REGISTER_C2M of", "a wrong signature")
+        await self._told("CONSUMER_REGISTER_C2M of", f"lacks the permission consume on topic {OTHER_TOPIC}")
+        await self._refused_balance()
         expect("what refused consumers read", seen, [set(), set()])
+
+    async def _refused_balance(self) -> None:
+        group = f"{self._prefix}_wrong_balance"
+        client = await self._made("wrong_balance", "balance", WRONG, group=group, position=-1)
+        await self._driver.call(client, "start", topics={TOPIC: []}, source_count=1, node_id=0)
+        await self._told("CONSUMER_REGISTER_C2M_V2 of", "a wrong signature")
+        found = await self._driver.call(client, "getPartitionMetaInfo")
+        expect("partitions of a refused member", found["partitions"], {})
 
     async def _made(self, name: str, kind: str, user: Credentials, **more: Any) -> str:
         client = f"{self._prefix}_{name}"

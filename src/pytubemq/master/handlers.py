@@ -75,6 +75,10 @@ def handlers(
             guarded[register], guarded[heartbeat] = _signed_late(
                 access.late_signers, guarded[register], guarded[heartbeat], table[heartbeat][0]
             )
+        query = Method.GET_PART_META_C2M
+        guarded[query] = _signed_in_query(
+            access.late_signers, guarded[Method.CONSUMER_REGISTER_C2M_V2], guarded[query], table[query][0]
+        )
     served: dict[int, Handler] = {
         method: _handler(METHODS[method].request, guarded[method], refused) for method, (_, refused) in table.items()
     }
@@ -151,6 +155,8 @@ def _signed_late(late: LateSigners, register: Work, heartbeat: Work, heartbeat_w
         return asked_to_sign(request)
 
     def serve_heartbeat(call: Call, request: Any) -> Any:
+        if is_unsigned(request.auth_info) and late.take_signed(call.connection, request.client_id):
+            return heartbeat_work(call, request)
         if not late.is_waiting(request.client_id):
             return heartbeat(call, request)
         if request.auth_info is None or request.auth_info.auth_info is None:
@@ -160,6 +166,24 @@ def _signed_late(late: LateSigners, register: Work, heartbeat: Work, heartbeat_w
         return heartbeat_work(call, request)
 
     return serve_registration, serve_heartbeat
+
+
+def _signed_in_query(late: LateSigners, register: Work, query: Work, query_work: Work) -> Work:
+    """Return a request for metadata that registers a consumer whose signature is waited for; `query_work` has no guard.
+
+    A Java client-balance consumer signs the one request that is next, which may be this one. The response has no token,
+    so the heartbeat after it, which shows none, is taken over the same connection, and its response has one.
+    """
+
+    def serve(call: Call, request: Any) -> Any:
+        is_signed = request.auth_info is not None and request.auth_info.auth_info is not None
+        if not is_signed or not late.is_waiting(request.client_id):
+            return query(call, request)
+        register(call, late.take(request.client_id, request.auth_info))
+        late.record_signed(call.connection, request.client_id)
+        return query_work(call, request)
+
+    return serve
 
 
 def _broker_registration(brokers: Brokers, access: Access) -> Handler:

@@ -11,9 +11,15 @@ from pytubemq.model.ids import Address
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.master import (
+    GetPartMetaRequestC2M,
+    GetPartMetaResponseM2C,
+    HeartRequestC2MV2,
     HeartRequestP2M,
+    HeartResponseM2CV2,
     HeartResponseM2P,
     MasterCertificateInfo,
+    RegisterRequestC2MV2,
+    RegisterResponseM2CV2,
 )
 from pytubemq.wire.rpc.methods import Method, Service
 from tests.scenario.security.java_consumer import GROUP, UNSIGNED, JavaConsumer, signed
@@ -74,6 +80,41 @@ async def test_after_a_refusal_it_is_asked_to_sign_again_so_that_a_permission_gr
         assert (await consumer.heartbeat()).require_auth
         assert (await consumer.heartbeat(signed(reader, 2))).authorized_info is not None
         await connection.close()
+
+
+async def test_a_client_balance_consumer_may_sign_its_request_for_metadata_instead_of_its_heartbeat(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as node:
+        reader = await user(node, "reader", "consume topic orders", f"consume group {GROUP}")
+        connection = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+        stranger = await RpcConnection.connect(Address.parse(address_of(node)), capabilities=Capability(0))
+
+        async def ask(kind: type[Any], response: type[Any], method: Method, *, by: Any = None, **fields: Any) -> Any:
+            request = kind(client_id="c1", group_name=GROUP, **fields)
+            return await (by or connection).request(request, response, method, Service.MASTER, timeout_s=10.0)
+
+        async def heartbeat(by: Any = None) -> Any:
+            return await ask(
+                HeartRequestC2MV2, HeartResponseM2CV2, Method.CONSUMER_HEARTBEAT_C2M_V2, by=by, auth_info=UNSIGNED
+            )
+
+        answer = await ask(
+            RegisterRequestC2MV2, RegisterResponseM2CV2, Method.CONSUMER_REGISTER_C2M_V2,
+            host_name="h", source_count=1, node_id=0, topic_list=("orders",), auth_info=UNSIGNED,
+        )  # fmt: skip
+        assert answer.ops_task_info.require_auth
+        answer = await ask(
+            GetPartMetaRequestC2M, GetPartMetaResponseM2C, Method.GET_PART_META_C2M,
+            broker_config_id=-2, topic_meta_info_id=-2, auth_info=signed(reader, 1),
+        )  # fmt: skip
+        assert (answer.err_code, len(answer.topic_meta_info_list)) == (Code.SUCCESS, 1)
+        assert (await heartbeat(stranger)).authorized_info is None, "over another connection it has not signed"
+        answer = await heartbeat()
+        assert (answer.err_code, answer.authorized_info is not None) == (Code.SUCCESS, True)
+        assert (await heartbeat()).authorized_info is None, "it has its token now"
+        await connection.close()
+        await stranger.close()
 
 
 async def test_a_token_that_is_worthless_has_it_sign_again(tmp_path: Path) -> None:

@@ -24,12 +24,14 @@ from pytubemq.wire.protocol.messages.master import (
 
 if TYPE_CHECKING:
     from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Connection
     from pytubemq.wire.protocol.messages.master import MasterCertificateInfo
 
 WAIT_S: Final = 60.0
 """The time in which the signed heartbeat must come; a Java client sends one every 13 s."""
 MAX_WAITING: Final = 1_000
 MAX_WAITING_BYTES: Final = 8 << 20
+_CONTEXT: Final = "signed late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,18 @@ class LateSigners:
             return None
         self._bytes -= waiting.size_bytes
         return replace(waiting.request, auth_info=certificate)
+
+    def record_signed(self, connection: Connection, client_id: str) -> None:
+        """Record that a consumer has signed a request whose response has no token."""
+        signed = connection.context.setdefault(_CONTEXT, {})
+        if len(signed) >= MAX_WAITING:
+            signed.clear()
+        signed[client_id] = self._clock.now_s() + WAIT_S
+
+    def take_signed(self, connection: Connection, client_id: str) -> bool:
+        """True if a consumer has signed such a request over this connection a moment ago; true once."""
+        until_s = connection.context.get(_CONTEXT, {}).pop(client_id, 0.0)
+        return bool(self._clock.now_s() < until_s)
 
     def _drop_overdue(self) -> None:
         now_s = self._clock.now_s()
