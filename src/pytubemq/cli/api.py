@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -35,6 +36,7 @@ CA_VARIABLE = "PYTUBEMQ_CA"
 """The environment variable of the file of CAs for HTTPS, where the URL names none."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _DONE = frozenset({200, 201, 202})
+_CODE = re.compile("[0-9]{1,9}")
 _PORT = "port 8080 unless it was set otherwise"
 
 
@@ -200,7 +202,7 @@ def _reason(error: OSError) -> str:
 def _parse(url: str, status: int, data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RemoteError(
             f"the server at {url} is not the JSON API (HTTP {status})",
             hint="check the address given with --http or -P",
@@ -229,8 +231,8 @@ def _failure(status: int, value: Any) -> TubeError:
         fields = inner
     text = str(fields.get("message") or inner or f"HTTP {status}")
     hint = fields.get("try") or fields.get("hint")
-    code = fields.get("code")
-    number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else status
+    code = str(fields.get("code"))
+    number = int(code) if _CODE.fullmatch(code) else status
     hint = None if hint is None else str(hint)
     if fields.get("exit") == ExitCode.UNREACHABLE:
         return UnreachableError(text, hint=hint, code=number)

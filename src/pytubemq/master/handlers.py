@@ -145,24 +145,24 @@ def _signed_late(late: LateSigners, register: Work, heartbeat: Work, heartbeat_w
 
     def serve_registration(call: Call, request: Any) -> Any:
         if not is_unsigned(request.auth_info):
-            late.take(request.client_id)
+            late.take(call.connection, request.client_id)
             try:
                 return register(call, request)
             except Unidentified:
                 if not shows_token_alone(request.auth_info):
                     raise
-        late.put(request, call.size_bytes)
+        late.put(request, call.size_bytes, call.connection)
         return asked_to_sign(request)
 
     def serve_heartbeat(call: Call, request: Any) -> Any:
         if is_unsigned(request.auth_info) and late.take_signed(call.connection, request.client_id):
             return heartbeat_work(call, request)
-        if not late.is_waiting(request.client_id):
+        if not late.is_waiting(call.connection, request.client_id):
             return heartbeat(call, request)
         if request.auth_info is None or request.auth_info.auth_info is None:
             return asked_to_sign(request)
         # The registration uses up the signature of this request.
-        register(call, late.take(request.client_id, request.auth_info))
+        register(call, late.take(call.connection, request.client_id, request.auth_info))
         return heartbeat_work(call, request)
 
     return serve_registration, serve_heartbeat

@@ -182,11 +182,19 @@ def test_something_that_is_not_http_answers(tube: Tube) -> None:
     assert "port 8080" in found.err
 
 
-def test_something_else_answers(tube: Tube, api: FakeApi) -> None:
-    api.answers["/api/v1/topics"] = (200, b"<html>hello</html>")
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b"[" * 200_000, b"\xff\xfe", b"9" * 5000])
+def test_something_else_answers(tube: Tube, api: FakeApi, body: bytes) -> None:
+    api.answers["/api/v1/topics"] = (200, body)
     found = tube("topic", "list", "--http", api.url)
     assert found.code == ExitCode.FAILED
     assert "is not the JSON API" in found.err
+
+
+@pytest.mark.parametrize("code", ["\u00b2", "9" * 5000, -1, [], True])
+def test_a_refusal_without_a_code_has_that_of_http(tube: Tube, api: FakeApi, code: object) -> None:
+    api.answers["/api/v1/topics"] = (400, {"code": code, "message": "no"})
+    found = tube("topic", "list", "--http", api.url)
+    assert (found.code, found.err) == (ExitCode.REFUSED, "error TUBE-400  no\n")
 
 
 ORIGINALS_ANSWER = {"result": False, "errCode": 400, "errMsg": "parameter method is missing"}

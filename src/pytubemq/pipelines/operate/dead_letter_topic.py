@@ -188,7 +188,7 @@ def letter_of(message: Message) -> dict[str, Any]:
         row["timestamp"] = None if row["timestamp"] is None else datetime.fromisoformat(row["timestamp"])
         row["attributes"] = None if row["attributes"] is None else list(row["attributes"].items())
         pa.Table.from_pylist([row], schema=DEAD_LETTER_ARROW)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, ArithmeticError, RecursionError) as error:
         raise CorruptError(
             f"a message of {message.partition} at offset {message.offset} is not a dead letter: {error}",
             hint="use a topic for the dead letters alone",
