@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.received.columns import Gathered, gather
-from pytubemq.client.received.unpacker import unreadable_error
+from pytubemq.client.received.unpacker import MAX_CONTRADICTIONS, contradiction_error, unreadable_error
 from pytubemq.client.session.cluster import check
 from pytubemq.client.session.process import new_client_id
 from pytubemq.errors import Code, ConfigError, CorruptError, EnvelopeError, OffsetMovedError
@@ -137,7 +137,7 @@ class RangeConnection:
         Raises:
             OffsetMovedError: the Broker does not have it all (any more).
             DamagedRangeError: a message cannot be read; those before it have been given.
-            CorruptError: the Broker's answer does not fit the question.
+            CorruptError: the Broker's answer does not fit the question, or it goes on saying that there is nothing.
             ConfigError: the Broker knows no filters.
             TransportError, RefusedError: as for any request.
         """
@@ -147,7 +147,7 @@ class RangeConnection:
                 hint="upgrade it to this version, or leave the filters out",
             )
         limits = (tuple(sorted(filters)), max_messages, max_bytes)
-        at, checked = start, False
+        at, checked, contradictions = start, False, 0
         if at < end:
             self._request(partition, at, end, *limits)
         while at < end:
@@ -164,8 +164,12 @@ class RangeConnection:
             head = fetched.head
             if head.err_code == Code.NOT_FOUND:
                 _check_end(partition, end, head.max_offset)
+                contradictions += 1
+                if contradictions == MAX_CONTRADICTIONS:
+                    raise contradiction_error(partition, at, end if head.max_offset is None else head.max_offset)
                 self._request(partition, at, end, *limits)
                 continue
+            contradictions = 0
             check(head, hint=_moved_hint(head.err_code, head.min_offset))
             if head.next_offset is None or head.next_offset <= at:
                 raise CorruptError(

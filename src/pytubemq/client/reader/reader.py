@@ -9,15 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.option_arguments import takes
 from pytubemq.client.options import FetchOptions, ReaderOptions, ReadOptions
 from pytubemq.client.received.batch import ReadBatch
-from pytubemq.client.received.unpacker import Portions, Unpacked, Unpacker, unreadable_error
+from pytubemq.client.received.unpacker import (
+    MAX_CONTRADICTIONS,
+    Portions,
+    Unpacked,
+    Unpacker,
+    contradiction_error,
+    unreadable_error,
+)
 from pytubemq.client.session.call_with_retry import call_with_retry
 from pytubemq.client.session.cluster import Cluster, check
 from pytubemq.client.start_position import Start
+from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, EnvelopeError, MessageError, OffsetMovedError
 from pytubemq.model.offset import messages_between
 from pytubemq.wire.batch.fetch_batches import decode_read_range
@@ -31,7 +39,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.session.metadata import MetadataClient
+    from pytubemq.core.retry import Rng
     from pytubemq.wire.batch.fetch_batches import Fetched
+
+POLL: Final = Backoff(first_s=0.02, most_s=0.2, jitter=0.25)
+"""Between fetches at the end of a partition whose Broker holds none of them."""
 
 
 class Reader:
@@ -49,6 +61,7 @@ class Reader:
         self._stop: int | None = None
         self._reads: set[asyncio.Task[ReadBatch | None]] = set()
         self._closed = True
+        self._contradictions = 0
         self.behind_loss: int | None = None
         """After a CorruptError: the offset from which another reader can go on."""
         self.ended = False
@@ -98,6 +111,11 @@ class Reader:
         for task in self._reads:
             task.cancel()
         await asyncio.gather(*self._reads, return_exceptions=True)
+
+    @property
+    def rng(self) -> Rng:
+        """The source of chance of its connection."""
+        return self._cluster.rng
 
     @property
     def position(self) -> int | None:
@@ -152,7 +170,9 @@ class Reader:
         head = fetched.head
         if head.err_code == Code.NOT_FOUND:
             self._check_end(head.max_offset)
+            self._check_nothing(start, head.max_offset)
             return None
+        self._contradictions = 0
         if head.next_offset is None or head.next_offset <= start:
             raise CorruptError(
                 f"the Broker of {self.partition} returned messages, but no offset to continue at after {start}"
@@ -214,6 +234,12 @@ class Reader:
                 code=Code.MOVED,
             )
 
+    def _check_nothing(self, start: int, newest: int | None) -> None:
+        """Check after an empty response that the Broker does not go on saying that the partition ends further on."""
+        self._contradictions = self._contradictions + 1 if newest is not None and newest > start else 0
+        if newest is not None and self._contradictions == MAX_CONTRADICTIONS:
+            raise contradiction_error(self.partition, start, newest)
+
     async def _fetch(
         self, start: int, options: FetchOptions, *, checked: bool = False
     ) -> Fetched[ReadRangeResponseB2C]:
@@ -267,6 +293,10 @@ class ReadBatches:
         self._reader = reader
         self._options = options
         self._ahead: asyncio.Task[ReadBatch | None] | None = None
+        self._began_s = 0.0
+        """When the fetch ahead began."""
+        self._empty = 0
+        """Empty responses in a row that came at once."""
 
     def __aiter__(self) -> ReadBatches:
         return self
@@ -278,13 +308,26 @@ class ReadBatches:
         while True:
             batch = await self._take(until_s)
             if batch is not None:
+                self._empty = 0
                 return batch
             if self._reader.is_finished() or (until_s is not None and loop.time() >= until_s):
                 raise StopAsyncIteration
+            await self._pause(until_s)
+
+    async def _pause(self, until_s: float | None) -> None:
+        """Pause before the next fetch if the Broker did not hold the last one until there was something."""
+        if self._ahead is not None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        held = now_s - self._began_s >= self._options.max_wait_s / 2 > 0
+        self._empty = 0 if held else self._empty + 1
+        if not held:
+            pause_s = POLL.delay_s(self._empty, self._reader.rng)
+            await asyncio.sleep(pause_s if until_s is None else max(0.0, min(pause_s, until_s - now_s)))
 
     async def _take(self, until_s: float | None) -> ReadBatch | None:
         """Return the result of the fetch ahead. A wait that is cancelled or over leaves it going."""
-        task = self._ahead = self._ahead or self._reader.fetch_ahead(self._options)
+        task = self._ahead = self._ahead or self._fetch_ahead()
         try:
             async with asyncio.timeout_at(until_s):
                 batch = await asyncio.shield(task)
@@ -296,8 +339,12 @@ class ReadBatches:
             if task.done():
                 self._ahead = None
         if batch is not None and not self._reader.is_finished():
-            self._ahead = self._reader.fetch_ahead(self._options)
+            self._ahead = self._fetch_ahead()
         return batch
+
+    def _fetch_ahead(self) -> asyncio.Task[ReadBatch | None]:
+        self._began_s = asyncio.get_running_loop().time()
+        return self._reader.fetch_ahead(self._options)
 
     async def aclose(self) -> None:
         """Stop fetching ahead."""

@@ -159,6 +159,19 @@ def unreadable_error(partition: Partition, offset: int, error: EnvelopeError) ->
     )
 
 
+MAX_CONTRADICTIONS: Final = 3
+"""Responses in a row that say that there is nothing at an offset, and that the partition ends behind it."""
+
+
+def contradiction_error(partition: Partition, offset: int, newest: int) -> CorruptError:
+    """Return the error for a Broker that goes on contradicting itself."""
+    return CorruptError(
+        f"the Broker of {partition} says that there is nothing at offset {offset}, and that the partition ends at "
+        f"{newest}",
+        hint="look at its health and its log; it may be no Broker that keeps to the protocol",
+    )
+
+
 LOST_THERE: Final = Unreadable(None, "they are lost to damage on the Broker's disk")
 
 

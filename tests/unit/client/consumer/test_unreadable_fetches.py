@@ -1,7 +1,8 @@
-"""Responses that cannot be read, again and again: the consumer waits longer each time and says where."""
+"""Responses that cannot be read, or make no sense, again and again: who reads waits longer each time, or ends."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import pytest
 
 from pytubemq import Partition, Start, Throttled, connect
 from pytubemq.client.consumer import fetch_throttle
+from pytubemq.client.reader import reader as reader_module
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import CorruptError
 from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.rpc.methods import Method
 from tests.support.waiting import until
 
@@ -31,19 +34,24 @@ def unreadable(_call: Call, _request: object) -> bytes:
     return NO_RESPONSE
 
 
-async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    pauses: list[int] = []
+def counted(pauses: list[int]) -> Backoff:
+    """A backoff without pauses, which notes each one that there would be."""
 
     class Counted(Backoff):
         def delay_s(self, attempt: int, rng: Callable[[], float]) -> float:
             pauses.append(attempt)
             return 0.0
 
+    return Counted()
+
+
+async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[int] = []
     assert fetch_throttle.FAILED.delay_s(1, lambda: 0.0) == fetch_throttle.OTHER_S
     assert fetch_throttle.FAILED.delay_s(1000, lambda: 0.0) == 5.0
-    monkeypatch.setattr(fetch_throttle, "FAILED", Counted())
+    monkeypatch.setattr(fetch_throttle, "FAILED", counted(pauses))
     caplog.set_level(logging.WARNING)
     async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", b"b")
@@ -71,3 +79,33 @@ async def test_a_reader_of_what_stays_unreadable_ends_with_partition_and_offset(
             with pytest.raises(CorruptError, match="1:demo:0 from offset 28 on cannot be read: the Broker's response"):
                 await anext(reader.batches())
         assert [request.check for request in mock.received(Method.READ_RANGE_C2B)] == [None, True]
+
+
+def nothing(newest: int) -> ReadRangeResponseB2C:
+    return ReadRangeResponseB2C(success=False, err_code=404, err_msg="nothing", min_offset=0, max_offset=newest)
+
+
+async def test_a_reader_of_a_broker_that_contradicts_itself_ends() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        mock.respond_fn(Method.READ_RANGE_C2B, lambda _call, _request: nothing(56))
+        async with tube.reader(P0, start=28, end=Start.LATEST) as reader:
+            with pytest.raises(CorruptError, match="nothing at offset 28, and that the partition ends at 56"):
+                await anext(reader.batches())
+        assert len(mock.received(Method.READ_RANGE_C2B)) == 3
+
+
+async def test_a_reader_at_the_end_of_a_broker_that_holds_no_fetch_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+    monkeypatch.setattr(reader_module, "POLL", counted(pauses))
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        mock.respond_fn(Method.READ_RANGE_C2B, lambda _call, _request: nothing(56))
+        async with tube.reader(P0, start=56) as reader:
+            batches = reader.batches(max_wait_s=30)
+            task = asyncio.ensure_future(anext(batches))
+            await until(lambda: len(pauses) >= 5)
+            assert pauses[:5] == [1, 2, 3, 4, 5]
+            mock.respond_fn(Method.READ_RANGE_C2B, None)
+            mock.store("demo", b"c")
+            assert [message.body for message in await task] == [b"c"]
