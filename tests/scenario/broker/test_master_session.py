@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.broker.upkeep import master_session
+from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code
 from pytubemq.model.ids import Address
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -13,6 +16,9 @@ from pytubemq.wire.protocol.extensions import Capability
 from tests.scenario.broker.scripted_master import DEFAULT, master, topic
 from tests.scenario.broker.support import connected, running, service
 from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +111,32 @@ async def test_a_broker_that_is_not_known_any_more_registers_anew() -> None:
         scripted.known = False
         await until(lambda: len(scripted.registrations) == 2)
         assert scripted.registrations[1].cur_broker_conf_id == 1, "it says what it serves"
+
+
+async def test_a_master_that_forgets_at_each_heartbeat_is_not_asked_in_a_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+
+    class Counted(Backoff):
+        def delay_s(self, attempt: int, rng: Callable[[], float]) -> float:
+            pauses.append(attempt)
+            return 0.01
+
+    monkeypatch.setattr(master_session, "_BACKOFF", Counted())
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01),
+    ):
+        scripted.says = {"success": False, "err_code": Code.HB_NO_NODE, "err_msg": "register first"}
+        await until(lambda: len(pauses) >= 4)
+        assert pauses[:4] == [1, 2, 3, 4], "the first registration comes at once"
+        scripted.says = {}
+        registered = len(scripted.registrations)
+        await until(lambda: len(scripted.heartbeats) > registered + len(pauses) + 10)
+        pauses.clear()
+        registered = len(scripted.registrations)
+        scripted.known = False
+        await until(lambda: len(scripted.registrations) > registered)
+        assert not pauses
 
 
 async def test_without_a_master_it_serves_on_and_comes_back_to_it() -> None:

@@ -114,6 +114,8 @@ class MasterSession:
         self._report = True
         """True if the next heartbeat reports the configuration in force."""
         self._may_have_missed = False
+        self._forgotten = 0
+        """How often the Master has forgotten this Broker since it last accepted a heartbeat."""
         """True if a response may have been on its way that was not waited for."""
         self._condition = Condition()
         self._news = asyncio.Event()
@@ -147,6 +149,8 @@ class MasterSession:
                 if self.health.registered:
                     await self._beat()
                 else:
+                    if self._forgotten > 1:
+                        await asyncio.sleep(_BACKOFF.delay_s(self._forgotten - 1, self._rng))
                     await self._register()
                 attempt = 0
             except Exception as error:
@@ -240,10 +244,12 @@ class MasterSession:
             self.health.registered = False
             if answer.err_code == Code.HB_NO_NODE:
                 self.health.forgotten += 1
+                self._forgotten += 1
                 logger.info("the Master does not know Broker %d any more, registering again", self._identity.broker_id)
                 return True
             raise refused(answer.err_code, f"the Master refuses the heartbeat: {answer.err_msg}")
         self.health.heartbeats += 1
+        self._forgotten = 0
         self._report = answer.need_report_data
         if answer.take_remove_topic_info:
             self._orders.removal.set_listed(self._to_remove(answer.remove_topic_conf_info))

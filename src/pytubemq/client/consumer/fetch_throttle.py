@@ -82,6 +82,8 @@ class FetchThrottle:
         self._by_rule: int | None = None
         """The number of the rule change that asked for the pause; None if no rule did."""
         self._empty = 0
+        self._idle = 0
+        """Responses in a row that say success and lead nowhere."""
         self._failures = 0
         """Fetches in a row without a response that could be read."""
         self._reported_s = self._failure_reported_s = float("-inf")
@@ -120,6 +122,16 @@ class FetchThrottle:
         reason = f"the fetch from offset {at} on failed{times}: {error.message}"
         logger.warning("%s: %s; it is tried again in %.3g s", self._partition, reason, wait_s)
         emit(Throttled(reason, wait_s, self._partition))
+
+    def record_idle(self, now_s: float) -> None:
+        """Pause after a response that says success, has no message for the user, and leaves the next fetch where this
+        one was."""
+        self._idle += 1
+        self._not_before_s = max(self._not_before_s, now_s + POLL.delay_s(self._idle, self._rng))
+
+    def record_progress(self) -> None:
+        """Record that the next fetch is further on."""
+        self._idle = 0
 
     def record_response(
         self,

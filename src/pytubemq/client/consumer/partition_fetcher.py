@@ -14,7 +14,6 @@ from pytubemq.client.consumer.fetch_throttle import FetchThrottle
 from pytubemq.client.consumer.skip_report import SkipReport
 from pytubemq.client.received.unpacker import LOST_THERE, Portions, Unpacked, Unpacker
 from pytubemq.client.session import requests
-from pytubemq.client.session.events import Skipped
 from pytubemq.errors import StaleBatchError, TransportError, TubeError
 from pytubemq.wire.batch.fetch_batches import FetchedBatch, decode_get_message
 from pytubemq.wire.protocol.extensions import Capability
@@ -82,6 +81,8 @@ class PartitionFetcher:
         self._unpacker = Unpacker(partition, self._filter)
         self._throttle = FetchThrottle(partition, owner.options, owner.flow, owner.rates, rng=owner.cluster.rng)
         self._skip_report = SkipReport(owner, partition)
+        self._last_start: int | None = None
+        """Where the last fetch from a Broker began that says no more."""
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait before the next fetch."""
@@ -143,10 +144,20 @@ class PartitionFetcher:
         skipped = found.left_out(*span)
         if skipped:
             bad = found.unreadable[0] if found.unreadable else LOST_THERE
-            self._owner.count(skipped=skipped)
-            self._owner.emit(Skipped(self._partition, skipped, bad.reason, bad.offset))
-            logger.error("%s: %d messages left out: %s", self._partition, skipped, bad.reason)
+            self._skip_report.record_lost(skipped, bad.reason, bad.offset, asyncio.get_running_loop().time())
+        self._pace(head, len(found.messages), expected)
         return found
+
+    def _pace(self, head: GetMessageResponseB2C, messages: int, expected: int | None) -> None:
+        """Let the next fetch wait if this one brought nothing and the next one begins at the same place."""
+        if head.next_offset is None:  # a Java Broker says only where each fetch begins
+            moved, self._last_start = head.curr_offset != self._last_start, head.curr_offset
+        else:
+            moved = expected is None or head.next_offset > expected
+        if messages or moved:
+            self._throttle.record_progress()
+        else:
+            self._throttle.record_idle(asyncio.get_running_loop().time())
 
 
 def payload_bytes(fetched: Fetched[GetMessageResponseB2C]) -> int:

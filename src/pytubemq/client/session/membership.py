@@ -82,6 +82,7 @@ class Membership:
         self._role = role
         self._action = Action.NOTHING
         self._attempt = 0
+        """Failures since a heartbeat was accepted."""
         self._poke = asyncio.Event()
         self._error: BaseException | None = None
         self._lost = False
@@ -119,6 +120,9 @@ class Membership:
         action = self._action
         if action in (Action.REGISTER_LATER, Action.HEARTBEAT_LATER):
             await self._pause(MASTER_BACKOFF.delay_s(self._attempt, self._cluster.rng))
+        elif action is Action.REGISTER and self._attempt > 1:
+            # Forgotten again before a heartbeat was accepted: a Master that goes on so is not asked in a spin.
+            await self._pause(MASTER_BACKOFF.delay_s(self._attempt - 1, self._cluster.rng))
         try:
             if action in (Action.REGISTER, Action.REGISTER_LATER):
                 await self._role.register()
@@ -146,7 +150,8 @@ class Membership:
 
     def _handle_success(self, *, registered: bool) -> None:
         self._error = None
-        self._attempt = 0
+        if not registered:
+            self._attempt = 0
         if registered or self._lost:
             self._lost = False
             self._cluster.emit(Connected(self._role.client_id, self._cluster.masters.current))

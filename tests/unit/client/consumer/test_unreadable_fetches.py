@@ -13,7 +13,8 @@ from pytubemq.client.consumer import fetch_throttle
 from pytubemq.client.reader import reader as reader_module
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import CorruptError
-from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.testing.mock_broker import SILENCE, MockBroker
+from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.rpc.methods import Method
 from tests.support.waiting import until
@@ -69,6 +70,52 @@ async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
         assert pauses[:5] == [1, 2, 3, 4, 5]
         throttled = [event for event in tube.events()._events if isinstance(event, Throttled)]
         assert [event.partition for event in throttled] == [P0]
+
+
+def lost(next_offset: int | None) -> Callable[[Call, object], GetMessageResponseB2C]:
+    """Success without a message, again and again from the same offset."""
+    return lambda _call, _request: GetMessageResponseB2C(
+        success=True, err_code=200, err_msg="OK!", curr_offset=0, next_offset=next_offset, max_offset=56
+    )
+
+
+@pytest.mark.parametrize("next_offset", [None, 0, 28])
+async def test_success_that_leads_nowhere_is_fetched_with_growing_pauses_and_logged_once(
+    next_offset: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[int] = []
+    monkeypatch.setattr(fetch_throttle, "POLL", counted(pauses))
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        mock.respond_fn(Method.GET_MESSAGE_C2B, lost(next_offset))
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            batches = consumer.batches()
+            await until(lambda: len(pauses) >= 5)
+            assert pauses[:5] == [1, 2, 3, 4, 5]
+            mock.respond_fn(Method.GET_MESSAGE_C2B, None)
+            assert [message.body for message in await anext(batches)][-1] == b"b"
+    assert sum("messages left out" in line for line in caplog.messages) <= 1
+
+
+async def test_a_filter_that_passes_over_messages_costs_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+    monkeypatch.setattr(fetch_throttle, "POLL", counted(pauses))
+    offsets = iter(range(0, 28 * 50, 28))
+
+    def passed(_call: Call, _request: object) -> object:
+        at = next(offsets, None)
+        if at is None:
+            return SILENCE
+        return GetMessageResponseB2C(
+            success=True, err_code=200, err_msg="OK!", curr_offset=at, next_offset=at + 28, max_offset=28 * 50
+        )
+
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.respond_fn(Method.GET_MESSAGE_C2B, passed)
+        async with tube.consumer("g", "demo", filters={"demo": ["x"]}, start=Start.EARLIEST) as consumer:
+            consumer.batches()
+            await until(lambda: len(mock.received(Method.GET_MESSAGE_C2B)) > 50)
+            assert pauses == []
 
 
 async def test_a_reader_of_what_stays_unreadable_ends_with_partition_and_offset() -> None:
