@@ -42,13 +42,20 @@ class Authority:
         self.path = str(self._directory / "ca.pem")
         self._authority.cert_pem.write_to_path(self.path)
 
-    def issue(self, name: str = "server", *hosts: str, expired: bool = False, common_name: str | None = None) -> Pair:
+    def issue(
+        self,
+        name: str = "server",
+        *hosts: str,
+        expired: bool = False,
+        common_name: str | None = None,
+        until: datetime.datetime | None = None,
+    ) -> Pair:
         """A certificate for these hosts, or this machine; as the file of another one with the same name."""
         issued = self._authority.issue_cert(
             *(hosts or HOSTS),
             common_name=common_name,
             not_before=LONG_AGO if expired else None,
-            not_after=EXPIRED if expired else None,
+            not_after=EXPIRED if expired else until,
         )
         chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
         return self._write(name, chain, issued.private_key_pem.bytes())

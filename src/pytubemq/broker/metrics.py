@@ -294,6 +294,27 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         lambda f: f.master_failures,
     ),
     counter("broker_forgotten_total", "Times that the Master no longer knew the Broker", lambda f: f.forgotten),
+    counter(
+        "broker_access_refused_total",
+        "RPC requests that access control refused, by reason",
+        lambda f: {(reason.value,): count for reason, count in sorted(f.state.access.refusals.refused.items())},
+        ("reason",),
+    ),
+    counter(
+        "broker_access_would_refuse_total",
+        "RPC requests that access control served because it is permissive, by the reason to refuse them; one for each "
+        "client, topic and 30 seconds of a connection",
+        lambda f: {(reason.value,): count for reason, count in sorted(f.state.access.refusals.would_refuse.items())},
+        ("reason",),
+    ),
+    gauge(
+        "broker_certificate_days_left",
+        "Days until the certificate of the TLS port expires",
+        lambda f: f.server.certificate_days,
+    ),
+    counter(
+        "broker_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures
+    ),
     gauge("broker_connections", "Open connections", lambda f: f.server.connections),
     counter("broker_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
     counter(

@@ -394,8 +394,8 @@ class BrokerService:
         if session is not None:
             said = (session.health.problem, session.health.unusable)
             found += [f"Master: {problem}" for problem in said if problem is not None]
-        if server is not None and server.problem is not None:
-            found.append(server.problem)
+        if server is not None:
+            found += [problem for problem in (server.problem, server.certificate_problem) if problem is not None]
         return {
             "status": "failed" if self._writes_off(state) else "degraded" if found else "ok",
             "problems": found,

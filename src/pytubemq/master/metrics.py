@@ -6,10 +6,11 @@ The invariant: reading changes nothing and asks no Broker; what only Brokers kno
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.observe.metrics import Source, Values, counter, gauge
+from pytubemq.security.refusals import Refusals
 from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class MasterFacts:
     calls: Calls
     held_heartbeats: int
     rebalances: int
+    refusals: Refusals = field(default_factory=Refusals)
 
     def readings(self) -> Iterable[Reading]:
         """Return a reading of each metric of a Master."""
@@ -48,6 +50,12 @@ def _broker_states(facts: MasterFacts) -> Values:
 
 def _groups(facts: MasterFacts) -> Values:
     return {(state,): facts.group_states.get(state, 0) for state in GROUP_STATES}
+
+
+def states_of(balanced: Iterable[bool]) -> dict[str, int]:
+    """Return the number of groups in each state, from whether each of them is balanced."""
+    found = Counter("stable" if one else "balancing" for one in balanced)
+    return {state: found[state] for state in GROUP_STATES}
 
 
 def _calls(facts: MasterFacts) -> Values:
@@ -82,6 +90,26 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
         "RPC requests by method: registrations, heartbeats and closes",
         _calls,
         ("method",),
+    ),
+    counter(
+        "master_access_refused_total",
+        "RPC requests that access control refused, by reason",
+        lambda f: {(reason.value,): count for reason, count in sorted(f.refusals.refused.items())},
+        ("reason",),
+    ),
+    counter(
+        "master_access_would_refuse_total",
+        "RPC requests that access control served because it is permissive, by the reason to refuse them",
+        lambda f: {(reason.value,): count for reason, count in sorted(f.refusals.would_refuse.items())},
+        ("reason",),
+    ),
+    gauge(
+        "master_certificate_days_left",
+        "Days until the certificate of the TLS port expires",
+        lambda f: f.server.certificate_days,
+    ),
+    counter(
+        "master_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures
     ),
     gauge("master_connections", "Open connections", lambda f: f.server.connections),
     counter("master_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),

@@ -23,7 +23,7 @@ from pytubemq.master.catalogue.catalogue import Catalogue, make_metastore
 from pytubemq.master.components import make_components
 from pytubemq.master.groups.group_resets import GroupResets, choose_partitions
 from pytubemq.master.handlers import handlers
-from pytubemq.master.metrics import Calls, MasterFacts
+from pytubemq.master.metrics import Calls, MasterFacts, states_of
 from pytubemq.master.registry.audit import API_USER, author_of
 from pytubemq.master.registry.broker_waits import BrokerWaits
 from pytubemq.master.registry.registry import make_registry
@@ -424,15 +424,15 @@ class MasterService:
     def facts(self) -> MasterFacts:
         """Return the state that its metrics are read from, as of now."""
         cluster = self._reports.cluster(self.address)
-        balanced = [group.view.balanced for group in self._groups.groups.values()]
         return MasterFacts(
             health=self._cluster_health.health(),
             brokers=tuple(cluster.brokers),
-            group_states={"stable": sum(balanced), "balancing": len(balanced) - sum(balanced)},
+            group_states=states_of(group.view.balanced for group in self._groups.groups.values()),
             server=self._server.stats,
             calls=self._calls.copy(),
             held_heartbeats=cluster.held_heartbeats,
             rebalances=cluster.rebalances,
+            refusals=self._access.guard.refusals.copy(),
         )
 
     @property

@@ -75,6 +75,8 @@ TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
 """A TLS handshake must be complete by then, or the connection is closed (Netty's default, which the original has)."""
 TLS_CLOSE_TIMEOUT_S: Final = 1.0
 """A peer may take so long to confirm the end of a TLS connection."""
+CERTIFICATE_WARNING_S: Final = 14 * 86_400
+"""The time before the expiry of a server's certificate from which its health says so."""
 TLS_RELOAD_PERIOD_S: Final = 2.0
 """The time between two looks at the files of certificates, of which changed ones are loaded."""
 IDLE_TIMEOUT_S: Final = 300.0

@@ -48,10 +48,14 @@ class AccessRules:
     def identify(self, token: str | None, client_id: str, *, now_s: float) -> ClientIdentity | None:
         """Return whom a client's token stands for now; None if it is worthless."""
         identity = read_token(self.keys, (token or "").strip(), client_id, now_s=now_s)
-        if identity is None or identity == MASTER:
-            return identity
+        return identity if identity is not None and self.is_current(identity) else None
+
+    def is_current(self, identity: ClientIdentity) -> bool:
+        """True if a user exists, is enabled and has not got another secret since."""
+        if identity == MASTER:
+            return True
         user = self.users.get(identity.user)
-        return identity if user is not None and user.epoch == identity.epoch else None
+        return user is not None and user.epoch == identity.epoch
 
     def identify_visitor(self, visit_token: int, client_id: str, *, now_s: float) -> ClientIdentity | None:
         """Return whom a visit token of a client's own stands for now; None if it is worthless, or every client's."""

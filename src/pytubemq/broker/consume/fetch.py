@@ -347,18 +347,18 @@ class FetchHandlers:
         state = self._state
         now_s = state.clock.now_s()
         topic = request.topic_name.strip()
-        if state.access.is_member(call.connection, consumer_id, topic, group, now_s=now_s):
-            return
-        registration = state.registry.get(RegistrationKey(group, topic, request.partition_id), now_s=now_s)
-        if registration is not None and registration.consumer_id == consumer_id and not _registers_again(call):
+        try:
+            state.access.check_member(call.connection, consumer_id, group, topic)
+        except Refused as refused:
+            registration = state.registry.get(RegistrationKey(group, topic, request.partition_id), now_s=now_s)
+            is_its_own = registration is not None and registration.consumer_id == consumer_id
+            if refused.refusal.code != Code.CERTIFICATE_FAILURE or not is_its_own or _registers_again(call):
+                raise
             # After 415 a Java consumer gives the partition up, although its next heartbeat shows its token again.
             raise Refused(
                 Code.SERVICE_UNAVAILABLE,
                 f"{consumer_id} has not sent a heartbeat over this connection yet, which shows who it is; try again",
-            )
-        raise Refused(
-            Code.CERTIFICATE_FAILURE, f"{consumer_id} has not registered in group {group} over this connection"
-        )
+            ) from refused
 
     # --- CommitOffset ---------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from pytubemq.core.request_fields import check_client_id, check_group_name
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
+from pytubemq.net.client.probe import PROBE_GROUP
 from pytubemq.observe.trace_events import GROUP
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import (
@@ -208,7 +209,10 @@ class RegisterHandlers:
         try:
             state.serving.check_started()
             consumer_id, group = request.client_id.strip(), request.group_name.strip()
-            self._admit(call, request, consumer_id, join_group(group))
+            if group == PROBE_GROUP and not request.partition_info:
+                state.access.check_probe(request.auth_info, now_s=state.clock.now_s())
+            else:
+                self._admit(call, request, consumer_id, join_group(group))
             check_client_id(consumer_id)
             check_group_name(group)
             if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:

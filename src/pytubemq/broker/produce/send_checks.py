@@ -77,7 +77,7 @@ class SendChecks:
         """Refuse a producer that is not admitted."""
         access, clock = self._state.access, self._state.clock
         now_s = clock.now_s()
-        if access.is_enforced and access.is_admitted(call.connection, client_id, wish, now_s=now_s):
+        if access.remembers_producers and access.is_admitted(call.connection, client_id, wish, now_s=now_s):
             return
         # Only now is the request read once more, for the tokens, which the fast way leaves out.
         info = decode(kind, call.request.body).auth_info

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code, ConfigError
 from pytubemq.security.client_token import ClientIdentity, issue_token, read_token
+from pytubemq.security.refusals import RefusalReason
 from pytubemq.security.replay_window import ReplayWindow
 from pytubemq.security.secret import Secret
 from pytubemq.security.signature import is_signature
@@ -33,8 +34,9 @@ _WRONG: Final = "the user or its secret is wrong"
 class Unidentified(Refused):
     """A caller that was not identified; `reason` is for the log, the text for the caller."""
 
-    def __init__(self, text: str, reason: str) -> None:
+    def __init__(self, kind: RefusalReason, text: str, reason: str) -> None:
         super().__init__(Code.CERTIFICATE_FAILURE, text)
+        self.kind = kind
         self.reason = reason
 
 
@@ -57,7 +59,9 @@ class Authenticator:
             return self._by_signature(certificate.auth_info)
         token = (certificate.authorized_token or "").strip() if certificate is not None else ""
         if not token:
-            raise Unidentified(f"this cluster requires authentication; {_HINT}", "no signature and no token")
+            raise Unidentified(
+                RefusalReason.UNSIGNED, f"this cluster requires authentication; {_HINT}", "no signature and no token"
+            )
         return self._by_token(token, client_id)
 
     def issue(self, identity: ClientIdentity, client_id: str) -> str:
@@ -73,16 +77,23 @@ class Authenticator:
         now_ms, window = self._clock.wall_ms(), self._window
         user = info.user_name.strip()
         if not user or not info.signature.strip():
-            raise Unidentified(f"the request is not signed; {_HINT}", "a blank user or signature")
+            raise Unidentified(
+                RefusalReason.UNSIGNED, f"the request is not signed; {_HINT}", "a blank user or signature"
+            )
         if not window.is_timely(info.timestamp, now_ms=now_ms):
             off_s = (info.timestamp - now_ms) / 1000
             raise Unidentified(
+                RefusalReason.CLOCK,
                 f"the signature is from {abs(off_s):.0f} s {'ahead of' if off_s > 0 else 'behind'} the Master's clock, "
                 f"{window.window_ms / 1000:g} s are allowed; set the clock of the client's machine",
                 f"a signature of {user[:80]!r} that is {off_s:.0f} s off",
             )
         if window.is_full(now_ms=now_ms):
-            raise Unidentified("the Master has too many signatures to remember, try again", "too many signatures")
+            raise Unidentified(
+                RefusalReason.OVERLOAD,
+                "the Master has too many signatures to remember, try again",
+                "too many signatures",
+            )
         try:
             secret = self._accounts.secret(user)
         except ConfigError as error:  # the Master's fault, and not for the caller
@@ -91,10 +102,16 @@ class Authenticator:
         valid = is_signature(info.signature, user, secret or _NOBODY, timestamp_ms=info.timestamp, nonce=info.nonce)
         epoch = self._accounts.epoch(user)
         if not valid or secret is None or epoch is None:
-            raise Unidentified(_WRONG, f"a wrong signature of {user[:80]!r}" if secret else f"no user {user[:80]!r}")
+            raise Unidentified(
+                RefusalReason.CREDENTIALS,
+                _WRONG,
+                f"a wrong signature of {user[:80]!r}" if secret else f"no user {user[:80]!r}",
+            )
         if not window.record(user, info.timestamp, info.nonce, now_ms=now_ms):
             raise Unidentified(
-                "this signature was used before; sign each request anew", f"a signature of {user!r} used twice"
+                RefusalReason.REPLAYED,
+                "this signature was used before; sign each request anew",
+                f"a signature of {user!r} used twice",
             )
         return ClientIdentity(user, epoch)
 
@@ -103,5 +120,7 @@ class Authenticator:
         identity = read_token(accepted_keys(self._root, now_s=now_s), token, client_id, now_s=now_s)
         if identity is None or not self._accounts.is_current(identity):
             who = "" if identity is None else f" of {identity.user!r}, who has another secret now or is disabled"
-            raise Unidentified("the token is not valid any more; sign the next request", f"a worthless token{who}")
+            raise Unidentified(
+                RefusalReason.TOKEN, "the token is not valid any more; sign the next request", f"a worthless token{who}"
+            )
         return identity

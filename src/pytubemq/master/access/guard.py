@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
+from pytubemq.master.access.authenticator import Unidentified
 from pytubemq.model.names import escaped
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.permissions import CLUSTER_NAME, ResourceKind, is_allowed
+from pytubemq.security.refusals import RefusalReason, Refusals
 from pytubemq.security.rpc_permissions import RPC_PERMISSIONS, Need, Subject
 from pytubemq.wire.rpc.methods import Method
 
@@ -55,6 +57,9 @@ class Caller:
 class Guard(Protocol):
     """The check before a method."""
 
+    refusals: Refusals
+    """What was refused, or would be."""
+
     def check(self, method: Method, call: Call, request: Any) -> Caller | None:
         """Return who calls, or refuse a request that is not permitted; None if nobody asks who it is.
 
@@ -66,6 +71,9 @@ class Guard(Protocol):
 
 class OpenGuard:
     """The guard of a cluster without authentication: everything is permitted."""
+
+    def __init__(self) -> None:
+        self.refusals = Refusals()
 
     def check(self, method: Method, call: Call, request: Any) -> Caller | None:
         """Permit the request."""
@@ -89,6 +97,7 @@ class AccessGuard:
         self._sessions = sessions
         self._clock = clock
         self._enforced = mode is AuthenticationMode.ENFORCED
+        self.refusals = Refusals()
         self._warnings = PeerWarnings(logger, "access")
 
     def check(self, method: Method, call: Call, request: Any) -> Caller | None:
@@ -99,6 +108,7 @@ class AccessGuard:
             self._sessions.check_owner(key, identity)
             self._check_permissions(method, request, identity)
         except Refused as refused:
+            self.refusals.record(_kind_of(refused), enforced=self._enforced)
             self._log(method, call, key, refused)
             if self._enforced:
                 raise
@@ -128,6 +138,14 @@ class AccessGuard:
             escaped(f"{method.name} of {key[0]} {key[1][:200]} from {call.peer} {verdict}: {reason}"),
             self._clock.now_s(),
         )
+
+
+def _kind_of(refused: Refused) -> RefusalReason:
+    """Return the reason to count a refusal under."""
+    if isinstance(refused, Unidentified):
+        return refused.kind
+    is_owned = refused.refusal.code == Code.CERTIFICATE_FAILURE
+    return RefusalReason.OTHERS_CLIENT if is_owned else RefusalReason.PERMISSION
 
 
 def key_kind(method: Method) -> str:

@@ -85,6 +85,12 @@ class ClusterHealth:
                 why=full,
                 hint="find the source with `ss` and stop it, or allow more open files",
             )
+        if (trouble := self._server.certificate_problem) is not None:
+            yield Reason(
+                thing="certificate",
+                why=trouble,
+                hint="put a new one in its place; no restart is needed (docs/how-to/tls.md)",
+            )
         if (problem := self._admission.problem) is not None:
             yield Reason(
                 thing="clients",

@@ -13,6 +13,7 @@ import ctypes
 import logging
 import socket
 import sys
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -183,6 +184,7 @@ class RpcServer:
         self._check_version(listen)
         bound = bind(listen, name=f"{self.name} (TLS)")
         self._tls_listener = TlsListener(self, bound, tls, timeout_s=self._limits.handshake_timeout_s)
+        self.stats.certificate_expires_s = tls.expires_s
         return self._tls_listener.address
 
     async def open(self, *, plain: bool = True) -> None:
@@ -265,6 +267,11 @@ class RpcServer:
         if is_recent:
             return f"all {self._limits.max_connections} connections were in use within the last minute; {refused}"
         return None
+
+    @property
+    def certificate_problem(self) -> str | None:
+        """The reason why the certificate of the TLS port needs somebody's care; None if it does not."""
+        return None if self._tls_listener is None else self._tls_listener.certificate.trouble(now_s=time.time())
 
     def _make_room(self, newcomer: Host) -> bool:
         """Close a connection for one from this host; return False if none is to be closed for it.
@@ -419,6 +426,8 @@ class RpcServer:
             self._divide_calls(self.buffered_bytes - self.unserved_bytes)
         self.responses.admit()
         self.stats.unsent_bytes = self.responses.unsent_bytes
+        if self._tls_listener is not None:
+            self.stats.certificate_expires_s = self._tls_listener.certificate.expires_s
         self._warnings.log_rest(now_s)
         self.faults.log_rest(now_s)
         self._release_free_memory()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DAY_S: Final = 86_400
 
 
 @dataclass(slots=True)
@@ -25,3 +32,14 @@ class ServerStats:
     """Connections closed to make room for a new one, because they were unused or silent, or their host had most."""
     unsent_bytes: int = 0
     """Bytes of responses that peers have not received."""
+    tls_failures: int = 0
+    """TLS handshakes that failed or were not over in time."""
+    certificate_expires_s: float | None = None
+    """The time when the certificate of the TLS port expires, in seconds since 1970; None without that port."""
+
+    @property
+    def certificate_days(self) -> Mapping[tuple[str, ...], float]:
+        """The days until that certificate expires, as a metric's values; negative once it has."""
+        if self.certificate_expires_s is None:
+            return {}
+        return {(): (self.certificate_expires_s - time.time()) / _DAY_S}

@@ -57,6 +57,11 @@ class TlsListener:
         assert self._socket is not None
         return address_of(self._socket)
 
+    @property
+    def certificate(self) -> ReloadingContext:
+        """The certificate that it shows, with its files."""
+        return self._tls
+
     def open(self) -> None:
         """Begin to listen.
 
@@ -138,6 +143,8 @@ class TlsListener:
         """Free the place; a peer that just went away, as port scans do, is not worth a line."""
         connection.handshake = None
         if not connection.closed:
+            if isinstance(error, ssl.SSLError | ConnectionAbortedError):
+                self._server.stats.tls_failures += 1
             if isinstance(error, ssl.SSLError):
                 connection.fault(f"TLS: {failure_reason(error)}")
             elif isinstance(error, ConnectionAbortedError):

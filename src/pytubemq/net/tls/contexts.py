@@ -15,6 +15,8 @@ from pytubemq.errors import ConfigError
 from pytubemq.net.tls.alerts import AlertingContext
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytubemq.model.tls_options import TlsOptions
 
 MAX_PEM_BYTES: Final = 1 << 20
@@ -74,6 +76,21 @@ def client_context(options: TlsOptions) -> ssl.SSLContext:
 def client_paths(options: TlsOptions) -> tuple[str, ...]:
     """Return the files of a client's context."""
     return tuple(os.path.expanduser(path) for path in (options.ca, options.cert, options.key) if path)
+
+
+def certificate_expiry(cert: str, key: str) -> float | None:
+    """Return when a server's certificate expires, in seconds since 1970; None for one that cannot be read."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        server.load_cert_chain(cert, key)
+        client.load_verify_locations(cert)
+        shown = _shake_hands(client, server)
+    except (ssl.SSLError, OSError):
+        return None
+    text = (shown or {}).get("notAfter")
+    return ssl.cert_time_to_seconds(text) if isinstance(text, str) else None
 
 
 def certificate_name(certificate: object) -> str | None:
@@ -186,12 +203,11 @@ def _try_out(cert: str, key: str, *, is_server: bool) -> None:
         return  # something that only a handshake with the real peer can show
 
 
-def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> Mapping[str, object] | None:
+    """Shake hands in memory; return what the client knows of the server's certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(to_client, to_server, server_side=False),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    ]
+    asking = client.wrap_bio(to_client, to_server, server_side=False)
+    ends = [asking, server.wrap_bio(to_server, to_client, server_side=True)]
     for _ in range(_TRIAL_STEPS):
         for end in tuple(ends):
             try:
@@ -200,7 +216,8 @@ def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
                 continue
             ends.remove(end)
         if not ends:
-            return
+            return asking.getpeercert()
+    return None
 
 
 def _refuse(cert: str, error: ssl.SSLCertVerificationError, *, is_server: bool) -> Never:

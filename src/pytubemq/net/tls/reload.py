@@ -11,7 +11,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, one_line
-from pytubemq.net.tls.contexts import client_context, client_paths, server_context, stamps_of
+from pytubemq.model.limits import CERTIFICATE_WARNING_S
+from pytubemq.net.tls.contexts import certificate_expiry, client_context, client_paths, server_context, stamps_of
 
 if TYPE_CHECKING:
     import ssl
@@ -29,8 +30,13 @@ MAX_CLIENT_CONTEXTS: Final = 64
 class ReloadingContext:
     """A context and the files that it was made from."""
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], paths: tuple[str, ...]) -> None:
-        """Make the context.
+    def __init__(
+        self,
+        make: Callable[[], ssl.SSLContext],
+        paths: tuple[str, ...],
+        expiry: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """Make the context; `expiry` returns when its certificate expires, in seconds since 1970.
 
         Raises:
             ConfigError: a file cannot be used.
@@ -44,11 +50,26 @@ class ReloadingContext:
         self.problem: str | None = None
         """The reason why changed files are not in force; None if they are."""
         self._context = make()
+        self._expiry = expiry
+        self.expires_s = expiry()
+        """When the certificate in force expires, in seconds since 1970; None if it shows none, or that is unknown."""
 
     @property
     def context(self) -> ssl.SSLContext:
         """The context for the next connection."""
         return self._context
+
+    def trouble(self, *, now_s: float) -> str | None:
+        """Return what somebody has to do about the files; None if nothing.
+
+        Changed ones cannot be used, or the certificate has expired or soon does.
+        """
+        if self.problem is not None:
+            return f"changed TLS files are not in force: {self.problem}"
+        if self.expires_s is None or self.expires_s - now_s > CERTIFICATE_WARNING_S:
+            return None
+        days = (self.expires_s - now_s) / 86_400
+        return f"the certificate {self._paths[0]} " + (f"expires in {days:.0f} days" if days > 0 else "has expired")
 
     def reload(self) -> bool:
         """Load files that have changed since; return True if that made a new context.
@@ -67,6 +88,7 @@ class ReloadingContext:
                 logger.warning("changed TLS files are not used, those from before are: %s", self.problem)
                 return False
             self._context = context
+            self.expires_s = self._expiry()
             self.reloads += 1
             self.problem = None
             logger.info("loaded the changed TLS files %s", ", ".join(self._paths))
@@ -79,7 +101,9 @@ def reloading_server(files: ServerFiles) -> ReloadingContext:
     Raises:
         ConfigError: a file cannot be used.
     """
-    return ReloadingContext(lambda: server_context(files), files.paths)
+    return ReloadingContext(
+        lambda: server_context(files), files.paths, lambda: certificate_expiry(files.cert, files.key)
+    )
 
 
 def following(source: ReloadingContext) -> ssl.SSLContext:

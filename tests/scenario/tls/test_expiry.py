@@ -1,0 +1,69 @@
+"""A certificate that is about to expire shows in health and metrics, until a new one is in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import json
+import ssl
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.server.cluster import EmbeddedCluster
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from tests.support.certificates import Authority
+
+pytestmark = pytest.mark.anyio
+
+
+async def get(authority: Authority, url: str) -> str:
+    def read() -> bytes:
+        context = ssl.create_default_context(cafile=authority.path)
+        try:
+            with urllib.request.urlopen(url, context=context, timeout=30) as response:
+                return bytes(response.read())
+        except urllib.error.HTTPError as error:
+            return bytes(error.read())
+
+    return (await asyncio.to_thread(read)).decode()
+
+
+async def test_health_and_metrics_tell_in_time(authority: Authority, secure: dict[str, object]) -> None:
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=5, hours=6)
+    authority.issue("server", until=soon)
+    async with EmbeddedCluster(settings=secure) as cluster:
+        broker = cluster.broker_pages[1].removesuffix("/broker.htm")
+
+        async def reasons() -> dict[str, str]:
+            found = json.loads(await get(authority, f"{cluster.http}/api/v1/health"))
+            return {reason["thing"]: reason["why"] for reason in found["reasons"]}
+
+        async def problems() -> list[str]:
+            return list(json.loads(await get(authority, f"{broker}/health"))["problems"])
+
+        assert "server.pem expires in 5 days" in (await reasons())["certificate"]
+        assert any("server.pem expires in 5 days" in problem for problem in await problems())
+        host, port = cluster.master_tls.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"no handshake at all\r\n")
+        for name, url in (("master", cluster.http), ("broker", broker)):
+            text = await get(authority, f"{url}/metrics")
+            assert f"pytubemq_{name}_certificate_days_left 5." in text
+        master = cluster._master
+        assert master is not None
+        assert master.master is not None
+        server = master.master._server
+        await until(lambda: server.stats.tls_failures == 1)
+        assert "pytubemq_master_tls_failures_total 1.0" in await get(authority, f"{cluster.http}/metrics")
+        authority.issue("server")
+        await until(lambda: server.certificate_problem is None)
+        assert "certificate" not in await reasons()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
