@@ -81,6 +81,7 @@ async def test_clients_are_sent_to_tls_ports_alone(
         tls = authority.options(authority.issue("client", "client.example"))
         async with pytubemq.connect(str(where.master_tls), tls=tls) as tube, tube.producer("orders") as producer:
             await producer.send(b"x")
+            assert tube._cluster is not None
             assert {str(address) for address in tube._cluster.pool._open} <= {
                 str(where.master_tls),
                 str(where.broker_tls),
