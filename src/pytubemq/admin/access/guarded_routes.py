@@ -94,7 +94,7 @@ def _guarded(
             row = await _without_dry_run(row, request, is_dry_run)
         gate.authorize(caller, row, names, what=what)
         request.state.caller = caller
-        if not changes or not row.guarded:
+        if not changes or not row.guarded or row.asks:
             return await endpoint(request)
         return await _recorded(gate, ChangeOrigin(caller.user, caller.host, what), names, endpoint, request)
 
@@ -118,11 +118,12 @@ async def _recorded(gate: Gate, origin: ChangeOrigin, names: Names, endpoint: En
     with change_of(origin):
         response = await endpoint(request)
     if gate.http is not None and not origin.noted and response.status_code < 400:
+        names = names if named(names) or "name" not in request.path_params else await names_in_path(request)
         await gate.http.note(
             user=origin.user,
             host=origin.host,
             action=origin.action,
-            target=origin.target or named(names),
+            target=named(names),
             before=origin.before,
             after=origin.after,
         )

@@ -48,6 +48,8 @@ class Row:
 
     needs: tuple[HttpNeed, ...]
     guarded: bool = False
+    asks: bool = False
+    """True if it changes nothing, whatever its HTTP method."""
 
 
 @dataclass(frozen=True, slots=True)

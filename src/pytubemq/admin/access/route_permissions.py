@@ -64,7 +64,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, Row]] = MappingProxyType(
         f"POST {_USER}/secret": _CHANGE_USERS,
         f"POST {_USER}/permissions": _CHANGE_USERS,
         f"POST {_USER}/permissions:revoke": _CHANGE_USERS,
-        f"POST {_USER}/permissions:test": _CHANGE_USERS,
+        f"POST {_USER}/permissions:test": Row((ADMINISTER,), guarded=True, asks=True),
         f"GET {_USER}/tokens": Row((ITS_USER,), guarded=True),
         f"POST {_USER}/tokens": Row((ITS_USER,), guarded=True),
         f"DELETE {_USER}/tokens/{{token}}": Row((ITS_USER,), guarded=True),

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.model.limits import AUDIT_DAYS, MAX_AUDIT_CHARS, MAX_AUDIT_ENTRIES
 from pytubemq.model.records import AuditRecord, Record, Stamp
 from pytubemq.security.secret import MASK
-from pytubemq.storage.metastore.tables import TABLE_OF, key_of, row_of
+from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, key_of, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytubemq.net.clock import Clock
 
@@ -29,6 +29,8 @@ _DAY_MS: Final = 86_400_000
 _RECORDS_AN_ENTRY: Final = 20
 _FORGOTTEN_A_CHANGE: Final = 1_000
 _MAX_NAME_CHARS: Final = 200
+_REFUSALS_SHARE: Final = 10
+"""Refused sign-ins may be this part of all entries: one in ten."""
 _WORDS: Final = {
     "deploy": "deployment",
     "consume": "consume control of group",
@@ -38,7 +40,15 @@ _WORDS: Final = {
 }
 """The words for kinds of records whose table has another name."""
 _SECRETS: Final = frozenset({"sealed_secret", "password_hash", "token_hash"})
-_STAMP: Final = frozenset(Stamp.__slots__)
+_SHOWN: Final[dict[type[Any], tuple[tuple[int, str], ...]]] = {
+    table.kind: tuple(
+        (at, column)
+        for at, column in enumerate(table.columns)
+        if column not in Stamp.__slots__ and column not in table.key
+    )
+    for table in TABLES
+}
+"""The columns of each kind of records that entries have, with their places in a row."""
 
 
 @dataclass(slots=True)
@@ -53,7 +63,6 @@ class ChangeOrigin:
     host: str
     action: str
     noted: bool = False
-    target: str = ""
     before: str = "{}"
     after: str = "{}"
     """What changed, where that is no record: whoever makes the change sets these."""
@@ -77,6 +86,55 @@ def current_origin() -> ChangeOrigin | None:
     return _CURRENT.get()
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A record before and after a change; None: it was, or is, not there. `about` is one of them."""
+
+    about: Record
+    before: Record | None
+    after: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEntries:
+    """The entries of one change, which take some time to write where it has thousands of records."""
+
+    origin: ChangeOrigin
+    user: str
+    changes: Sequence[Changed]
+    first_id: int
+    now_ms: int
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return -(-len(self.changes) // _RECORDS_AN_ENTRY)
+
+    def write(self) -> list[AuditRecord]:
+        """Return the entries. It may be called on any thread."""
+        return [
+            self._entry(self.first_id + number, self.changes[at : at + _RECORDS_AN_ENTRY])
+            for number, at in enumerate(range(0, len(self.changes), _RECORDS_AN_ENTRY))
+        ]
+
+    def _entry(self, entry_id: int, changes: Sequence[Changed]) -> AuditRecord:
+        names = [name_of(one.about) for one in changes]
+        before = {name: _differing(one.before, one.after) for name, one in zip(names, changes, strict=True)}
+        after = {name: _differing(one.after, one.before) for name, one in zip(names, changes, strict=True)}
+        return _bounded(
+            AuditRecord(
+                entry_id,
+                self.origin.host,
+                self.origin.action,
+                ", ".join(names),
+                DONE,
+                as_text({name: fields for name, fields in before.items() if fields}),
+                as_text({name: fields for name, fields in after.items() if fields}),
+                _stamp(self.user, self.now_ms),
+            )
+        )
+
+
 class AuditTrail:
     """The entries that are kept, oldest first."""
 
@@ -85,6 +143,8 @@ class AuditTrail:
         self._keep_ms = keep_days * _DAY_MS
         self._most = most
         self._entries: dict[int, AuditRecord] = {}
+        self._refusals: dict[int, None] = {}
+        """The ids of those about refused sign-ins."""
         self._next_id = 1
 
     def __len__(self) -> int:
@@ -93,11 +153,14 @@ class AuditTrail:
     def enter(self, entry: AuditRecord) -> None:
         """Take in a stored entry."""
         self._entries[entry.entry_id] = entry
+        if entry.outcome == REFUSED:
+            self._refusals[entry.entry_id] = None
         self._next_id = max(self._next_id, entry.entry_id + 1)
 
     def remove(self, entry: AuditRecord) -> None:
         """Forget an entry."""
         self._entries.pop(entry.entry_id, None)
+        self._refusals.pop(entry.entry_id, None)
 
     def find(
         self, *, user: str | None = None, target: str | None = None, since_ms: int = 0, limit: int = 100
@@ -116,30 +179,22 @@ class AuditTrail:
         )
         return list(islice(found, limit))
 
-    def entries_of(
+    def pending(
         self, puts: Sequence[Record], deletes: Sequence[Record], stored: Callable[[Record], Record | None]
-    ) -> list[AuditRecord]:
-        """Return the entries of a change of records; none if it is this server's own."""
+    ) -> PendingEntries | None:
+        """Return the entries of a change of records, still to be written; None if it is this server's own."""
         origin = current_origin()
         if origin is None:
-            return []
-        claimed = next((record.stamp.modify_user for record in puts), "")
+            return None
         replaced = {(type(record), key_of(record)) for record in puts}
-        changes: list[tuple[Record, Record | None, Record | None]] = [
-            (record, stored(record), record) for record in puts
+        changes = [Changed(record, stored(record), record) for record in puts]
+        changes += [
+            Changed(record, record, None) for record in deletes if (type(record), key_of(record)) not in replaced
         ]
-        changes += [(record, record, None) for record in deletes if (type(record), key_of(record)) not in replaced]
-        return [
-            self.entry(
-                user=origin.user or claimed,
-                host=origin.host,
-                action=origin.action,
-                target=", ".join(name_of(about) for about, _, _ in some),
-                before=_state((name_of(about), old, new) for about, old, new in some),
-                after=_state((name_of(about), new, old) for about, old, new in some),
-            )
-            for some in (changes[at : at + _RECORDS_AN_ENTRY] for at in range(0, len(changes), _RECORDS_AN_ENTRY))
-        ]
+        claimed = next((record.stamp.modify_user for record in puts), "")
+        found = PendingEntries(origin, origin.user or claimed, changes, self._next_id, self._clock.wall_ms())
+        self._next_id += found.count
+        return found
 
     def entry(
         self,
@@ -154,21 +209,17 @@ class AuditTrail:
     ) -> AuditRecord:
         """Return a new entry, which is not stored yet."""
         entry_id, self._next_id = self._next_id, self._next_id + 1
-        now_ms = self._clock.wall_ms()
-        return AuditRecord(
-            entry_id,
-            host[:_MAX_NAME_CHARS],
-            action[:_MAX_NAME_CHARS],
-            target[: 2 * MAX_AUDIT_CHARS],
-            outcome,
-            before[:MAX_AUDIT_CHARS],
-            after[:MAX_AUDIT_CHARS],
-            Stamp(user[:_MAX_NAME_CHARS], now_ms, user[:_MAX_NAME_CHARS], now_ms),
-        )
+        stamp = _stamp(user, self._clock.wall_ms())
+        return _bounded(AuditRecord(entry_id, host, action, target, outcome, before, after, stamp))
 
-    def to_forget(self, coming: int) -> list[AuditRecord]:
-        """Return the oldest entries that must go before some more come: too old, or too many."""
+    def to_forget(self, coming: int, *, refusals: int = 0) -> list[AuditRecord]:
+        """Return the oldest entries that must go before some more come: too old, or too many.
+
+        Refused sign-ins, which strangers can cause, make room for each other; so they displace no changes.
+        """
         oldest_ms = self._clock.wall_ms() - self._keep_ms
+        if refusals and len(self._refusals) + refusals > self._most // _REFUSALS_SHARE:
+            return [self._entries[entry_id] for entry_id in islice(self._refusals, refusals)]
         excess = len(self._entries) + coming - self._most
         found: list[AuditRecord] = []
         for number, entry in enumerate(islice(self._entries.values(), max(excess, _FORGOTTEN_A_CHANGE))):
@@ -197,21 +248,30 @@ def as_text(state: dict[str, Any]) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-def _state(changes: Iterable[tuple[str, Record | None, Record | None]]) -> str:
-    """Return the fields that the first of two records has otherwise than the second, by name of the record."""
-    return as_text({name: fields for name, one, other in changes if (fields := _differing(one, other))})
-
-
 def _differing(one: Record | None, other: Record | None) -> dict[str, Any]:
+    """Return the fields that the first record has otherwise than the second, without secrets."""
     if one is None:
         return {}
-    table = TABLE_OF[type(one)]
-    others = [None] * len(table.columns) if other is None else row_of(other)
+    row = row_of(one)
+    others = [None] * len(row) if other is None else row_of(other)
     return {
-        column: MASK if column in _SECRETS and value else value
-        for column, value, differs in zip(table.columns, row_of(one), others, strict=True)
-        if column not in _STAMP and column not in table.key and value != differs
+        column: MASK if column in _SECRETS and row[at] else row[at]
+        for at, column in _SHOWN[type(one)]
+        if row[at] != others[at]
     }
+
+
+def _stamp(user: str, now_ms: int) -> Stamp:
+    return Stamp(user[:_MAX_NAME_CHARS], now_ms, user[:_MAX_NAME_CHARS], now_ms)
+
+
+def _bounded(entry: AuditRecord) -> AuditRecord:
+    return replace(
+        entry,
+        host=entry.host[:_MAX_NAME_CHARS],
+        action=entry.action[:_MAX_NAME_CHARS],
+        target=entry.target[: 2 * MAX_AUDIT_CHARS],
+    )
 
 
 def _is_about(entry: AuditRecord, target: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from pytubemq.master.catalogue.audit_trail import AuditTrail, current_origin
+from pytubemq.master.catalogue.audit_trail import REFUSED, AuditTrail, current_origin
 from pytubemq.master.catalogue.loading import sound_records
 from pytubemq.master.catalogue.partition_totals import PartitionTotals
 from pytubemq.model.limits import AUDIT_DAYS
@@ -138,10 +138,16 @@ class Catalogue:
         if not renewed and not gone:
             return
         self._totals.check(renewed, gone)
-        entries = self.audit.entries_of(renewed, gone, self._stored)
-        forgotten = self.audit.to_forget(len(entries)) if entries else []
+        pending = self.audit.pending(renewed, gone, self._stored)
+        forgotten = [] if pending is None else self.audit.to_forget(pending.count)
         self._last_serial_id = serial_id
-        await self._run(lambda: store.apply([*renewed, *entries], [*gone, *forgotten]))
+
+        def write() -> list[AuditRecord]:
+            entries = [] if pending is None else pending.write()
+            store.apply([*renewed, *entries], [*gone, *forgotten])
+            return entries
+
+        entries = await self._run(write)
         for record in chain(gone, renewed):
             self._forget_configs(record)
         if self._moves_brokers(renewed, gone):
@@ -159,7 +165,7 @@ class Catalogue:
         store = self._store
         if store is None:
             return
-        forgotten = self.audit.to_forget(1)
+        forgotten = self.audit.to_forget(1, refusals=int(entry.outcome == REFUSED))
         await self._run(lambda: store.apply([entry], forgotten))
         self._took([entry], forgotten)
 

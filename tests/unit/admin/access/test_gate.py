@@ -200,6 +200,17 @@ async def test_a_token_makes_no_other_token_but_its_user_does() -> None:
         assert (await client.get(path, headers=headers_of(text))).status_code == 401
 
 
+async def test_a_question_leaves_no_entry_and_a_change_without_a_record_one() -> None:
+    async with served() as (made, client, tokens):
+        headers = headers_of(tokens["admin"])
+        await client.post("/api/v1/users/consumer/permissions:test", json=GRANT, headers=headers)
+        assert made.catalogue.audit.find() == []
+        unchanged = await client.patch("/api/v1/users/consumer", json={"enabled": True}, headers=headers)
+        assert unchanged.status_code == 200
+        (entry,) = made.catalogue.audit.find()
+        assert (entry.stamp.create_user, entry.target, entry.after) == ("admin", "user consumer", "{}")
+
+
 async def test_lists_have_what_the_caller_may_see() -> None:
     from pytubemq.model.records import TopicRecord
 

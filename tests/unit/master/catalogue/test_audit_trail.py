@@ -158,3 +158,17 @@ def test_a_long_state_is_cut_and_says_so() -> None:
     assert len(text) <= MAX_AUDIT_CHARS
     assert json.loads(text)["..."].endswith(" more")
     assert len(as_text({"one": "x" * 10_000})) <= MAX_AUDIT_CHARS
+
+
+def test_refused_sign_ins_displace_no_changes() -> None:
+    trail = AuditTrail(Clock(), most=100)
+    for number in range(50):
+        trail.enter(trail.entry(user="bob", host="", action="", target=f"topic {number}"))
+    for number in range(500):
+        entry = trail.entry(user="", host="", action="sign in", target=f"user {number}", outcome="refused")
+        for old in trail.to_forget(1, refusals=1):
+            trail.remove(old)
+        trail.enter(entry)
+    assert len(trail.find(user="bob")) == 50
+    assert [one.target for one in trail.find(user="", limit=2)] == ["user 499", "user 498"]
+    assert len(trail.find(user="")) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,18 @@ import pytest
 from pytubemq.errors import CorruptError, NewerVersionError, NotFoundError, StorageError
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
+    AuditRecord,
     BrokerRecord,
     ClusterRecord,
     ConsumeRecord,
     DeployRecord,
     GroupRecord,
+    PermissionRecord,
     Stamp,
     TopicProps,
     TopicRecord,
+    UserRecord,
+    UserTokenRecord,
 )
 from pytubemq.storage.metastore import sqlite
 from pytubemq.storage.metastore.repair import examine, repair
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pytubemq.model.records import Record
     from pytubemq.storage.metastore.port import Metadata
 
 STAMP = Stamp("ann", 1, "bob", 2, 3, 4)
@@ -265,6 +271,22 @@ def test_a_repair_keeps_what_is_sound_and_names_and_puts_aside_the_rest(tmp_path
     kept = loaded(path)
     assert (kept.deploys, kept.topics, kept.groups) == ([], [RECORDS[2]], [RECORDS[5]])
     assert examine(path).is_sound
+
+
+def test_a_repair_keeps_users_with_all_that_they_have_and_the_audit_trail(tmp_path: Path) -> None:
+    path = made(tmp_path / "a")
+    more: tuple[Record, ...] = (
+        UserRecord("ann", sealed_secret="1:x", password_hash="scrypt:y", stamp=STAMP),
+        PermissionRecord("ann", "admin", "topic", "demo", STAMP),
+        UserTokenRecord("ann", "1f", "hash", 5, STAMP),
+        AuditRecord(7, "::1", "POST /topics", "topic demo", "done", stamp=STAMP),
+    )
+    with closing(SqliteMetaStore(path)) as store:
+        store.apply(more, [])
+    path.write_bytes(path.read_bytes().replace(b"delete,72h", b"delete,62h"))
+    repair(path, examine(path))
+    kept = loaded(path)
+    assert (*kept.users, *kept.permissions, *kept.user_tokens, *kept.audit) == more
 
 
 def test_a_repair_after_a_lost_log_keeps_the_state_before_it(tmp_path: Path) -> None:

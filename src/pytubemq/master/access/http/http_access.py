@@ -20,7 +20,7 @@ from pytubemq.master.access.http.attempts import Attempts
 from pytubemq.master.access.http.bearer import TOKEN_BYTES, find_token
 from pytubemq.master.access.http.web_sessions import WebSessions
 from pytubemq.master.catalogue.audit_trail import DONE, REFUSED, as_text
-from pytubemq.model.limits import MAX_SIGN_INS
+from pytubemq.model.limits import MAX_SIGN_INS, MAX_USER_CHARS
 from pytubemq.model.names import escaped
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.security.authentication_mode import AuthenticationMode
@@ -136,12 +136,12 @@ class HttpAccess:
             SignInRefusedError: the user or the password is wrong, or the user has none or is disabled.
             TooManySignInsError: too many wrong passwords, or too many checks at the same time.
         """
-        now_s = self._clock.now_s()
-        if wait_s := self._attempts.wait_s(user, host, now_s):
+        now_s, key = self._clock.now_s(), user[: MAX_USER_CHARS + 1]  # a longer name is no user's
+        if wait_s := self._attempts.wait_s(key, host, now_s):
             raise TooManySignInsError(ceil(wait_s))
         if self._signing_in >= MAX_SIGN_INS:
             raise TooManySignInsError(1)
-        self._attempts.begin(user, host, now_s)
+        self._attempts.begin(key, host, now_s)
         known = self._catalogue.users.get(user)
         stored = "" if known is None else known.password_hash
         self._signing_in += 1

@@ -88,6 +88,13 @@ async def test_after_some_mistakes_even_the_right_password_has_to_wait() -> None
         assert early.value.retry_after_s == 1
 
 
+async def test_a_long_name_takes_little_memory() -> None:
+    async with master() as made:
+        with pytest.raises(SignInRefusedError):
+            await made.http_access.sign_in("x" * 1_000_000, WRONG, "10.0.0.1")
+        assert [len(name) for name in made.http_access._attempts._users._counts] == [65]
+
+
 async def test_checks_at_the_same_time_are_bounded() -> None:
     async with master() as made:
         tasks = [
