@@ -252,7 +252,7 @@ def _differing(one: Record | None, other: Record | None) -> dict[str, Any]:
     """Return the fields that the first record has otherwise than the second, without secrets."""
     if one is None:
         return {}
-    row = row_of(one)
+    row: list[Any] = row_of(one)
     others = [None] * len(row) if other is None else row_of(other)
     return {
         column: MASK if column in _SECRETS and row[at] else row[at]

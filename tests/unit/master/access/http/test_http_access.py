@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,6 +70,22 @@ async def test_a_refusal_is_the_same_for_all_and_is_in_the_trail(user: str) -> N
         assert (entry.action, entry.outcome, entry.host) == ("sign in", "refused", "10.0.0.1")
         assert "\n" not in entry.target
         assert len(entry.target) < 300
+
+
+@pytest.mark.parametrize("user", ["ann", "nosuch", "nopass"])
+async def test_a_refusal_takes_the_same_work_for_all(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with master() as made:
+        costs: list[tuple[int, int, int]] = []
+        scrypt = hashlib.scrypt
+
+        def counted(text: bytes, *, n: int, r: int, p: int, **more: Any) -> bytes:
+            costs.append((n, r, p))
+            return scrypt(text, n=n, r=r, p=p, **more)
+
+        monkeypatch.setattr("pytubemq.security.passwords.hashlib.scrypt", counted)
+        with pytest.raises(SignInRefusedError):
+            await made.http_access.sign_in(user, WRONG, "10.0.0.1")
+        assert costs == [(1 << 15, 8, 1)]
 
 
 async def test_a_disabled_user_cannot_sign_in() -> None:
