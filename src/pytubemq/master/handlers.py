@@ -177,9 +177,9 @@ def _signed_in_query(late: LateSigners, register: Work, query: Work, query_work:
 
     def serve(call: Call, request: Any) -> Any:
         is_signed = request.auth_info is not None and request.auth_info.auth_info is not None
-        if not is_signed or not late.is_waiting(request.client_id):
+        if not is_signed or not late.is_waiting(call.connection, request.client_id):
             return query(call, request)
-        register(call, late.take(request.client_id, request.auth_info))
+        register(call, late.take(call.connection, request.client_id, request.auth_info))
         late.record_signed(call.connection, request.client_id)
         return query_work(call, request)
 

@@ -9,11 +9,10 @@ import pytest
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, MessageError, NotFoundError, UnavailableError
 from pytubemq.master.catalogue.topic_deletion import DELETED_BY
-from pytubemq.master.registry.audit import Audit
+from pytubemq.master.registry.audit import API_USER, Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.master.registry.outcome import BAD_VALUE
 from pytubemq.master.registry.topic_change import topic_change
-from pytubemq.master.registry.topic_life import API_USER
 from pytubemq.master.registry.topics import DeploySpec, TopicSpec
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_TOPICS_PER_CALL

@@ -138,7 +138,7 @@ def test_changes_name_what_is_new_or_other_or_gone() -> None:
     a, b, c = TopicConfig("a", 1), TopicConfig("b", 1), TopicConfig("c", 1)
     table.replace([a, b])
     assert table.compare([a, b, c]) == ((a, b, c), (c,), frozenset())
-    assert table.compare([b, c]) == ((b, c), (c,), {"a"})
+    assert table.compare([b, c]) == ((b, c), (c,), frozenset({"a"}))
     wider = TopicConfig("a", 2)
     assert table.compare([wider, b]) == ((wider, b), (wider,), frozenset())
     assert len(table) == 2, "nothing is served before it is applied"
