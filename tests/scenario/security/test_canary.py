@@ -138,6 +138,9 @@ def of_commands(server: Server, secret: str) -> dict[str, bytes]:
     done = {
         "produce": server.command("produce", "demo", "x", *by_file, str(files["right"])),
         "consume": server.command("consume", "demo", *at, PYTUBEMQ_USER="ann", PYTUBEMQ_SECRET=secret),
+        "bench": server.command(
+            "bench", "produce", "--topic", "demo", "--messages", "200", *by_file, str(files["right"])
+        ),
         "consume in a group": server.command(
             "consume", "demo", "--group", "g", "-n", "1", *by_file, str(files["right"])
         ),
