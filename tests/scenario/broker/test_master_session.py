@@ -20,6 +20,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytubemq.net.server.call import Call
+
 pytestmark = pytest.mark.anyio
 
 
@@ -137,6 +139,27 @@ async def test_a_master_that_forgets_at_each_heartbeat_is_not_asked_in_a_spin(mo
         scripted.known = False
         await until(lambda: len(scripted.registrations) > registered)
         assert not pauses
+
+
+async def test_a_master_with_news_in_each_response_is_not_asked_in_a_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with master(topic("demo")) as scripted, running(masters=(scripted.address,)):
+        began = asyncio.Event()
+        respond = scripted._answer
+
+        def respond_with_news(call: Call) -> None:
+            scripted.conf_id += 1
+            respond(call)
+            if len(scripted.heartbeats) > before + master_session._MAX_IN_A_ROW + 5:
+                began.set()
+
+        before = len(scripted.heartbeats)
+        monkeypatch.setattr(master_session, "_UNHELD_PAUSE_S", 3600.0)
+        monkeypatch.setattr(scripted, "_answer", respond_with_news)
+        scripted.push(topic("demo"))
+        await until(lambda: len(scripted.heartbeats) > before + master_session._MAX_IN_A_ROW - 5)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await began.wait()
 
 
 async def test_without_a_master_it_serves_on_and_comes_back_to_it() -> None:

@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff(first_s=0.2, most_s=5.0)
 _UNHELD_PAUSE_S: Final = 0.2
 """The pause between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
+_MAX_IN_A_ROW: Final = 50
+"""Heartbeats in a row that follow news at once, as while many topics are made; then there is a pause before each."""
 _FAREWELL_TIMEOUT_S: Final = 1.0
 _REMOVED: Final = 2
 """The least status with which a topic that the Master lists for removal is removed (1 is a soft delete)."""
@@ -114,6 +116,8 @@ class MasterSession:
         self._report = True
         """True if the next heartbeat reports the configuration in force."""
         self._may_have_missed = False
+        self._in_a_row = 0
+        """Responses in a row that had news, so that the next heartbeat followed at once."""
         self._forgotten = 0
         """How often the Master has forgotten this Broker since it last accepted a heartbeat."""
         """True if a response may have been on its way that was not waited for."""
@@ -219,7 +223,11 @@ class MasterSession:
         at_once = reporting or not held or self._may_have_missed
         news = await self._heartbeat(wait_s=0.0 if at_once else MAX_HEARTBEAT_WAIT_S)
         if news or not self.health.registered:
+            self._in_a_row += not self._may_have_missed
+            if self._in_a_row > _MAX_IN_A_ROW:
+                await asyncio.sleep(_UNHELD_PAUSE_S)
             return
+        self._in_a_row = 0
         if not held:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._period_s):
