@@ -20,8 +20,9 @@ ANY = "127.0.0.1:0"
 
 
 @asynccontextmanager
-async def cluster(directory: Path, mode: str = "enforced") -> AsyncIterator[Node]:
+async def cluster(directory: Path, mode: str = "enforced", *, token: str = "") -> AsyncIterator[Node]:
     flags: dict[str, object] = {"data": str(directory), "log.level": "warning", "security.authentication": mode}
+    flags["http.token"] = token
     flags |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY)
     node = Node(load_settings(None, environ={}, flags=flags), ROLES["all"])
     await node.start()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(180)]
 
-TOKEN = "canary-of-http-0123456789abcdefghijkl"
+TOKEN = "canary-of-http-p3Xv0aWq7ZkR_tB9mYcD2gLs"
 WRONG = "canary-of-a-wrong-secret-0123456789abcdef"
 PAGES = (
     "/", "/metrics", "/health", "/api/v1/health", "/api/v1/cluster", "/api/v1/cluster/defaults", "/api/v1/users",

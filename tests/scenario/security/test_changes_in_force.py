@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytubemq import connect
-from pytubemq.cli.api import Api
+from pytubemq.cli.api import TOKEN_VARIABLE, Api
 from pytubemq.errors import NotAllowedError, TubeError
 from pytubemq.security.credentials import Credentials
 from tests.scenario.security.secured import address_of, cluster, is_known
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from pytubemq.server.compose import Node
 
 pytestmark = pytest.mark.anyio
+TOKEN = secrets.token_urlsafe()
 PERMISSION = {"operation": "produce", "kind": "topic", "pattern": "orders"}
+
+
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
 
 
 class Administrator:
@@ -55,7 +62,7 @@ class Administrator:
 async def test_the_first_send_after_a_grant_is_accepted_and_the_first_after_a_revocation_refused(
     tmp_path: Path,
 ) -> None:
-    async with cluster(tmp_path) as node:
+    async with cluster(tmp_path, token=TOKEN) as node:
         by = Administrator(node)
         for name in ("ann", "bob", "cleo"):
             credentials = await by.create(name)
@@ -70,7 +77,7 @@ async def test_the_first_send_after_a_grant_is_accepted_and_the_first_after_a_re
 
 
 async def test_whatever_takes_access_away_is_in_force_at_once(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as node:
+    async with cluster(tmp_path, token=TOKEN) as node:
         by = Administrator(node)
         for name, end in (("ann", by.disable), ("bob", by.remove)):
             await by.create(name)
@@ -80,7 +87,7 @@ async def test_whatever_takes_access_away_is_in_force_at_once(tmp_path: Path) ->
 
 
 async def test_a_broker_that_does_not_learn_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with cluster(tmp_path) as node:
+    async with cluster(tmp_path, token=TOKEN) as node:
         by = Administrator(node)
         await by.create("ann")
         assert node.master is not None

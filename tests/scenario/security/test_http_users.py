@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "0123456789abcdef0123456789abcdef"
+TOKEN = secrets.token_urlsafe()
 PASSWORD = "four random words here"
 
 
