@@ -23,7 +23,7 @@ class Subject(Enum):
 
     ITS_TOPICS = "each topic that the request names"
     ITS_GROUP = "the group that the request names"
-    ITS_OWN = "nothing further: the client, Broker or partition was registered by the same user"
+    ITS_OWN = "the same user has registered the client, Broker or partition"
     THE_CLUSTER = "the cluster"
 
 
