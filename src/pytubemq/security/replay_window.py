@@ -1,12 +1,12 @@
 """The signatures that were accepted lately, so that none is accepted twice.
 
 The invariants: a signature whose time is in the window is accepted at most once; what is remembered is bounded, and
-beyond the bound new ones are refused rather than old ones forgotten.
+beyond the bound new ones are refused rather than old ones forgotten, first those of users that have many.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ class ReplayWindow:
     window_ms: int = WINDOW_MS
     max_remembered: int = MAX_REMEMBERED
     _seen: set[tuple[str, int, int]] = field(default_factory=set)
+    _by_user: Counter[str] = field(default_factory=Counter)
     _order: deque[tuple[int, tuple[str, int, int]]] = field(default_factory=deque)
     """When each can be forgotten, in the order of acceptance."""
 
@@ -30,10 +31,16 @@ class ReplayWindow:
         """True if a signature's time is within the window around now."""
         return abs(now_ms - timestamp_ms) <= self.window_ms
 
-    def is_full(self, *, now_ms: int) -> bool:
-        """True if no further signature can be remembered now."""
+    def is_full(self, user: str, *, now_ms: int) -> bool:
+        """True if no further signature of a user can be remembered now: the last tenth is for users that have little.
+
+        So a user that signs as fast as it can keeps no other one out.
+        """
         self._forget(now_ms)
-        return len(self._seen) >= self.max_remembered
+        tenth = self.max_remembered // 10
+        if len(self._seen) >= self.max_remembered:
+            return True
+        return len(self._seen) >= self.max_remembered - tenth and self._by_user[user] >= tenth
 
     def record(self, user: str, timestamp_ms: int, nonce: int, *, now_ms: int) -> bool:
         """Record a verified signature; return False if it was recorded before.
@@ -44,10 +51,15 @@ class ReplayWindow:
         if key in self._seen:
             return False
         self._seen.add(key)
+        self._by_user[user] += 1
         # The wall clock may be set back; what is accepted now stays remembered for the whole of both sides.
         self._order.append((now_ms + 2 * self.window_ms, key))
         return True
 
     def _forget(self, now_ms: int) -> None:
         while self._order and self._order[0][0] < now_ms:
-            self._seen.discard(self._order.popleft()[1])
+            key = self._order.popleft()[1]
+            self._seen.discard(key)
+            self._by_user[key[0]] -= 1
+            if not self._by_user[key[0]]:
+                del self._by_user[key[0]]

@@ -59,9 +59,18 @@ def test_a_clock_set_back_reopens_no_signature() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_forgotten_in_time() -> None:
-    window = ReplayWindow(max_remembered=10)
-    for nonce in range(10):
-        assert not window.is_full(now_ms=NOW)
+    window = ReplayWindow(max_remembered=20)
+    for nonce in range(18):
+        assert not window.is_full("ann", now_ms=NOW)
         window.record("ann", NOW, nonce, now_ms=NOW)
-    assert window.is_full(now_ms=NOW)
-    assert not window.is_full(now_ms=NOW + 2 * WINDOW_MS + 1)
+    assert window.is_full("ann", now_ms=NOW), "the last tenth is for others"
+    for nonce in range(2):
+        assert not window.is_full("bob", now_ms=NOW)
+        window.record("bob", NOW, nonce, now_ms=NOW)
+    assert window.is_full("bob", now_ms=NOW)
+    assert window.is_full("eve", now_ms=NOW)
+    later_ms = NOW + 2 * WINDOW_MS + 1
+    assert not window.is_full("ann", now_ms=later_ms)
+    for nonce in range(18):
+        window.record("bob", later_ms, nonce, now_ms=later_ms)
+    assert not window.is_full("ann", now_ms=later_ms), "what was forgotten counts no more"

@@ -88,7 +88,7 @@ class Authenticator:
                 f"{window.window_ms / 1000:g} s are allowed; set the clock of the client's machine",
                 f"a signature of {user[:80]!r} that is {off_s:.0f} s off",
             )
-        if window.is_full(now_ms=now_ms):
+        if window.is_full(user, now_ms=now_ms):
             raise Unidentified(
                 RefusalReason.OVERLOAD,
                 "the Master has too many signatures to remember, try again",
