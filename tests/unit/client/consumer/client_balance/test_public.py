@@ -74,7 +74,7 @@ INSIDE = {
         "record_share",
         "report_unreachable",
     },
-    Reader: {"ended", "fetch_ahead", "is_finished", "read"},
+    Reader: {"ended", "fetch_ahead", "is_finished", "read", "rng"},
 }
 """What the client's own parts call; not for users, so not in the facade."""
 
