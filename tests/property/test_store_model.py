@@ -334,7 +334,13 @@ class StoreModel(RuleBasedStateMachine):
         except DiskFailedError:
             self.failed, self.unknown_retention = True, allowed
             return
+        before = dict(self.model.firsts)
         assert done.messages == self._adopt_firsts(allowed, topic)
+        for partition in PARTITIONS:
+            if age_s is None and self.model.firsts[partition] > before[partition]:
+                kept = self.store.extent(*partition)
+                assert size_bytes is not None
+                assert kept.max_position - kept.min_position >= size_bytes, "more was dropped than had to be"
 
     def _adopt_firsts(self, allowed_ms: int, topic: str = "ab") -> int:
         """Take over what retention may have dropped; returns how many messages."""
