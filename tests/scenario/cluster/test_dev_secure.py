@@ -32,15 +32,11 @@ def start(tube: CommandLine) -> tuple[Popen[bytes], dict[str, str]]:
     return tube.dev("--secure", *TLS_PORTS)
 
 
-def credentials_of(ready: Mapping[str, str]) -> pytubemq.Credentials:
-    return pytubemq.Credentials.of(ready["user"], Path(ready["secret_file"]).read_text().strip())
-
-
 async def send_and_read(ready: Mapping[str, str], body: bytes) -> list[bytes]:
     """Send a message as the admin; return the messages that its group has not confirmed, and confirm them."""
-    address = f"tls://{ready['master_tls']}?ca={ready['ca']}"
+    address = f"tls://{ready['master_tls']}?ca={ready['ca']}&user={ready['user']}&secret_file={ready['secret_file']}"
     found: list[bytes] = []
-    async with pytubemq.connect(address, credentials=credentials_of(ready)) as tube:
+    async with pytubemq.connect(address) as tube:
         async with tube.producer("demo") as producer:
             await producer.send(body)
         async with tube.consumer("readers", "demo", start=pytubemq.Start.EARLIEST) as consumer:
@@ -84,7 +80,8 @@ def test_the_admin_gets_in_and_a_stranger_does_not(tube: CommandLine) -> None:
         asyncio.run(RpcConnection.connect(Address.parse(ready["master_tls"]), tls=other_ca(tube)))
     code, said = stop(process)
     assert code == ExitCode.DONE
-    assert "pytubemq.connect(" in said
+    address = said.partition('pytubemq.connect("')[2].partition('"')[0]
+    assert address.startswith(f"tls://{ready['master_tls']}?ca={ready['ca']}&user=admin&")
     assert Path(ready["secret_file"]).read_text().strip() not in said
 
 
@@ -95,6 +92,8 @@ def other_ca(tube: CommandLine) -> pytubemq.TlsOptions:
 
 def test_the_commands_that_it_names_work_with_its_profile(tube: CommandLine) -> None:
     _, ready = start(tube)
+    assert tube("produce", "demo", "hello").returncode == ExitCode.DONE
+    assert tube("consume", "demo", "-n", "1").stdout == b"hello\n"
     created = tube("user", "create", "billing", "-o", "json")
     assert created.returncode == ExitCode.DONE, created.stderr
     assert tube("permission", "grant", "billing", "consume", "topic", "demo").returncode == ExitCode.DONE

@@ -123,19 +123,13 @@ def _files(ready: DevReady) -> dict[str, str]:
 def _next_steps(options: GlobalOptions, ready: DevReady) -> list[str]:
     """Return the lines that say what to type next."""
     where = "" if ready.current else f" -P {ready.profile}"
-    if ready.access is None or ready.endpoints.master_tls is None:
-        produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
-        return [f"Next, in another terminal:  echo hello | {produce} && {consume}"]
-    address = ready.access.master_address(ready.endpoints.master_tls)
-    create = options.next(f"pytubemq user create NAME{where}")
-    return [
-        "Next, in Python:",
-        "  import pathlib, pytubemq",
-        f'  secret = pathlib.Path("{ready.access.secret_file}").read_text().strip()',
-        f'  tube = pytubemq.connect("{address}",',
-        f'      credentials=pytubemq.Credentials.of("{ready.access.user}", secret))',
-        f"and in another terminal, for a user with fewer rights:  {create}",
-    ]
+    produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
+    lines = [f"Next, in another terminal:  echo hello | {produce} && {consume}"]
+    if ready.access is not None and ready.endpoints.master_tls is not None:
+        address = ready.access.master_address(ready.endpoints.master_tls)
+        create = options.next(f"pytubemq user create NAME{where}")
+        lines += [f"for a user with fewer rights:  {create}", f'in Python:  pytubemq.connect("{address}")']
+    return lines
 
 
 def _topic(ready: DevReady) -> str:
@@ -157,7 +151,7 @@ def _typed(note: str) -> str:
 def _protection(ready: DevReady) -> str:
     """Return who may use the HTTP address, and whether a change needs the token."""
     if ready.access is not None:
-        return "TLS, loopback only; changes need the token, which the profile names"
+        return "TLS, loopback only; calls need the token, which the profile names"
     reach = "insecure = true, no TLS and no login" if ready.insecure else "loopback only, no login"
     return f"{reach}, but changes need the token ({TOKEN_VARIABLE})" if ready.has_token else reach
 

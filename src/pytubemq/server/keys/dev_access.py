@@ -71,11 +71,12 @@ class DevAccess:
         }
 
     def master_address(self, master: str) -> str:
-        """Return the address of a Master with what a client needs to trust it."""
-        return f"tls://{master}?ca={_in_url(self.certificates.ca)}"
+        """Return the address of a Master with what a client needs to trust it, and to be let in."""
+        ca, secret_file = _in_url(self.certificates.ca), _in_url(self.secret_file)
+        return f"tls://{master}?ca={ca}&user={self.user}&secret_file={secret_file}"
 
     def http_address(self, url: str) -> str:
-        """Return the URL of the JSON API with what a command needs to trust it and to change something."""
+        """Return the URL of the JSON API with what a command needs to trust it, and to be let in."""
         return f"{url}?ca={_in_url(self.certificates.ca)}&token_file={_in_url(self.token_file)}"
 
 
