@@ -80,8 +80,8 @@ def test_the_admin_gets_in_and_a_stranger_does_not(tube: CommandLine) -> None:
         asyncio.run(RpcConnection.connect(Address.parse(ready["master_tls"]), tls=other_ca(tube)))
     code, said = stop(process)
     assert code == ExitCode.DONE
-    address = said.partition('pytubemq.connect("')[2].partition('"')[0]
-    assert address.startswith(f"tls://{ready['master_tls']}?ca={ready['ca']}&user=admin&")
+    shown = said.partition('pytubemq.connect("')[2].partition('"')[0]
+    assert shown.startswith(f"tls://{ready['master_tls']}?ca={ready['ca']}&user=admin&")
     assert Path(ready["secret_file"]).read_text().strip() not in said
 
 
