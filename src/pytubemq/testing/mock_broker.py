@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code
 from pytubemq.net.server.call import Call, Handler
+from pytubemq.net.server.listening import bind
 from pytubemq.net.server.server import RpcServer
 from pytubemq.testing import mock_order
 from pytubemq.testing.mock_handlers import MockHandlers
@@ -30,6 +31,7 @@ from pytubemq.wire.rpc.methods import METHODS, Method, Service
 from pytubemq.wire.serialization.message_bytes import decode, encode
 
 if TYPE_CHECKING:
+    import socket
     from types import TracebackType
 
     from pytubemq.model.ids import Address
@@ -59,6 +61,8 @@ class MockBroker(MockCluster):
         self._master: RpcServer | None = None
         self._broker: RpcServer | None = None
         self._handlers = MockHandlers(self)
+        self._kept_port: socket.socket | None = None
+        """Keeps others from the Broker's port while the Broker alone is stopped."""
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -79,12 +83,14 @@ class MockBroker(MockCluster):
 
     async def start_broker(self) -> None:
         """Start the Broker only, as `start` does."""
+        self._release_port()
         self._broker = self._server(Service.BROKER_READ, Service.BROKER_WRITE)
         self.broker_address = await self._broker.start(self.broker_address)
 
     async def stop(self) -> None:
         """Stop like processes that end: connections break, registrations are forgotten, messages stay."""
-        await self.stop_broker()
+        await self._stop_broker()
+        self._release_port()
         master, self._master = self._master, None
         if master is not None:
             self.touch()
@@ -92,7 +98,19 @@ class MockBroker(MockCluster):
         self.forget_clients()
 
     async def stop_broker(self) -> None:
-        """Stop the Broker only, as `stop` does; the Master goes on naming it."""
+        """Stop the Broker only, as `stop` does; the Master goes on naming it.
+
+        Its port refuses connections and is kept until the next start, or `stop`."""
+        await self._stop_broker()
+        if self._kept_port is None:
+            self._kept_port = bind(self.broker_address, name="mock Broker")
+
+    def _release_port(self) -> None:
+        if self._kept_port is not None:
+            self._kept_port.close()
+            self._kept_port = None
+
+    async def _stop_broker(self) -> None:
         broker, self._broker = self._broker, None
         if broker is not None:
             self.touch()
