@@ -5,10 +5,13 @@ The invariant: one request has one response or one clear error; never a redirect
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import re
+import socket
+import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -26,7 +29,7 @@ from pytubemq.model.tls_options import TlsOptions
 from pytubemq.security.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SERVER_WAIT_S = 20.0
 """The time that a request may take beyond the usual while the Master waits for its Brokers."""
@@ -127,21 +130,25 @@ class Api:
             headers["Content-Type"] = "application/json"
         if self._token:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        over = threading.Event()
         try:
-            connection.request(method, target, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            data = answer.read(MAX_ANSWER_BYTES)
+            connection.connect()
+            with _deadline(connection.sock, self._timeout_s, over):
+                connection.request(method, target, None if body is None else json.dumps(body), headers)
+                answer = connection.getresponse()
+                data = answer.read(MAX_ANSWER_BYTES)
         except TimeoutError as error:
-            raise RequestTimeoutError(
-                f"no response from {self.url} within {self._timeout_s:g} s",
-                hint="it is overloaded, stopped or gone: check its process and its log, or raise --timeout",
-            ) from error
+            raise self._no_response() from error
         except http.client.HTTPException as error:
+            if over.is_set():
+                raise self._no_response() from error
             raise UnreachableError(
                 f"the server at {self.url} does not speak HTTP",
                 hint=f"give the address of the JSON API ({_PORT}), not a Master's",
             ) from error
         except OSError as error:
+            if over.is_set():
+                raise self._no_response() from error
             if self._ca is not None:
                 from pytubemq.net.tls.failures import is_tls_failure, no_connection
 
@@ -153,10 +160,37 @@ class Api:
             ) from error
         finally:
             connection.close()
+        if over.is_set():
+            raise self._no_response()
         value = _parse(self.url, answer.status, data)
         if answer.status in accept:
             return value
         raise _failure(answer.status, value)
+
+    def _no_response(self) -> RequestTimeoutError:
+        return RequestTimeoutError(
+            f"no response from {self.url} within {self._timeout_s:g} s",
+            hint="it is overloaded, stopped or gone: check its process and its log, or raise --timeout",
+        )
+
+
+@contextlib.contextmanager
+def _deadline(sock: socket.socket, timeout_s: float, over: threading.Event) -> Iterator[None]:
+    """End a request that takes longer in all, and set `over`: the socket's own timeout begins anew with every byte."""
+
+    def end() -> None:
+        over.set()
+        with contextlib.suppress(OSError):
+            # Not that of TLS, which would take its state away from the thread that reads.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _ca(url: str, query: str) -> str:

@@ -53,13 +53,19 @@ def write_private(path: Path, content: bytes, *, what: str, hint: str) -> None:
     Raises:
         ConfigError: it cannot be written, or exists; the text says `what` it is.
     """
+    # Under another name until it is whole: an empty file would be taken for a damaged one, and never replaced.
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            # Secrets sealed with a key that a power cut takes could never be opened again.
-            os.fsync(file.fileno())
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                # Secrets sealed with a key that a power cut takes could never be opened again.
+                os.fsync(file.fileno())
+            os.link(unfinished, path)
+        finally:
+            unfinished.unlink()
         directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
