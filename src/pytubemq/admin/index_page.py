@@ -25,7 +25,6 @@ _STYLE: Final = (
     "body{font:15px/1.5 sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
     "td{padding:.15em 1em .15em 0;vertical-align:top}code{font-size:14px}"
 )
-_INSECURE: Final = "<p><strong>insecure = true</strong>: anyone who can reach this server may use it.</p>"
 
 
 class Entry(NamedTuple):
@@ -65,9 +64,9 @@ BROKER_LINKS: Final = {
 }
 
 
-def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> Route:
+def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, exposure: str = "") -> Route:
     """Return the route `/` of a server: links to its pages."""
-    page = render(title, sections, insecure=insecure)
+    page = render(title, sections, exposure=exposure)
 
     async def answer(_: Request) -> Response:
         return page_of(page)
@@ -75,9 +74,9 @@ def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure
     return Route("/", answer, methods=["GET"])
 
 
-def render(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> str:
-    """Return the page as HTML."""
-    notice = _INSECURE if insecure else ""
+def render(title: str, sections: Mapping[str, Iterable[Entry]], *, exposure: str = "") -> str:
+    """Return the page as HTML; `exposure` stands above everything else."""
+    notice = f"<p><strong>{escape(exposure)}</strong></p>" if exposure else ""
     body = "".join(
         f"<h2>{escape(name)}</h2><table>{''.join(map(_row, rows))}</table>" for name, rows in sections.items()
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WATCHED_POSITIONS
 from pytubemq.model.offset import messages_between
+from pytubemq.net.server.stats import days_until
 from pytubemq.observe.metrics import MOST_LABELS, OTHER, Reading, Shown, Source, Values, counter, gauge, grouped, times
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class BrokerFacts:
     handed_out: Mapping[str, Traffic]
     problems: int
     insecure: bool
+    http_expires_s: float | None
+    """When the certificate of HTTP expires, in seconds since 1970; None without TLS there."""
     failed: bool
     registered: bool | None
     master_failures: int
@@ -311,6 +314,11 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         "broker_certificate_days_left",
         "Days until the certificate of the TLS port expires",
         lambda f: f.server.certificate_days,
+    ),
+    gauge(
+        "broker_http_certificate_days_left",
+        "Days until the certificate of HTTP expires",
+        lambda f: days_until(f.http_expires_s),
     ),
     counter(
         "broker_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures

@@ -49,6 +49,7 @@ from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer, ServerLimits
+from pytubemq.net.tls.reload import expiry_of, trouble_of
 from pytubemq.observe.metrics import Shown
 from pytubemq.storage.disk.disk import OsDisk
 from pytubemq.storage.store.store import BrokerStore
@@ -116,6 +117,8 @@ class BrokerService:
         self._troubles = StoreTroubles()
         self.web_port: int | None = None
         """The port of its web pages, for the Master's record; None without pages. Set before the start."""
+        self.http_certificate: ReloadingContext | None = None
+        """The context of these pages; None without TLS there. Set before the start."""
         self.workers_down: tuple[str, ...] = ()
         """Brokers that one parent runs beside this one and that do not run now, each with the reason."""
 
@@ -364,6 +367,7 @@ class BrokerService:
             handed_out=dict(state.counters.handed_out),
             problems=len(self.health()["problems"]),
             insecure=self.settings.insecure,
+            http_expires_s=expiry_of(self.http_certificate),
             failed=self._writes_off(state),
             registered=self._session.health.registered if self._session is not None else None,
             master_failures=self._session.health.failures if self._session is not None else 0,
@@ -395,7 +399,8 @@ class BrokerService:
             said = (session.health.problem, session.health.unusable)
             found += [f"Master: {problem}" for problem in said if problem is not None]
         if server is not None:
-            found += [problem for problem in (server.problem, server.certificate_problem) if problem is not None]
+            of_ports = (server.problem, server.certificate_problem, trouble_of(self.http_certificate))
+            found += [problem for problem in of_ports if problem is not None]
         return {
             "status": "failed" if self._writes_off(state) else "degraded" if found else "ok",
             "problems": found,

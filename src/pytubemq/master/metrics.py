@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.net.server.stats import days_until
 from pytubemq.observe.metrics import Source, Values, counter, gauge
 from pytubemq.security.refusals import Refusals
 from pytubemq.wire.rpc.methods import Method
@@ -37,6 +38,8 @@ class MasterFacts:
     held_heartbeats: int
     rebalances: int
     refusals: Refusals = field(default_factory=Refusals)
+    http_expires_s: float | None = None
+    """When the certificate of HTTP expires, in seconds since 1970; None without TLS there."""
 
     def readings(self) -> Iterable[Reading]:
         """Return a reading of each metric of a Master."""
@@ -107,6 +110,11 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
         "master_certificate_days_left",
         "Days until the certificate of the TLS port expires",
         lambda f: f.server.certificate_days,
+    ),
+    gauge(
+        "master_http_certificate_days_left",
+        "Days until the certificate of HTTP expires",
+        lambda f: days_until(f.http_expires_s),
     ),
     counter(
         "master_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures

@@ -43,6 +43,7 @@ from pytubemq.model.names import check_group
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server.server import RpcServer, ServerLimits
+from pytubemq.net.tls.reload import expiry_of
 from pytubemq.security.permissions import Operation, ResourceKind
 from pytubemq.wire.rpc.methods import Service
 
@@ -137,7 +138,7 @@ class MasterService:
         self._layout = Layout(self._catalogue, self._brokers)
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)
-        self._cluster_health = ClusterHealth(
+        self.cluster_health = ClusterHealth(
             self._reports, self._groups, self._producers, parts.admission, self._server, insecure=settings.insecure
         )
 
@@ -372,7 +373,7 @@ class MasterService:
 
     async def health(self) -> Health:
         """Return the health of the cluster, with reasons."""
-        return self._cluster_health.health()
+        return self.cluster_health.health()
 
     async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
         """Take over the topics that Brokers hold and this Master does not know; with `discard`, discard them.
@@ -425,7 +426,7 @@ class MasterService:
         """Return the state that its metrics are read from, as of now."""
         cluster = self._reports.cluster(self.address)
         return MasterFacts(
-            health=self._cluster_health.health(),
+            health=self.cluster_health.health(),
             brokers=tuple(cluster.brokers),
             group_states=states_of(group.view.balanced for group in self._groups.groups.values()),
             server=self._server.stats,
@@ -433,6 +434,7 @@ class MasterService:
             held_heartbeats=cluster.held_heartbeats,
             rebalances=cluster.rebalances,
             refusals=self._access.guard.refusals.copy(),
+            http_expires_s=expiry_of(self.cluster_health.http_certificate),
         )
 
     @property
@@ -492,4 +494,4 @@ class MasterService:
 
     def _failed(self, what: str) -> None:
         """Record an error inside this Master."""
-        self._cluster_health.fault = what
+        self.cluster_health.fault = what

@@ -30,6 +30,7 @@ from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.credentials import Credentials
 from pytubemq.server.certificates import Certificates
 from pytubemq.server.dev_ports import port_owner
+from pytubemq.server.exposure import ExposureReminder, exposure
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.keys.root_key import load_root_key
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
@@ -105,6 +106,7 @@ class Node:
         self._before_open = before_open
         self._routes: dict[Address, Route] = {}
         self._certificates = Certificates(settings)
+        self._reminder = ExposureReminder(settings)
         self._http: HttpServer | None = None
         self._lock: DirectoryLock | None = None
         self._closing: list[tuple[str, Callable[[], Awaitable[None]]]] = []
@@ -119,11 +121,9 @@ class Node:
             ConfigError: an address or a directory cannot be used.
             DirectoryLockedError: another process uses the directory.
         """
-        if self.settings.insecure:
-            logger.warning(
-                "insecure = true: whoever reaches this server may use it, as there is neither TLS nor authentication"
-            )
         try:
+            self._reminder.start()
+            self._closing.append(("the reminder of insecure = true", self._reminder.close))
             self._certificates.load()
             self._certificates.follow()
             self._closing.append(("the look at certificates", self._certificates.close))
@@ -225,6 +225,7 @@ class Node:
             clock=self._clock,
             tls=tls,
         )
+        self.master.cluster_health.http_certificate = self._certificates.http
         self._closing.append(("the Master", self.master.close))
         await self.master.prepare()
         self.endpoints = Endpoints(master=self._plain(self.master.address), master_tls=_text(self.master.tls_address))
@@ -340,7 +341,7 @@ class Node:
             address = await server.start()
         except ConfigError as error:
             raise _cannot_listen("broker.http_listen", listen, error, ", or to nothing to do without") from error
-        broker.web_port = address.port
+        broker.web_port, broker.http_certificate = address.port, self._certificates.http
         self.endpoints = replace(self.endpoints, broker_http=f"{self._scheme}://{address}")
 
     def _access(self, listen: Address) -> Access:
@@ -352,7 +353,7 @@ class Node:
             section.token.strip(),
             in_url=section.token_in_url,
             local=is_loopback(listen.host),
-            insecure=self.settings.insecure,
+            exposure=exposure(self.settings),
         )
 
     def _plain(self, address: Address) -> str | None:

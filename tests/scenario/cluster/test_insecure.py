@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import stat
+import subprocess
+import sys
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -46,8 +49,18 @@ async def test_insecure_shows_in_log_health_metrics_and_pages(
             assert f"pytubemq_master_insecure {int(insecure)}.0\n" in await get(f"{cluster.http}/metrics")
             assert f"pytubemq_broker_insecure {int(insecure)}.0\n" in await get(f"{broker}/metrics")
             for page in (f"{cluster.http}/", f"{cluster.http}/webapi.htm", f"{broker}/", f"{broker}/broker.htm"):
-                assert ("insecure = true" in await get(page, **HTML)) is insecure
+                text = await get(page, **HTML)
+                assert ("insecure = true" in text) is insecure
+                assert ("security.authentication = &quot;off&quot; asks nobody who it is" in text) is insecure
+            shown = await asyncio.to_thread(health_in_words, cluster.http)
+            assert re.search(rf"^insecure +{'yes' if insecure else 'no'}$", shown, re.MULTILINE), shown
     assert ("insecure = true" in caplog.text) is insecure
+
+
+def health_in_words(url: str) -> str:
+    """What `pytubemq cluster health` shows."""
+    command = [sys.executable, "-m", "pytubemq", "cluster", "health", "--http", url]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
 async def test_what_a_server_writes_is_its_users_alone(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.server.cluster import EmbeddedCluster
-from tests.support.waiting import until
+from tests.support.waiting import until, until_answer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +57,7 @@ async def test_health_and_metrics_tell_in_time(authority: Authority, secure: dic
         for name, url in (("master", cluster.http), ("broker", broker)):
             text = await get(authority, f"{url}/metrics")
             assert f"pytubemq_{name}_certificate_days_left 5." in text
+            assert f"pytubemq_{name}_http_certificate_days_left 5." in text
         master = cluster._master
         assert master is not None
         assert master.master is not None
@@ -67,3 +70,31 @@ async def test_health_and_metrics_tell_in_time(authority: Authority, secure: dic
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def test_a_certificate_of_http_alone_is_watched_as_well(
+    authority: Authority, secure: dict[str, object], tmp_path: Path
+) -> None:
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3, hours=6)
+    web = authority.issue("web", until=soon)
+    settings = secure | {"http.tls_cert": web.cert, "http.tls_key": web.key}
+    async with EmbeddedCluster(data_dir=tmp_path / "data", settings=settings) as cluster:
+        broker = cluster.broker_pages[1].removesuffix("/broker.htm")
+
+        async def reasons() -> dict[str, str]:
+            found = json.loads(await get(authority, f"{cluster.http}/api/v1/health"))
+            return {reason["thing"]: reason["why"] for reason in found["reasons"]}
+
+        async def problems() -> str:
+            return "\n".join(json.loads(await get(authority, f"{broker}/health"))["problems"])
+
+        assert "web.pem expires in 3 days" in (await reasons())["HTTP certificate"]
+        assert "certificate" not in await reasons()
+        assert "web.pem expires in 3 days" in await problems()
+        for name, url in (("master", cluster.http), ("broker", broker)):
+            text = await get(authority, f"{url}/metrics")
+            assert f"pytubemq_{name}_http_certificate_days_left 3." in text
+            assert f"pytubemq_{name}_certificate_days_left 3." not in text
+        authority.issue("web")
+        await until_answer(reasons, lambda found: "HTTP certificate" not in found)
+        assert "web.pem" not in await problems()

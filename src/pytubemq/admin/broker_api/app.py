@@ -42,8 +42,8 @@ def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[
     calls = CallGate(Gate(access, callers=BrokerCallers(broker)), BROKER_PERMISSIONS)
     api = WebApi(table, broker, calls, wall_ms=lambda: time.time_ns() // 1_000_000)
     title = f"pytubemq Broker {broker.settings.broker_id}"
-    methods = or_methods(title, "/broker.htm", table, api.answer, insecure=access.insecure)
-    index = render(title, BROKER_LINKS, insecure=access.insecure)
+    methods = or_methods(title, "/broker.htm", table, api.answer, exposure=access.exposure)
+    index = render(title, BROKER_LINKS, exposure=access.exposure)
 
     async def answer(request: Request) -> Response:
         if request.url.path == "/" and request.method == "GET" and not request.scope["query_string"]:

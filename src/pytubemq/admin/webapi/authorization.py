@@ -25,13 +25,13 @@ class Access:
     """The conditions under which a server accepts changes.
 
     `token` is blank where there is none; `in_url` allows it in the address of a request; `local` is true if only this
-    machine can reach the server; `insecure` is shown on its pages.
+    machine can reach the server; `exposure` is shown on its pages: what its settings leave open, blank if nothing.
     """
 
     token: str = field(default="", repr=False)
     in_url: bool = True
     local: bool = True
-    insecure: bool = False
+    exposure: str = ""
 
     def check(
         self, *, modify: bool, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _CHANGES: Final = "a change; needs the token if one is set"
 
 
-def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint, *, insecure: bool = False) -> Endpoint:
+def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint, *, exposure: str = "") -> Endpoint:
     """Return `endpoint` with a page of methods for a browser that names none; `path` is where they are called."""
-    page = render(title, {f"Methods of {path}": list(method_entries(path, table))}, insecure=insecure)
+    page = render(title, {f"Methods of {path}": list(method_entries(path, table))}, exposure=exposure)
 
     async def answer(request: Request) -> Response:
         return page_of(page) if is_visit(request) else await endpoint(request)

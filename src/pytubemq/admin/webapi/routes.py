@@ -32,9 +32,9 @@ def master_routes(master: MasterService, access: Access, http: HttpAccess | None
     table, calls = master_table(), CallGate(Gate(access, http), WEBAPI_PERMISSIONS)
     queries = TextQueries(master, CallGate(Gate(access, http), TEXT_PERMISSIONS))
     api = WebApi(table, master, calls, wall_ms=lambda: time.time_ns() // 1_000_000)
-    answer = or_methods(TITLE, "/webapi.htm", table, api.answer, insecure=access.insecure)
+    answer = or_methods(TITLE, "/webapi.htm", table, api.answer, exposure=access.exposure)
     return [
-        index_route(TITLE, MASTER_LINKS, insecure=access.insecure),
+        index_route(TITLE, MASTER_LINKS, exposure=access.exposure),
         Route("/webapi.htm", answer, methods=["GET", "POST"]),
         Route("/master.htm", queries.answer, methods=["GET", "POST"]),
     ]

@@ -13,6 +13,7 @@ from pytubemq.master.reports.layout import OUT_OF_USE
 from pytubemq.master.reports.reports import state_of
 from pytubemq.master.views import Health, Reason
 from pytubemq.model.topic import HISTORY_TOPIC
+from pytubemq.net.tls.reload import trouble_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.master.views import BrokerView
     from pytubemq.model.records import BrokerRecord
     from pytubemq.net.server.server import RpcServer
+    from pytubemq.net.tls.reload import ReloadingContext
 
 _MOST_SHOWN = 8
 """Topics in one reason; the others are counted."""
@@ -45,6 +47,8 @@ class ClusterHealth:
     ) -> None:
         self.fault: str | None = None
         """The last error inside this Master; None if there was none."""
+        self.http_certificate: ReloadingContext | None = None
+        """The context of this Master's HTTP; None without TLS there."""
         self._reports = reports
         self._layout = reports.layout
         self._brokers = reports.layout.brokers
@@ -85,12 +89,16 @@ class ClusterHealth:
                 why=full,
                 hint="find the source with `ss` and stop it, or allow more open files",
             )
-        if (trouble := self._server.certificate_problem) is not None:
-            yield Reason(
-                thing="certificate",
-                why=trouble,
-                hint="put a new one in its place; no restart is needed (docs/how-to/tls.md)",
-            )
+        for thing, trouble in (
+            ("certificate", self._server.certificate_problem),
+            ("HTTP certificate", trouble_of(self.http_certificate)),
+        ):
+            if trouble is not None:
+                yield Reason(
+                    thing=thing,
+                    why=trouble,
+                    hint="put a new one in its place; no restart is needed (docs/how-to/tls.md)",
+                )
         if (problem := self._admission.problem) is not None:
             yield Reason(
                 thing="clients",

@@ -13,7 +13,6 @@ import ctypes
 import logging
 import socket
 import sys
-import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -40,6 +39,7 @@ from pytubemq.net.server.response_budget import ResponseBudget
 from pytubemq.net.server.serving_turns import ServingTurns
 from pytubemq.net.server.stats import ServerStats
 from pytubemq.net.server.tls_listener import TlsListener
+from pytubemq.net.tls.reload import trouble_of
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import METHODS
 
@@ -271,7 +271,7 @@ class RpcServer:
     @property
     def certificate_problem(self) -> str | None:
         """The reason why the certificate of the TLS port needs somebody's care; None if it does not."""
-        return None if self._tls_listener is None else self._tls_listener.certificate.trouble(now_s=time.time())
+        return None if self._tls_listener is None else trouble_of(self._tls_listener.certificate)
 
     def _make_room(self, newcomer: Host) -> bool:
         """Close a connection for one from this host; return False if none is to be closed for it.

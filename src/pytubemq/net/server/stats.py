@@ -40,6 +40,9 @@ class ServerStats:
     @property
     def certificate_days(self) -> Mapping[tuple[str, ...], float]:
         """The days until that certificate expires, as a metric's values; negative once it has."""
-        if self.certificate_expires_s is None:
-            return {}
-        return {(): (self.certificate_expires_s - time.time()) / _DAY_S}
+        return days_until(self.certificate_expires_s)
+
+
+def days_until(expires_s: float | None) -> Mapping[tuple[str, ...], float]:
+    """Return the days until then (s since 1970), as a metric's values; negative if it has passed, none for None."""
+    return {} if expires_s is None else {(): (expires_s - time.time()) / _DAY_S}

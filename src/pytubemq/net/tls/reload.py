@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, one_line
@@ -93,6 +94,16 @@ class ReloadingContext:
             self.problem = None
             logger.info("loaded the changed TLS files %s", ", ".join(self._paths))
             return True
+
+
+def trouble_of(context: ReloadingContext | None) -> str | None:
+    """Return what somebody has to do now about the files of a server's context; None without one, or if nothing."""
+    return None if context is None else context.trouble(now_s=time.time())
+
+
+def expiry_of(context: ReloadingContext | None) -> float | None:
+    """Return when the certificate in force expires, in seconds since 1970; None without one."""
+    return None if context is None else context.expires_s
 
 
 def reloading_server(files: ServerFiles) -> ReloadingContext:
