@@ -128,7 +128,7 @@ def user_options(command: F) -> F:
     decorators = (
         click.option(
             "--user", metavar="NAME", expose_value=False, callback=_store("user"),
-            help="The user to connect as, where the cluster asks [of the profile, or PYTUBEMQ_USER].",
+            help="The user to connect as, if the cluster authenticates clients [of the profile, or PYTUBEMQ_USER].",
         ),
         click.option(
             "--secret-file", metavar="FILE", expose_value=False, callback=_store("secret_file"),

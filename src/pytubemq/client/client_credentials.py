@@ -1,6 +1,6 @@
 """The credentials of a client: given by the program, by a file that the address names, or by the environment.
 
-The invariants: the first of these that is there counts, alone; no error shows a secret.
+The invariants: only the first of these that is given counts; no error shows a secret.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def find_credentials(
     """Return the credentials of a client; None if nothing names a user.
 
     Args:
-        given: the program's own.
+        given: credentials that the program passes.
         user: the user in the cluster's address.
         environ: the environment, with `PYTUBEMQ_USER` and `PYTUBEMQ_SECRET_FILE` or `PYTUBEMQ_SECRET`.
 
     Raises:
-        ConfigError: a user has no secret, a secret no user, or its file cannot be used.
+        ConfigError: a user without a secret, a secret without a user, or a file that cannot be used.
     """
     if given is not None:
         return given
@@ -45,7 +45,7 @@ def find_credentials(
 
 
 def read_credentials(user: ClusterUser) -> Credentials:
-    """Return a user with the secret in its file.
+    """Return the credentials of a user whose secret is in a file.
 
     Raises:
         ConfigError: as `read_secret_file`.
@@ -90,7 +90,7 @@ def _of_environment(environ: Mapping[str, str]) -> Credentials | None:
     if not user:
         raise ConfigError(
             f"the variable {FILE_VARIABLE if file else SECRET_VARIABLE} is set, and {USER_VARIABLE} is not",
-            hint=f"export {USER_VARIABLE}=NAME, or unset the other one",
+            hint=f"export {USER_VARIABLE}=NAME, or unset {FILE_VARIABLE if file else SECRET_VARIABLE}",
         )
     if file and secret:
         raise ConfigError(f"the variables {FILE_VARIABLE} and {SECRET_VARIABLE} are both set", hint="unset one of them")

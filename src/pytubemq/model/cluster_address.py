@@ -1,4 +1,4 @@
-"""The address of a cluster: its Masters, the TLS options of connections to it, and the user who connects.
+"""The address of a cluster: its Masters, the TLS options of connections to it, and the user to connect as.
 
 The invariants: equal addresses can share connections; a text that is accepted has at least one Master, and no secret.
 """
@@ -18,7 +18,7 @@ from pytubemq.model.tls_options import TlsOptions
 
 @dataclass(frozen=True, slots=True)
 class ClusterUser:
-    """The user as which a client identifies itself, and the file with its secret on the first line.
+    """The user that a client connects as, and the file with its secret on the first line.
 
     There is nothing secret in it, so it may be sent to another process, and be shown.
 

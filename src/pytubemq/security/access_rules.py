@@ -39,14 +39,14 @@ class AccessRules:
     keys: Sequence[ClientKey] = field(default=(), repr=False)
     users: Mapping[str, UserRules] = field(default_factory=dict)
     _by_hint: dict[int, list[ClientIdentity]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The users by the number with which their clients' visit tokens begin."""
+    """The users by the `user_hint` in their clients' visit tokens."""
 
     def __post_init__(self) -> None:
         for name, user in self.users.items():
             self._by_hint.setdefault(user_hint(name), []).append(ClientIdentity(name, user.epoch))
 
     def identify(self, token: str | None, client_id: str, *, now_s: float) -> ClientIdentity | None:
-        """Return whom a client's token stands for now; None if it is worthless."""
+        """Return the user of a client token; None if the token is invalid now."""
         identity = read_token(self.keys, (token or "").strip(), client_id, now_s=now_s)
         return identity if identity is not None and self.is_current(identity) else None
 
@@ -58,7 +58,7 @@ class AccessRules:
         return user is not None and user.epoch == identity.epoch
 
     def identify_visitor(self, visit_token: int, client_id: str, *, now_s: float) -> ClientIdentity | None:
-        """Return whom a visit token of a client's own stands for now; None if it is worthless, or every client's."""
+        """Return the user of a client's own visit token; None if it is invalid now, or the one of all clients."""
         hint = hint_of(visit_token)
         candidates = () if hint is None else self._by_hint.get(hint, ())
         return find_visitor(self.keys, visit_token, client_id, candidates, now_s=now_s)

@@ -10,8 +10,8 @@ class AuthenticationMode(StrEnum):
     """A stage on the way to a cluster that lets no one in without permission."""
 
     OFF = "off"
-    """Nobody is asked who it is."""
+    """Nobody is authenticated."""
     PERMISSIVE = "permissive"
-    """Callers are identified; what would be refused is logged and served."""
+    """Callers are authenticated; what would be refused is logged and served."""
     ENFORCED = "enforced"
     """What is not permitted is refused."""

@@ -1,9 +1,9 @@
-"""Tokens that the Master issues to clients that have authenticated; the protocol's `authAuthorizedToken`.
+"""Client tokens, which the Master issues to authenticated clients; the protocol's `authAuthorizedToken`.
 
-The invariants: a token is good for one user, one client and a limited time; changing any character, or presenting it
-under another client's id, makes it worthless; it contains no secret.
+The invariants: a token is valid for one user, one client and a limited time; with any character changed, or under
+another client's id, it is invalid; it contains no secret.
 
-A client may hand its token to processes that work for it: they use ids of their own with `~` and its id behind.
+A client may pass its token to processes that work for it: their client ids end in `~` and its id.
 
 The form: `1.<period>.<issued, s>.<user's epoch>.<user, base64>.<HMAC-SHA256, base64>`.
 """
@@ -29,12 +29,12 @@ _CLOCK_SLACK_S: Final = 300
 """The most that the clock of a Broker may be behind the Master's."""
 _VERSION: Final = "1"
 DERIVED: Final = "~"
-"""Divides the id of a client that was given another one's token from the id of that one."""
+"""The separator, in a client id, before the id of the client whose token is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Whom a token stands for: a user, and the epoch of its secret when the token was issued."""
+    """The user of a token, and the epoch of its secret when the token was issued."""
 
     user: str
     epoch: int
@@ -47,9 +47,9 @@ def issue_token(key: ClientKey, identity: ClientIdentity, client_id: str, *, now
 
 
 def read_token(keys: Sequence[ClientKey], token: str, client_id: str, *, now_s: float) -> ClientIdentity | None:
-    """Return whom a token stands for; None if it is malformed, forged, another client's, or too old.
+    """Return the user of a token; None if it is malformed, forged, another client's, or too old.
 
-    Which of these it was is not told, as a peer could learn from it."""
+    Which of these it was is not returned, as a peer could learn from it."""
     if len(token) > MAX_TOKEN_CHARS or not token.isascii():
         return None
     head, _, mac = token.rpartition(".")

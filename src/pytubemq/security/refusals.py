@@ -1,4 +1,4 @@
-"""Counts of requests that access control refused, by reason; or would refuse, where it is permissive."""
+"""Counts of requests that access control refused, or would have refused if it were enforced, by reason."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class RefusalReason(StrEnum):
     UNSIGNED = "unsigned"
     """It has neither a signature nor a token."""
     CREDENTIALS = "credentials"
-    """The user does not exist or is disabled, or its secret is another one."""
+    """Its user does not exist or is disabled, or the signature was made with a wrong secret."""
     CLOCK = "clock"
     """The time of its signature is too far from the Master's."""
     REPLAYED = "replayed"
     """Its signature was used before."""
     TOKEN = "token"
-    """Its tokens are missing, forged, another client's or too old."""
+    """Its client token or visit token is missing, forged, another client's or too old."""
     OTHERS_CLIENT = "others_client"
     """Its client id belongs to another user."""
     UNREGISTERED = "unregistered"
-    """It is a fetch or a confirm over a connection on which its member has not registered."""
+    """It is a fetch or a confirm for which its member has not registered over this connection."""
     PERMISSION = "permission"
     """Its user lacks a permission."""
     OVERLOAD = "overload"

@@ -3,7 +3,7 @@
 The invariant: a comparison of signatures takes the same time whether the first or the last character differs.
 
 The form is the original's: `urlencode(base64(HMAC-SHA1(key = secret, text = user + timestamp + nonce)))`, numbers as
-decimal text. It covers none of the request's other fields, so a signature is good for one request and a short time:
+decimal text. It covers none of the request's other fields, so a signature is valid for one request and a short time:
 see `replay_window`.
 """
 

@@ -1,11 +1,11 @@
-"""Visit tokens that are one client's own, for consumers that show a Broker nothing else.
+"""Visit tokens of one client each, for consumers that send a Broker no other token.
 
 A Java consumer's registration at a Broker carries a visit token alone: it signs only after a Broker has asked it to in
-the response to a heartbeat, and sends none before it has registered. So its visit token stands for its user.
+the response to a heartbeat, and sends none before it has registered. So its visit token identifies its user.
 
-The invariants: a token is good for one user, one client id and a limited time; none is made from another.
+The invariants: a token is valid for one user, one client id and a limited time; none is made from another.
 
-The number has 63 bits: 12 that tell which users it may be of, and 51 of an HMAC-SHA256 over user, epoch and client id.
+The number has 63 bits: 12 that narrow down its user, and 51 of an HMAC-SHA256 over user, epoch and client id.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def issue_visit_token(key: ClientKey, identity: ClientIdentity, client_id: str) 
 
 
 def hint_of(token: int) -> int | None:
-    """Return the `user_hint` of the user that a visit token is of; None if it is no such token."""
+    """Return the `user_hint` of a visit token's user; None if it is no such token."""
     return token >> _MAC_BITS if 0 < token <= _MOST else None
 
 
@@ -46,7 +46,7 @@ def user_hint(user: str) -> int:
 def find_visitor(
     keys: Sequence[ClientKey], token: int, client_id: str, candidates: Iterable[ClientIdentity], *, now_s: float
 ) -> ClientIdentity | None:
-    """Return which of the candidates a visit token stands for; None if it is forged, another client's, or too old."""
+    """Return the candidate that a visit token identifies; None if it is forged, another client's, or too old."""
     oldest = (now_s - TOKEN_LIFE_S) // CLIENT_KEY_PERIOD_S
     shown = _bytes(token)
     current = [key for key in keys if key.period >= oldest]

@@ -60,7 +60,7 @@ class DevReady:
     insecure: bool = False
     """True if `insecure` is set: anyone who can reach the cluster may use it."""
     access: DevAccess | None = None
-    """The files by which clients get in, where only identified callers do."""
+    """The files that clients need to connect; None without --secure."""
 
 
 def run_dev(
@@ -75,7 +75,7 @@ def run_dev(
 ) -> int:
     """Run the cluster until it is stopped; return the exit code.
 
-    With `secure` its ports are over TLS alone and let only identified callers in.
+    With `secure` it has authentication and TLS, and no port without TLS.
 
     Raises:
         DirectoryLockedError: another one uses the directory.
@@ -142,18 +142,18 @@ def run_dev(
 
 
 def _secured(flags: Mapping[str, object], access: DevAccess) -> dict[str, object]:
-    """Return settings with those of a secured cluster over them. Raises ConfigError if one of them is given."""
+    """Return the flags with the settings of a secured cluster. Raises ConfigError if a flag sets one of these."""
     own = access.settings()
     if given := sorted(own.keys() & flags.keys() - {_HTTP_TOKEN}):
         raise ConfigError(
             f"--secure sets {', '.join(given)}",
-            hint="leave out --set for it, or --secure (docs/how-to/secure-a-cluster.md has each step)",
+            hint="leave out --set for it, or leave out --secure (docs/how-to/secure-a-cluster.md has each step)",
         )
     return {**own, **flags}
 
 
 async def _enrol_admin(node: Node, access: DevAccess) -> None:
-    """Give the cluster the user of `access`, unless it has one of this name from an earlier start."""
+    """Create the user of `access`, unless there is one of this name from an earlier start, and grant its permission."""
     assert node.master is not None
     users, by = node.master.registry.users, node.master.change_by("dev")
     if ADMIN not in {user.name for user in users.all()}:

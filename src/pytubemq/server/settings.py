@@ -176,7 +176,7 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
     authentication: Annotated[
         AuthenticationMode,
         Meta(
-            description="`off`: nobody is asked who it is; `permissive`: callers are identified, and what would be "
+            description="`off`: nobody is authenticated; `permissive`: users are authenticated, and what would be "
             "refused is logged; `enforced`: what is not permitted is refused. The Master decides for its Brokers"
         ),
     ] = AuthenticationMode.OFF
@@ -184,7 +184,7 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="file of the key that secrets of users are encrypted with, made at the first start that needs "
-            "it; empty: `root.key` in the Master's data directory. The variable `PYTUBEMQ_ROOT_KEY` goes before it"
+            "it; empty: `root.key` in the Master's data directory. The variable `PYTUBEMQ_ROOT_KEY` takes precedence"
         ),
     ] = ""
     audit_days: Annotated[
@@ -304,7 +304,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log: LogSection = field(default_factory=LogSection)
 
     def _is_protected(self, key: str) -> bool:
-        """True if an address of this process is reached over TLS by identified callers only."""
+        """True if an address of this process serves only authenticated users, over TLS."""
         over_tls = not self.tls.plain if key in _RPC_ADDRESSES else bool(self.http.tls_cert)
         return over_tls and self.security.authentication is AuthenticationMode.ENFORCED
 

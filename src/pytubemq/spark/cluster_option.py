@@ -25,18 +25,18 @@ SECRET_FILE: Final = "secretFile"
 DRIVERS_FILE: Final = "the path of a file of mode 0600 on the driver"
 """The value of `SECRET_FILE`."""
 USER_DOC: Final = (
-    "The user as which the cluster is read and written, where it asks who it is. "
-    "Without it the environment's, `PYTUBEMQ_USER`."
+    "The user to connect as, where the cluster authenticates clients. Without it that of the environment, "
+    "`PYTUBEMQ_USER`."
 )
 SECRET_FILE_DOC: Final = (
-    "The file with that user's secret on its first line. Executors get a token of two hours from the driver, "
-    "which they renew; only where the Master issues none, as Java's, must the file be at the same path there, too."
+    "The file with that user's secret on its first line. Executors get a client token from the driver, which the "
+    "Master renews; only a Java Master issues none, and then the file must be at the same path there, too."
 )
 """The descriptions of the two options, which the tables of source and sink share."""
 
 SECRETS: Final = frozenset({"secret", "password", "credentials", "token"})
 SECRETS_HINT: Final = f"Spark shows options; put the secret into a file, and name that with {SECRET_FILE}"
-"""Options that one may look for, in lower case, and the hint to give."""
+"""The hint for an option that is named in SECRETS (in lower case): such options do not exist."""
 
 
 def cluster_address(master: str, given: Mapping[str, str]) -> ClusterAddress:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker import request_checks
-from pytubemq.broker.members.caller_access import Wish, consume_from, join_group
+from pytubemq.broker.members.caller_access import Action, consume_from, join_group
 from pytubemq.broker.members.consumer_registry import RegistryFullError
 from pytubemq.broker.members.cursor import NOT_GIVEN, Cursor, start_offset
 from pytubemq.broker.registration_key import RegistrationKey
@@ -81,7 +81,7 @@ class RegisterHandlers:
             _respond(call, refused.refusal)
 
     def _admit(
-        self, call: Call, request: RegisterRequestC2B | HeartBeatRequestC2B, consumer_id: str, *wishes: Wish
+        self, call: Call, request: RegisterRequestC2B | HeartBeatRequestC2B, consumer_id: str, *actions: Action
     ) -> None:
         """Refuse a consumer that is not admitted."""
         clock = self._state.clock
@@ -89,13 +89,13 @@ class RegisterHandlers:
             call.connection,
             request.auth_info,
             consumer_id,
-            wishes,
+            actions,
             now_s=clock.now_s(),
             wall_s=clock.wall_ms() / 1000,
         )
 
     def _lacks_topic(self, call: Call, request: HeartBeatRequestC2B, consumer_id: str, topic: str) -> bool:
-        """True if a member may not read a topic any more."""
+        """True if a member may no longer read a topic."""
         if not self._state.access.is_enforced:
             return False
         try:

@@ -1,7 +1,7 @@
-"""Admission of a Broker's callers, by the visit token, by who they are, and by what they are permitted.
+"""Admission of a Broker's callers, by their tokens and their permissions.
 
 The invariants: where the Master enforces access, nobody sends, registers, reads or moves an offset without a known
-visit token, a token of its own and a permission, from the first request after a start on; a caller that was admitted
+visit token, a client token and a permission, from the first request after a start on; a caller that was admitted
 over a connection is admitted there again, without another check, until the rules change or some time has passed. Where
 the Master is permissive, everybody is served, and what would be refused is counted and logged, once in that time.
 """
@@ -42,41 +42,41 @@ _NOT_IDENTIFIED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Something that a caller wants to do."""
+class Action:
+    """An operation on a resource, for which a caller needs a permission."""
 
     operation: Operation
     kind: ResourceKind
     name: str
 
 
-def produce_to(topic: str) -> Wish:
-    """Return the wish to send to a topic."""
-    return Wish(Operation.PRODUCE, ResourceKind.TOPIC, topic)
+def produce_to(topic: str) -> Action:
+    """Return the action of sending to a topic."""
+    return Action(Operation.PRODUCE, ResourceKind.TOPIC, topic)
 
 
-def consume_from(topic: str) -> Wish:
-    """Return the wish to read a topic."""
-    return Wish(Operation.CONSUME, ResourceKind.TOPIC, topic)
+def consume_from(topic: str) -> Action:
+    """Return the action of reading a topic."""
+    return Action(Operation.CONSUME, ResourceKind.TOPIC, topic)
 
 
-def join_group(group: str) -> Wish:
-    """Return the wish to be a member of a group, or to move its offsets."""
-    return Wish(Operation.CONSUME, ResourceKind.GROUP, group)
+def join_group(group: str) -> Action:
+    """Return the action of joining a group, or of moving its offsets."""
+    return Action(Operation.CONSUME, ResourceKind.GROUP, group)
 
 
-def describe_topic(topic: str) -> Wish:
-    """Return the wish to know a topic's offsets."""
-    return Wish(Operation.DESCRIBE, ResourceKind.TOPIC, topic)
+def describe_topic(topic: str) -> Action:
+    """Return the action of querying a topic's offsets."""
+    return Action(Operation.DESCRIBE, ResourceKind.TOPIC, topic)
 
 
-def describe_group(group: str) -> Wish:
-    """Return the wish to know a group's offsets."""
-    return Wish(Operation.DESCRIBE, ResourceKind.GROUP, group)
+def describe_group(group: str) -> Action:
+    """Return the action of querying a group's offsets."""
+    return Action(Operation.DESCRIBE, ResourceKind.GROUP, group)
 
 
 class AccessRefused(Refused):
-    """A caller that is not admitted; `reason` is what it is counted under."""
+    """The refusal of a caller; `reason` is what it is counted under."""
 
     def __init__(self, code: Code, text: str, reason: RefusalReason) -> None:
         super().__init__(code, text)
@@ -85,50 +85,51 @@ class AccessRefused(Refused):
 
 @dataclass(slots=True)
 class _Admission:
-    """A wish that a caller was admitted with over a connection."""
+    """The admission of a caller for one action, over one connection."""
 
     version: int
     """The version of the rules by which it was admitted."""
     since_s: float
     identity: ClientIdentity | None
-    """Who it is; None for a caller that was only watched."""
+    """The caller's user; None for one that was not identified, which only permissive access admits."""
     topics: set[str] = field(default_factory=set)
     """The topics that a member may read by this version of the rules, as far as it has read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A caller that was identified, and the rules of that moment; nobody in particular where access is open."""
+    """A caller, its user if that was identified, and the rules of that moment."""
 
     rules: AccessRules
     identity: ClientIdentity | None
     on_refused: Callable[[AccessRefused], None]
-    """Called before a refusal; for a caller that is only watched, in place of it."""
-    watched: bool = False
+    """Called before a refusal; instead of it where access is permissive."""
+    permissive: bool = False
     """True if everything is served, and what would be refused is counted."""
 
-    def is_permitted(self, wish: Wish) -> bool:
-        """True if the caller is served something."""
-        return self.watched or self._is_allowed(wish)
+    def is_permitted(self, action: Action) -> bool:
+        """True if the caller is served this action."""
+        return self.permissive or self._is_allowed(action)
 
-    def permit(self, wish: Wish) -> None:
-        """Refuse what the caller is not allowed, with 401."""
+    def permit(self, action: Action) -> None:
+        """Refuse an action that the caller is not allowed, with 401."""
         identity = self.identity
-        if identity is None or self._is_allowed(wish):
+        if identity is None or self._is_allowed(action):
             return
         refused = AccessRefused(
             Code.UNAUTHORIZED,
-            f"user {identity.user} lacks the permission {wish.operation} on {wish.kind} {wish.name}; an administrator "
-            f"grants it with `pytubemq permission grant {identity.user} {wish.operation} {wish.kind} {wish.name}`",
+            f"user {identity.user} lacks the permission {action.operation} on {action.kind} {action.name}; an "
+            f"administrator grants it with `pytubemq permission grant {identity.user} {action.operation} {action.kind} "
+            f"{action.name}`",
             RefusalReason.PERMISSION,
         )
         self.on_refused(refused)
-        if not self.watched:
+        if not self.permissive:
             raise refused
 
-    def _is_allowed(self, wish: Wish) -> bool:
+    def _is_allowed(self, action: Action) -> bool:
         identity = self.identity
-        return identity is None or self.rules.is_allowed(identity, wish.operation, wish.kind, wish.name)
+        return identity is None or self.rules.is_allowed(identity, action.operation, action.kind, action.name)
 
 
 @dataclass(slots=True)
@@ -153,31 +154,32 @@ class CallerAccess:
         return self.required and self.rules.version == 0
 
     @property
-    def is_watching(self) -> bool:
+    def is_permissive(self) -> bool:
         """True if everybody is served, and what would be refused is counted: the Master is permissive."""
         return not self.is_enforced and self.rules.version > 0
 
     @property
     def checks_producers(self) -> bool:
         """True if a producer's request must be checked."""
-        return self.is_enforced or self.is_watching or self.visit_tokens.asks_producers
+        return self.is_enforced or self.is_permissive or self.visit_tokens.asks_producers
 
     @property
     def remembers_producers(self) -> bool:
         """True if a producer that was admitted over a connection need not be checked with each request."""
-        return self.is_enforced or (self.is_watching and not self.visit_tokens.asks_producers)
+        return self.is_enforced or (self.is_permissive and not self.visit_tokens.asks_producers)
 
-    def is_admitted(self, connection: Connection, client_id: str, wish: Wish, *, now_s: float) -> bool:
+    def is_admitted(self, connection: Connection, client_id: str, action: Action, *, now_s: float) -> bool:
         """True if a caller was admitted over this connection a moment ago, by the rules as they are now."""
         admitted = connection.context.get(_CONTEXT)
-        found = None if admitted is None else admitted.get((client_id, wish))
+        found = None if admitted is None else admitted.get((client_id, action))
         return found is not None and found.version == self.rules.version and now_s - found.since_s < ADMITTED_S
 
     def check_member(self, connection: Connection, client_id: str, group: str, topic: str) -> None:
-        """Refuse a fetch or a confirm of who has not registered over this connection, with 415; of a topic, with 401.
+        """Refuse a fetch or a confirm of a member that has not registered over this connection (415), or whose user
+        may not read the topic (401).
 
-        These requests have no tokens, so whoever registered is judged again by the rules as they are now: a member
-        whose rights have ended need not send another heartbeat.
+        These requests have no tokens, so the member's user is checked again by the rules as they are now: a permission
+        ends at once, and not only with the next heartbeat.
         """
         if not self.is_enforced:
             return
@@ -195,16 +197,16 @@ class CallerAccess:
         found.topics.add(topic)
 
     def check_probe(self, info: AuthorizedInfo | None, *, now_s: float) -> None:
-        """Refuse a heartbeat that names nothing and only asks for our capabilities, with 415 where access is enforced.
+        """Refuse a heartbeat that only queries our capabilities, with 415 where access is enforced.
 
-        Clients send it before they have tokens and look at no code, so it counts as nothing.
+        Clients send it before they have tokens and ignore its code, so it is not counted.
         """
         if self.is_enforced:
             raise Refused(Code.CERTIFICATE_FAILURE, _NOT_IDENTIFIED)
         self.visit_tokens.check_consumer(info, now_s=now_s)
 
     def identify(self, info: AuthorizedInfo | None, client_id: str, *, now_s: float, wall_s: float) -> Identified:
-        """Return who calls, with the permissions to check; each wish is checked by `permit`. Raises Refused (415)."""
+        """Return the caller, whose actions are then checked by `permit`. Raises Refused (415)."""
         if not self.is_enforced:
             self._check_visit_token(info, now_s=now_s, producing=False)
         return self._find(info, client_id, now_s=now_s, wall_s=wall_s)
@@ -214,7 +216,7 @@ class CallerAccess:
         connection: Connection,
         info: AuthorizedInfo | None,
         client_id: str,
-        wishes: Sequence[Wish],
+        actions: Sequence[Action],
         *,
         now_s: float,
         wall_s: float,
@@ -226,35 +228,35 @@ class CallerAccess:
             connection: the caller's; what is found is remembered there.
             info: the tokens in its request.
             client_id: its id, to which its token is bound.
-            wishes: what it wants to do; all of it must be permitted.
+            actions: what it requests; all of it must be permitted.
             now_s: monotonic time.
             wall_s: seconds since 1970.
             producing: True for a producer, which the original's switches distinguish.
         """
         if not self.is_enforced:
             self._check_visit_token(info, now_s=now_s, producing=producing)
-            if not self.is_watching:
+            if not self.is_permissive:
                 return
-        if all(self.is_admitted(connection, client_id, wish, now_s=now_s) for wish in wishes):
+        if all(self.is_admitted(connection, client_id, action, now_s=now_s) for action in actions):
             return
         identified = self._find(info, client_id, now_s=now_s, wall_s=wall_s)
-        for wish in wishes:
-            identified.permit(wish)
+        for action in actions:
+            identified.permit(action)
         admitted = connection.context.setdefault(_CONTEXT, {})
-        if len(admitted) + len(wishes) > MAX_ADMITTED:
+        if len(admitted) + len(actions) > MAX_ADMITTED:
             _make_room(admitted)
-        for wish in wishes[:MAX_ADMITTED]:
-            admitted[client_id, wish] = _Admission(self.rules.version, now_s, identified.identity)
+        for action in actions[:MAX_ADMITTED]:
+            admitted[client_id, action] = _Admission(self.rules.version, now_s, identified.identity)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _find(self, info: AuthorizedInfo | None, client_id: str, *, now_s: float, wall_s: float) -> Identified:
-        """Return who calls, by its tokens. Raises Refused (415) where access is enforced."""
+        """Return the caller by its tokens. Raises Refused (415) where access is enforced."""
 
         def on_refused(refused: AccessRefused) -> None:
             self._count(refused, client_id, now_s=now_s)
 
-        if not (self.is_enforced or self.is_watching):
+        if not (self.is_enforced or self.is_permissive):
             return Identified(self.rules, None, on_refused)
         identity = None if info is None else self._identity(info, client_id, wall_s=wall_s)
         if identity is None:
@@ -262,17 +264,17 @@ class CallerAccess:
             on_refused(refused)
             if self.is_enforced:
                 raise refused
-        return Identified(self.rules, identity, on_refused, watched=self.is_watching)
+        return Identified(self.rules, identity, on_refused, permissive=self.is_permissive)
 
     def _identity(self, info: AuthorizedInfo, client_id: str, *, wall_s: float) -> ClientIdentity | None:
         identity = self.rules.identify(info.auth_authorized_token, client_id, now_s=wall_s)
         if identity is not None:
             return identity if self.visit_tokens.knows(info.visit_authorized_token) else None
-        # A Java consumer has no other token; what it signs to leave a partition, no Broker can verify.
+        # A Java consumer has no other token; it signs when it leaves a partition, which no Broker can verify.
         return self.rules.identify_visitor(info.visit_authorized_token, client_id, now_s=wall_s)
 
     def _check_visit_token(self, info: AuthorizedInfo | None, *, now_s: float, producing: bool) -> None:
-        """Refuse a caller that the switches of the original keep out, with 415."""
+        """Refuse a caller by the switches of a Java Master, with 415."""
         check = self.visit_tokens.check_producer if producing else self.visit_tokens.check_consumer
         try:
             check(info, now_s=now_s)
@@ -281,7 +283,7 @@ class CallerAccess:
             raise
 
     def _count(self, refused: AccessRefused, client_id: str, *, now_s: float) -> None:
-        """Count a refusal; one that is not made is logged, since its caller learns nothing of it."""
+        """Count a refusal; where access is permissive it is also logged, since its caller does not get it."""
         self.refusals.record(refused.reason, enforced=self.is_enforced)
         if not self.is_enforced:
             self._warnings.warning(escaped(f"{client_id[:200]} would be refused: {refused.refusal.text}"), now_s)
@@ -293,9 +295,9 @@ class CallerAccess:
         """True if the rules as they are now let a member stay in its group."""
         if found.version == self.rules.version:
             return True
-        wish = join_group(group)
+        action = join_group(group)
         if not self.rules.is_current(identity) or not self.rules.is_allowed(
-            identity, wish.operation, wish.kind, wish.name
+            identity, action.operation, action.kind, action.name
         ):
             return False
         found.version = self.rules.version
@@ -303,8 +305,8 @@ class CallerAccess:
         return True
 
 
-def _make_room(admitted: dict[tuple[str, Wish], _Admission]) -> None:
-    """Forget admissions, and those of members last, since fetches depend on them."""
+def _make_room(admitted: dict[tuple[str, Action], _Admission]) -> None:
+    """Forget admissions; those of members last, since fetches depend on them."""
     members = {key: found for key, found in admitted.items() if key[1].kind is ResourceKind.GROUP}
     admitted.clear()
     if len(members) < MAX_ADMITTED // 2:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.broker import request_checks
-from pytubemq.broker.members.caller_access import Wish, produce_to
+from pytubemq.broker.members.caller_access import Action, produce_to
 from pytubemq.core.refusal import Refusal, Refused
 from pytubemq.core.request_fields import check_client_id
 from pytubemq.core.sequences import MAX_SEQUENCE, ProducerMark
@@ -73,16 +73,16 @@ class SendChecks:
             self._sources[names] = source
         return source
 
-    def _check_access(self, call: Call, kind: SendKind, client_id: str, wish: Wish) -> None:
+    def _check_access(self, call: Call, kind: SendKind, client_id: str, action: Action) -> None:
         """Refuse a producer that is not admitted."""
         access, clock = self._state.access, self._state.clock
         now_s = clock.now_s()
-        if access.remembers_producers and access.is_admitted(call.connection, client_id, wish, now_s=now_s):
+        if access.remembers_producers and access.is_admitted(call.connection, client_id, action, now_s=now_s):
             return
         # Only now is the request read once more, for the tokens, which the fast way leaves out.
         info = decode(kind, call.request.body).auth_info
         access.check(
-            call.connection, info, client_id, (wish,), now_s=now_s, wall_s=clock.wall_ms() / 1000, producing=True
+            call.connection, info, client_id, (action,), now_s=now_s, wall_s=clock.wall_ms() / 1000, producing=True
         )
 
     def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int) -> ServedTopic:

@@ -47,7 +47,9 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--user", metavar="NAME", help="Only what this user did.")
 @click.option("--target", metavar="NAME", help="Only what concerns this: a topic, a group, a user.")
 @click.option("--since", callback=moment, metavar="TIME", help="Only what is not older: a time, or -10m.")
-@click.option("--limit", type=click.IntRange(1, _MOST), default=100, show_default=True, help="The most entries.")
+@click.option(
+    "--limit", type=click.IntRange(1, _MOST), default=100, show_default=True, help="The largest number of entries."
+)
 @http_option
 @global_options
 def list_entries(user: str | None, target: str | None, since: str | None, limit: int, http: str | None) -> None:

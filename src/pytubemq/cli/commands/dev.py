@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--set", "assignments", multiple=True, metavar="KEY=VALUE",
     help="A setting, as in master.listen=127.0.0.1:9715; `server settings` lists all.",
 )  # fmt: skip
-@click.option("--secure", is_flag=True, help="TLS alone, and identified users alone; needs the extra [secure].")
+@click.option("--secure", is_flag=True, help="Authentication and TLS, no port without TLS; needs the extra [secure].")
 @click.option("--until-ready", is_flag=True, help="Stop as soon as it is ready (for scripts).")
 @global_options
 def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], secure: bool, until_ready: bool) -> int:
@@ -108,7 +108,7 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
 
 
 def _files(ready: DevReady) -> dict[str, str]:
-    """Return the files by which a client gets in; empty where nobody needs any."""
+    """Return the files that a client needs to connect; empty without --secure."""
     access = ready.access
     if access is None:
         return {}
@@ -128,7 +128,7 @@ def _next_steps(options: GlobalOptions, ready: DevReady) -> list[str]:
     if ready.access is not None and ready.endpoints.master_tls is not None:
         address = ready.access.master_address(ready.endpoints.master_tls)
         create = options.next(f"pytubemq user create NAME{where}")
-        lines += [f"for a user with fewer rights:  {create}", f'in Python:  pytubemq.connect("{address}")']
+        lines += [f"for a user with fewer permissions:  {create}", f'in Python:  pytubemq.connect("{address}")']
     return lines
 
 

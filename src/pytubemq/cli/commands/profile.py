@@ -52,7 +52,7 @@ def use(name: str) -> None:
 @user_options
 @global_options
 def add(name: str, master: str, http: str) -> None:
-    """Add or replace a profile and make it the current one. It names the file with a secret, and never has a secret."""
+    """Add or replace a profile and make it the current one. It has the path of a secret file, never the secret."""
     options = current()
     path = save_profile(Profile(name, masters(options, master), http))
     options.say(f"saved in {path}; commands now work with {name!r}\nNext:  {options.next('pytubemq cluster health')}")

@@ -78,7 +78,7 @@ def disable(name: str, http: str | None) -> None:
 @http_option
 @global_options
 def enable(name: str, http: str | None) -> None:
-    """Let a disabled user in again."""
+    """Accept a disabled user again."""
     _set_enabled(name, http, enabled=True)
 
 
@@ -98,11 +98,13 @@ def remove(name: str, yes: bool, http: str | None) -> None:
 
 @user.command("password")
 @click.argument("name")
-@click.option("--file", "source", type=click.File("r"), help="Read it from a file, or with - from standard input.")
+@click.option(
+    "--file", "source", type=click.File("r"), help="Read the password from a file, or with - from standard input."
+)
 @http_option
 @global_options
 def password(name: str, source: TextIO | None, http: str | None) -> None:
-    """Give a user a password for HTTP, which ends its sessions; asks for it without showing it."""
+    """Set a user's password for HTTP, typed at a prompt that does not show it; this ends its sessions."""
     options = current()
     if source is not None:
         text = source.readline().rstrip("\r\n")
@@ -115,16 +117,18 @@ def password(name: str, source: TextIO | None, http: str | None) -> None:
 
 @user.group("token")
 def token() -> None:
-    """Create, list and revoke bearer tokens of a user, for programs that call over HTTP."""
+    """Create, list and revoke bearer tokens of a user, for programs that use HTTP."""
 
 
 @token.command("create")
 @click.argument("name")
-@click.option("--days", type=click.IntRange(1), metavar="N", help="Days until it expires; without it, it does not.")
+@click.option(
+    "--days", type=click.IntRange(1), metavar="N", help="Days until the token expires; without it, it never expires."
+)
 @http_option
 @global_options
 def create_token(name: str, days: int | None, http: str | None) -> None:
-    """Make a token of a user, and print it once; it may do what the user may do."""
+    """Create a bearer token and print it once; it allows what its user may do."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     body = {"by": this_user(), **({} if days is None else {"days": days})}
@@ -137,7 +141,7 @@ def create_token(name: str, days: int | None, http: str | None) -> None:
 @http_option
 @global_options
 def list_tokens(name: str, http: str | None) -> None:
-    """List the tokens of a user, without what they are."""
+    """List the bearer tokens of a user, without their text."""
     options = current()
     rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("users", name, "tokens")
     emit_rows(options, rows, TOKEN_COLUMNS, name="id")
@@ -149,7 +153,7 @@ def list_tokens(name: str, http: str | None) -> None:
 @http_option
 @global_options
 def revoke_token(name: str, token_id: str, http: str | None) -> None:
-    """Make a token worthless from now on."""
+    """Revoke a bearer token; it is refused from now on."""
     options = current()
     Api(http_url(options, http), timeout_s=options.timeout_s).delete("users", name, "tokens", token_id)
     options.say(f"revoked token {token_id} of user {name}")

@@ -1,7 +1,7 @@
-"""The tokens that clients show Brokers.
+"""The tokens that clients send to Brokers.
 
-The invariant: what a client shows is the newest that a Master has given to it; it is one object until a token changes.
-A process that was given the token of another one's client shows that one for all of its clients.
+The invariant: a client sends the newest tokens that a Master has issued to it; they are one object until a token changes.
+A process that works with the client token of another process sends that one for all of its clients.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClientAuthentication:
 
     @property
     def visit_token(self) -> int:
-        """The token that shows a Broker that the Master knows this client."""
+        """The visit token, by which a Broker sees that the Master knows this client."""
         return self._visit_token
 
     def learn(self, info: MasterAuthorizedInfo | None, client_id: str) -> None:
@@ -56,7 +56,7 @@ class ClientAuthentication:
             self._infos.pop(client_id, None)
 
     def take_token(self, token: str) -> bool:
-        """Use a token in place of the one that this process was given, unless that was issued later; True if so."""
+        """Replace the token that this process was given, unless the given one is newer; return True if replaced."""
         if issued_s(token) < issued_s(self._signer.token):
             return False
         self._signer.token = token
@@ -64,7 +64,7 @@ class ClientAuthentication:
         return True
 
     def token_of(self, client_id: str) -> str:
-        """Return the token that a client shows; blank if the Master has issued none."""
+        """Return the client token of a client; blank if the Master has issued none."""
         return self._signer.token or self._own.get(client_id, "")
 
     def set_visit_token(self, token: int) -> None:

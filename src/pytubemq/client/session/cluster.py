@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
 OLD_TOKEN: Final = (
-    f"this process has a token in place of the secret, which is good for {TOKEN_LIFE_S // 3_600} hours unless it is "
-    "renewed in time, and ends when the user gets another secret: start the job or the task again"
+    f"this process has a client token instead of the secret; it is valid for {TOKEN_LIFE_S // 3_600} hours unless it is "
+    "renewed in time, and until the user gets another secret: start the job or the task again"
 )
 """The hint of a refusal for a process that was given a token."""
 
@@ -133,7 +133,7 @@ class Cluster:
             raise ClosedError("the connection is closed", hint="connect again")
 
     def client_id(self, *, group: str | None = None, kind: str | None = None) -> str:
-        """Return a new client id; with another client's token one that the token is good for."""
+        """Return a new client id; with another client's token one for which that token is valid."""
         own = new_client_id(self.host, group=group, kind=kind, name=self.options.client_name)
         return own if self._shared is None else f"{own}{DERIVED}{self._shared.client_id}"
 
@@ -250,7 +250,7 @@ class Cluster:
 
 
 def shared_client(options: ConnectOptions) -> Known | None:
-    """Return the client of another process whose token stands for the secret; None where there is none, or no need."""
+    """Return the other process's client whose token replaces the secret; None without one, or with credentials."""
     known = options.known
     return known if known is not None and known.client_token and options.credentials is None else None
 

@@ -1,7 +1,7 @@
-"""Signatures of requests to a Master, or a token in place of them.
+"""Signatures of requests to a Master, or a client token instead of them.
 
-The invariants: each request is signed anew, since a signature counts once; the secret leaves this process in no form
-but a signature. Every request to a Master has the field `auth_info`, so all are signed alike.
+The invariants: each request is signed anew, since a signature is accepted once; the secret leaves this process only as
+a signature. Every request to a Master has the field `auth_info`, so all are signed alike.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class RequestSigner:
-    """The signatures of one user; without credentials and without a token requests stay as they are."""
+    """The signatures of one user; without credentials and token requests are sent unsigned."""
 
     def __init__(self, credentials: Credentials | None = None, *, token: str = "") -> None:
-        """`token`: what the Master issued to another process of the user, for a client that has no credentials."""
+        """`token`: the client token of another process of the user, for a client without credentials."""
         self._credentials = credentials
         self.token = token if credentials is None else ""
         self._rng = random.SystemRandom()

@@ -1,4 +1,4 @@
-"""The address of a cluster that keys of a pipeline name, with the user who connects to it.
+"""The address of a cluster that keys of a pipeline name, with the user to connect as.
 
 The invariant: of a secret there is only the path of its file.
 """

@@ -47,7 +47,7 @@ SOURCE: Final = Section(
         Key("format", Kind.TEXT, "`tubemq`, or any format that Spark reads, to feed a topic.", default="tubemq"),
         Key("master", Kind.TEXT, "The Masters: `host:port`, several with commas; over TLS `tls://host:port?ca=FILE`.",
             default="the current profile's"),
-        Key("user", Kind.TEXT, "The user as which the cluster is read, where it asks who connects.",
+        Key("user", Kind.TEXT, "The user to read the cluster as, where it authenticates clients.",
             default="the one in `master`, else the environment's"),
         Key("secret_file", Kind.TEXT, "The path of the file with that user's secret, of mode 0600, on the driver.",
             default="needed with `user`"),

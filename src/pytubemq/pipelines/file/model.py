@@ -78,7 +78,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """The keys that name a cluster and who connects to it; values may be references."""
+    """The keys that name a cluster and the user to connect as; values may be references."""
 
     master: str | None = None
     user: str | None = None

@@ -1,7 +1,7 @@
 """The certificates and secrets of `pytubemq dev --secure`, in its data directory.
 
 The invariants: what exists is used again, so a second start changes nothing for clients; each key and secret is random,
-and readable by the user who started the cluster alone; a text names files, never what is in them.
+and readable only by the user who started the cluster; texts have the paths of files, never their content.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.security.secret import Secret
 
 ADMIN: Final = "admin"
-"""The user that may do everything."""
+"""The name of the user who may do everything."""
 ADMIN_PERMISSION: Final = ("admin", "cluster", "*")
 DIRECTORY: Final = "access"
 """The name of the directory below the data directory."""
@@ -31,7 +31,7 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class DevAccess:
-    """The files by which clients on this machine get in."""
+    """The files that clients on this machine need to connect."""
 
     certificates: TrialFiles
     secret_file: Path
@@ -42,7 +42,7 @@ class DevAccess:
 
     @property
     def directory(self) -> Path:
-        """The directory of them all."""
+        """The directory of these files."""
         return self.secret_file.parent
 
     @property
@@ -51,7 +51,7 @@ class DevAccess:
         return read_secret_file(str(self.secret_file))
 
     def settings(self) -> dict[str, object]:
-        """Return the settings of a cluster that lets only identified callers in, over TLS.
+        """Return the settings of a cluster with authentication and TLS.
 
         Raises:
             ConfigError: the file of the HTTP token cannot be used.
@@ -71,17 +71,17 @@ class DevAccess:
         }
 
     def master_address(self, master: str) -> str:
-        """Return the address of a Master with what a client needs to trust it, and to be let in."""
+        """Return the address of a Master with its CA and the user to connect as."""
         ca, secret_file = _in_url(self.certificates.ca), _in_url(self.secret_file)
         return f"tls://{master}?ca={ca}&user={self.user}&secret_file={secret_file}"
 
     def http_address(self, url: str) -> str:
-        """Return the URL of the JSON API with what a command needs to trust it, and to be let in."""
+        """Return the URL of the JSON API with its CA and the file of the token."""
         return f"{url}?ca={_in_url(self.certificates.ca)}&token_file={_in_url(self.token_file)}"
 
 
 def dev_access(data_dir: Path) -> DevAccess:
-    """Return the access to the cluster in a data directory, which is made at the first call.
+    """Return the files for the cluster in a data directory; the first call makes them.
 
     Raises:
         MissingExtraError: the library that makes certificates is not installed.

@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
-    """Return the connection to this cluster; `known` is what the driver passes on: a token in place of credentials.
+    """Return the connection to this cluster; `known` comes from the driver, with a client token.
 
     Raises:
         UnreachableError: no Master answers.
@@ -47,7 +47,7 @@ def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
 
 
 def passed_on(masters: ClusterAddress) -> Known | None:
-    """Return what tasks need in place of credentials; None if the Master has issued no token.
+    """Return what tasks need instead of credentials; None if the Master has issued no token.
 
     It names no Broker, so a task connects to a Master first, as every producer does.
 

@@ -46,7 +46,7 @@ class TaskPlan:
     """The identity of a batch write in idempotent mode; a stream's tasks know their query."""
     batch_id: int = 0
     known: Known | None = None
-    """The driver's token in place of its secret; None where the Master issues none."""
+    """The driver's client token, instead of the secret; None where the Master issues none."""
 
 
 @dataclass(frozen=True, slots=True)

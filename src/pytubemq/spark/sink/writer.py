@@ -121,7 +121,7 @@ def _pins(options: SinkOptions, partitions: tuple[Partition, ...], checkpoint: s
 
 
 def _known(options: SinkOptions) -> Known | None:
-    """Return the token that the tasks get in place of the secret; None where no user is named."""
+    """Return the client token that tasks get instead of the secret; None where no user is named."""
     if options.masters.user is None and USER_VARIABLE not in os.environ:
         return None
     try:

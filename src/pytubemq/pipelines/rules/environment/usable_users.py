@@ -1,4 +1,4 @@
-"""Users of clusters: each has the file with its secret, and where clusters may be asked, that can be used."""
+"""Users of clusters: each has a secret file, and where clusters may be reached, one that can be used."""
 
 from __future__ import annotations
 
