@@ -115,21 +115,33 @@ class HttpServer:
             timeout_keep_alive=IDLE_CONNECTION_S,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
+        config.load()  # so that what it lacks is an error here, and not in the task
         if self._tls is not None:
-            config.load()
             config.ssl = following(self._tls)
         self._server = _Guest(config)
         # The kernel queues connections from here on, so a client that comes early only waits.
         open_port(self._socket, name=_NAME)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._socket]))
-        return address_of(self._socket)
+        address = address_of(self._socket)
+        self._task.add_done_callback(partial(_report_end, address))
+        return address
 
     async def close(self) -> None:
-        """Stop: running requests get a second. Idempotent."""
+        """Stop: running requests get a second. Idempotent. Raises what the server had failed by, when all is closed."""
         server, self._server = self._server, None
-        if server is not None and self._task is not None:
-            server.should_exit = True
-            await self._task
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        try:
+            if server is not None and self._task is not None:
+                server.should_exit = True
+                await self._task
+        finally:
+            for listener in getattr(server, "servers", ()):  # open still, if it has failed
+                listener.close()
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+
+def _report_end(address: Address, task: asyncio.Task[None]) -> None:
+    """Log that a server has ended by an error: its port may still be open, but nobody responds there."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("HTTP at %s has failed and serves no more requests", address, exc_info=error)

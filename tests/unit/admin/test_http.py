@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, StreamingResponse
@@ -76,6 +77,38 @@ async def test_a_taken_port_is_named() -> None:
 async def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(ConfigError, match=r"HTTP cannot listen on 192\.0\.2\.1:80"):
         await HttpServer(Starlette(), Address("192.0.2.1", 80)).start()
+
+
+async def test_what_uvicorn_lacks_is_an_error_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(self: uvicorn.Config) -> None:
+        raise ImportError("a part of uvicorn cannot be read")
+
+    monkeypatch.setattr(uvicorn.Config, "load", lacking)
+    server = HttpServer(Starlette(), LISTEN)
+    address = server.bind()
+    with pytest.raises(ImportError, match="a part of uvicorn"):
+        await server.start()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(address.host, address.port)
+    await server.close()
+
+
+async def test_a_server_that_ends_by_an_error_says_so_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def failing(self: uvicorn.Server) -> None:
+        raise RuntimeError("a fault in its loop")
+
+    monkeypatch.setattr(uvicorn.Server, "main_loop", failing)
+    server = HttpServer(Starlette(), LISTEN)
+    address = await server.start()
+    await until(lambda: "serves no more requests" in caplog.text)
+    assert f"HTTP at {address} has failed" in caplog.text
+    assert "a fault in its loop" in caplog.text
+    with pytest.raises(RuntimeError, match="a fault in its loop"):
+        await server.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(address.host, address.port)
 
 
 async def test_closing_what_never_started_is_fine() -> None:
