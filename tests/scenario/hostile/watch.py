@@ -31,8 +31,10 @@ WORTH_S: Final = 0.001
 """A callback below this is not looked at: most are."""
 LOOPBACK: Final = ("127.", "localhost", "0.0.0.0")
 READ_PREFIXES: Final = tuple(
-    {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "/usr", "/etc", "/proc", "/sys", "/dev/", "/lib"}
+    {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *sysconfig.get_paths().values())}
+    | {"/usr", "/etc", "/proc", "/sys", "/dev/", "/lib"}
 )
+"""Where Python and the system are; resolved, as paths are before they are looked for here: `.venv` may be a link."""
 CHANGES: Final = frozenset(
     {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
      "os.utime", "shutil.rmtree", "shutil.move", "shutil.copyfile", "sqlite3.connect", "os.setxattr", "os.chflags"}

@@ -1,7 +1,7 @@
 """A client that sends bad HTTP requests to a Master or a Broker, and judges the answers.
 
-The invariant: every case ends within a bounded time, with an answer or with the end of its connection; else it is a
-problem.
+The invariants: every case ends within a bounded time, with an answer or with the end of its connection; else it is a
+problem. A server that left one without either is not sent more, so a run with it is bounded, too.
 """
 
 from __future__ import annotations
@@ -51,12 +51,20 @@ class HostileHttpClient:
         self.problems: list[str] = []
         self.last: deque[HttpCase] = deque(maxlen=KEPT)
         self._gate = asyncio.Semaphore(TOGETHER)
+        self._silent = False
+        """The server has left a case without an answer and without an end."""
 
     async def run(self, cases: int) -> None:
-        """Send this many cases, some at the same time; returns when each is answered or closed."""
+        """Send this many cases, some at the same time; returns when each is answered or closed.
+
+        It returns earlier, with a problem, if the server does neither for one of them.
+        """
         async with asyncio.TaskGroup() as group:
             for _ in range(cases):
                 await self._gate.acquire()
+                if self._silent:
+                    self._gate.release()
+                    return
                 case = make_http_case(self.cases, self.seed, self.calls, self.scene)
                 self.cases += 1
                 self.last.append(case)
@@ -66,6 +74,7 @@ class HostileHttpClient:
         try:
             answer = await self._answer(case)
         except TimeoutError:
+            self._silent = True
             self._problem(case, f"neither an answer nor an end within {ANSWER_WAIT_S:g} s")
         else:
             self._judge(case, answer)
@@ -74,7 +83,8 @@ class HostileHttpClient:
 
     async def _answer(self, case: HttpCase) -> bytes:
         """Send a case, and return all that comes until the server ends the connection."""
-        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
+        async with asyncio.timeout(ANSWER_WAIT_S):
+            reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
         answer = bytearray()
         try:
             with contextlib.suppress(ConnectionError):

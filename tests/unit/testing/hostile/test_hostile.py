@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytubemq.errors import EnvelopeError, FormatError
+from pytubemq.model.ids import Address
+from pytubemq.testing.hostile import http_client
 from pytubemq.testing.hostile.clients import make_case
 from pytubemq.testing.hostile.corruption import corrupt
 from pytubemq.testing.hostile.forms import FORM_OF
@@ -103,3 +106,22 @@ def test_http_requests_are_the_same_for_a_seed_and_make_every_call_with_each_of_
     for call in calls:
         assert all(f"{name}={value}".encode() in sent for name, value in call.fixed), call
         assert all(name.encode() in sent for name in (*call.in_query, *call.in_json)), call
+
+
+@pytest.mark.anyio
+async def test_a_server_that_neither_answers_nor_closes_is_not_sent_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "ANSWER_WAIT_S", 0.05)
+    held = []
+
+    def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    hostile = http_client.HostileHttpClient(Address(host, port), 5, (Call("GET", "/"),), Scene())
+    await hostile.run(10_000)
+    assert "neither an answer nor an end within 0.05 s" in hostile.problems[0]
+    assert hostile.cases < 1_000
+    server.close()
+    for writer in held:
+        writer.transport.abort()
