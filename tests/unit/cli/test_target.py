@@ -136,6 +136,17 @@ def test_a_profile_is_removed(tube: Tube) -> None:
     assert tube("profile", "remove", "two").code == ExitCode.BAD_CONFIG
 
 
+def test_the_last_profile_is_removed_while_it_is_the_current_one(tube: Tube) -> None:
+    tube("profile", "add", "one", "--master", "127.0.0.1:1", "--http", NOBODY)
+    found = tube("profile", "remove", "one")
+    assert (found.code, found.out) == (ExitCode.DONE, "")
+    assert found.err.splitlines() == [
+        "removed the profile 'one'",
+        "it was the current one: commands now work with the default ports of this machine",
+    ]
+    assert json.loads(tube("profile", "list", "-o", "json").out) == []
+
+
 class AwayTube:
     """A cluster whose Master tells where a topic is; the Brokers in `away` do not answer."""
 

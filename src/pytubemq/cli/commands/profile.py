@@ -68,6 +68,7 @@ def remove(name: str) -> None:
     left = remove_profile(name)
     options.say(f"removed the profile {name!r}")
     if was_current:
-        other = f"; for another one:  {options.next('pytubemq profile use')} {min(left.by_name)}"
-        others = other if left.by_name else ""
-        options.say(f"it was the current one: commands now work with the default ports of this machine{others}")
+        text = "it was the current one: commands now work with the default ports of this machine"
+        if left.by_name:
+            text += f"; for another one:  {options.next('pytubemq profile use')} {min(left.by_name)}"
+        options.say(text)
