@@ -13,8 +13,9 @@ import re
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
+from pytubemq.cli.api_address import ApiAddress
 from pytubemq.errors import (
     ConfigError,
     ExitCode,
@@ -47,20 +48,12 @@ class Api:
     """`/api/v1` of one Master."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError as error:
-            raise ConfigError(
-                f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080"
-            ) from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080")
-        self.url = url.partition("?")[0]
-        self._host = parts.hostname
-        self._port = port or (80 if parts.scheme == "http" else 443)
-        self._ca = _ca(url, parts.query) if parts.scheme == "https" else None
-        self._token = _token(parts.query)
+        address = ApiAddress.parse(url)
+        self.url = address.url
+        self._host = address.host
+        self._port = address.port
+        self._ca = _ca(address) if address.is_tls else None
+        self._token = _token(address)
         self._timeout_s = timeout_s
 
     def rows(self, *path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -144,7 +137,7 @@ class Api:
                 raise self._no_response() from error
             raise UnreachableError(
                 f"the server at {self.url} does not speak HTTP",
-                hint=f"give the address of the JSON API ({_PORT}), not a Master's",
+                hint=_not_http_hint(self.url, is_tls=self._ca is not None),
             ) from error
         except OSError as error:
             if over.is_set():
@@ -193,22 +186,22 @@ def _deadline(sock: socket.socket, timeout_s: float, over: threading.Event) -> I
         timer.cancel()
 
 
-def _ca(url: str, query: str) -> str:
+def _ca(address: ApiAddress) -> str:
     """Return the file of the CAs that the server's certificate must come from.
 
     Raises:
         ConfigError: none is named.
     """
-    named = parse_qs(query).get("ca", [os.environ.get(CA_VARIABLE, "")])[0].strip()
+    named = address.ca or os.environ.get(CA_VARIABLE, "").strip()
     if not named:
         raise ConfigError(
-            f"{url.partition('?')[0]} is over TLS, and no CA is named for its certificate",
+            f"{address.url} is over TLS, and no CA is named for its certificate",
             hint=f"write https://host:port?ca=FILE, or set {CA_VARIABLE}",
         )
     return named
 
 
-def _token(query: str) -> Secret:
+def _token(address: ApiAddress) -> Secret:
     """Return the token for changes: that of the environment, else that in the file which the URL names; or none.
 
     Raises:
@@ -216,17 +209,23 @@ def _token(query: str) -> Secret:
     """
     if token := os.environ.get(TOKEN_VARIABLE, "").strip():
         return Secret(token)
-    named = parse_qs(query).get("token_file", [""])[0].strip()
-    if not named:
+    if address.token_file is None:
         return Secret("")
     from pytubemq.client.client_credentials import read_secret_file
 
-    return read_secret_file(named)
+    return read_secret_file(address.token_file, holds="token", printed_by="pytubemq user token create")
 
 
 def with_scheme(url: str) -> str:
     """Return the URL, with http:// if it has no scheme."""
     return url if "://" in url else f"http://{url}"
+
+
+def _not_http_hint(url: str, *, is_tls: bool) -> str:
+    hint = f"give the address of the JSON API ({_PORT}), not a Master's"
+    if is_tls:
+        return hint
+    return f"{hint}; if it is over TLS, write https://{url.removeprefix('http://')}?ca=FILE"
 
 
 def _reason(error: OSError) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.cli.api import with_scheme
+from pytubemq.cli.api_address import ApiAddress, absolute_file
 from pytubemq.errors import ConfigError, RemoteError, TransportError, UnreachableError
 from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
@@ -52,12 +53,29 @@ def masters(options: GlobalOptions, master: str | None) -> str:
     text = master or _chosen(options).master
     if options.user is None and options.secret_file is None:
         return text
-    file = options.secret_file and str(Path(options.secret_file).expanduser().absolute())
+    file = options.secret_file and absolute_file(options.secret_file)
     user = ClusterUser(options.user or "", file or "")
     address = ClusterAddress.parse(text)
     if master and address.user is not None:
         raise ConfigError("the user is given twice", hint="leave out --user, or the user in --master")
     return str(replace(address, user=user))
+
+
+def with_absolute_files(master: str) -> str:
+    """Return the address of a cluster as it works from every directory; unchanged if it does already."""
+    address = ClusterAddress.parse(master)
+    tls, user = address.tls, address.user
+    if tls is not None:
+        tls = replace(
+            tls,
+            ca=absolute_file(tls.ca),
+            cert=tls.cert and absolute_file(tls.cert),
+            key=tls.key and absolute_file(tls.key),
+        )
+    if user is not None:
+        user = replace(user, secret_file=absolute_file(user.secret_file))
+    found = replace(address, tls=tls, user=user)
+    return master if found == address else str(found)
 
 
 def shown_masters(master: str) -> str:
@@ -68,6 +86,13 @@ def shown_masters(master: str) -> str:
 def http_url(options: GlobalOptions, http: str | None) -> str:
     """Return the URL of the JSON API."""
     return with_scheme(http or _chosen(options).http)
+
+
+def http_with_absolute_files(http: str) -> str:
+    """Return the JSON API's URL as it works from every directory; unchanged if it does already."""
+    address = ApiAddress.parse(with_scheme(http))
+    found = address.with_absolute_files()
+    return http if found == address else str(found)
 
 
 def same_cluster(options: GlobalOptions, master: str | None) -> str:

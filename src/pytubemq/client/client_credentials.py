@@ -53,34 +53,36 @@ def read_credentials(user: ClusterUser) -> Credentials:
     return Credentials(user.user, read_secret_file(user.secret_file))
 
 
-def read_secret_file(name: str) -> Secret:
+def read_secret_file(name: str, *, holds: str = "secret", printed_by: str = "pytubemq user create") -> Secret:
     """Return the secret in a file: its first line.
+
+    Args:
+        name: the file's path.
+        holds: the noun for what is in it, for errors.
+        printed_by: the command that printed it, for errors.
 
     Raises:
         ConfigError: there is no such file, it is empty or too long, or other users of the machine can read it.
     """
     path = Path(name).expanduser()
+    file_text = f"the {holds} file {path}"
+    hint = f"name the file with the {holds} that `{printed_by}` printed"
     try:
         with path.open("rb") as file:
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                raise ConfigError(
-                    f"the secret file {path} is open to other users of this machine", hint=f"run  chmod 600 {path}"
-                )
+                raise ConfigError(f"{file_text} is open to other users of this machine", hint=f"run  chmod 600 {path}")
             content = file.read(MAX_SECRET_FILE_BYTES + 1)
         secret = content.decode().split("\n", 1)[0].strip()
     except UnicodeDecodeError:
         # without its cause, which has the file's content
-        raise ConfigError(f"the secret file {path} is not text in UTF-8", hint=_HINT) from None
+        raise ConfigError(f"{file_text} is not text in UTF-8", hint=hint) from None
     except OSError as error:
-        raise ConfigError(f"the secret file {path} cannot be read: {error.strerror or error}", hint=_HINT) from error
+        raise ConfigError(f"{file_text} cannot be read: {error.strerror or error}", hint=hint) from error
     if len(content) > MAX_SECRET_FILE_BYTES:
-        raise ConfigError(f"the secret file {path} is longer than {MAX_SECRET_FILE_BYTES} bytes", hint=_HINT)
+        raise ConfigError(f"{file_text} is longer than {MAX_SECRET_FILE_BYTES} bytes", hint=hint)
     if not secret:
-        raise ConfigError(f"the secret file {path} is empty", hint="put the user's secret on its first line")
+        raise ConfigError(f"{file_text} is empty", hint=f"put the user's {holds} on its first line")
     return Secret(secret)
-
-
-_HINT: Final = "name the file with the secret that `pytubemq user create` printed"
 
 
 def _of_environment(environ: Mapping[str, str]) -> Credentials | None:

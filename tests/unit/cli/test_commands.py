@@ -167,6 +167,7 @@ def test_an_option_before_its_command_is_told_where_it_goes(tube: Tube, argument
 
 def test_something_that_is_not_http_answers(tube: Tube) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
 
         def hang_up() -> None:
             peer, _ = listening.accept()
@@ -175,11 +176,12 @@ def test_something_that_is_not_http_answers(tube: Tube) -> None:
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        found = tube("topic", "list", "--http", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        found = tube("topic", "list", "--http", f"http://{address}")
         thread.join()
     assert found.code == ExitCode.UNREACHABLE
     assert "does not speak HTTP" in found.err
     assert "port 8080" in found.err
+    assert f"if it is over TLS, write https://{address}?ca=FILE" in found.err
 
 
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"[" * 200_000, b"\xff\xfe", b"9" * 5000])

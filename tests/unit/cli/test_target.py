@@ -38,6 +38,13 @@ NOBODY = "http://127.0.0.1:1"
         ("prod", " ", "http://x", "no Master address given"),
         ("prod", "foo:1", "ftp://x", "not a URL of the JSON API: 'ftp://x'"),
         ("prod", "foo:1", "http://x:99999", "not a URL of the JSON API: 'http://x:99999'"),
+        ("prod", "foo:1", "http://x:0", "not a URL of the JSON API: 'http://x:0'"),
+        ("prod", "foo:1", "http://ann:pssst@x", "the URL of the JSON API has an @ in it"),
+        ("prod", "foo:1", "https://x?ca=f&token=pssst", "has a secret in it"),
+        ("prod", "foo:1", "x?password=pssst", "has a secret in it"),
+        ("prod", "foo:1", "https://x?caa=pssst", "unknown option 'caa'; did you mean ca?"),
+        ("prod", "foo:1", "http://x?ca=f", "has ca without https:// before it"),
+        ("prod", "foo:1", "https://x?ca=f&token_file=/none", "the token file /none cannot be read"),
         ("a b", "foo:1", "http://x", "not a name for a profile: 'a b'"),
         ("", "foo:1", "http://x", "not a name for a profile: ''"),
         ("-", "foo:1", "http://x", "not a name for a profile: '-'"),
@@ -47,6 +54,7 @@ def test_a_profile_that_cannot_be_used_is_not_saved(tube: Tube, name: str, maste
     found = tube("profile", "add", name, "--master", master, "--http", http)
     assert (found.code, found.out) == (ExitCode.USAGE, "")
     assert said in found.err
+    assert "pssst" not in found.err
     assert json.loads(tube("profile", "list", "-o", "json").out) == []
 
 
@@ -184,6 +192,22 @@ def test_a_profile_names_its_user_and_the_file_with_the_secret(
 ) -> None:
     assert tube("profile", "add", "safe", *arguments, "--http", "http://m1:8080").code == 0
     assert json.loads(tube("profile", "show", "-o", "json").out)["master"] == saved
+
+
+def test_a_profile_names_its_files_so_that_they_are_found_from_every_directory(
+    tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    token = tmp_path / "ops.token"
+    token.touch(mode=0o600)
+    token.write_text("tmq_1_x\n")
+    master = "tls://m1?ca=c/ca.pem&cert=c/a.pem&key=c/a.key&user=ann&secret_file=ann.secret"
+    http = "https://m1:8080?ca=c/ca.pem&token_file=ops.token"
+    assert tube("profile", "add", "safe", "--master", master, "--http", http).code == ExitCode.DONE
+    saved = json.loads(tube("profile", "show", "-o", "json").out)
+    files = f"ca={tmp_path}/c/ca.pem&cert={tmp_path}/c/a.pem&key={tmp_path}/c/a.key"
+    assert saved["master"] == f"tls://m1:8716?{files}&user=ann&secret_file={tmp_path}/ann.secret"
+    assert saved["http"] == f"https://m1:8080?ca={tmp_path}/c/ca.pem&token_file={tmp_path}/ops.token"
 
 
 @pytest.mark.parametrize(

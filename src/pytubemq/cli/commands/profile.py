@@ -9,13 +9,13 @@ import click
 from pytubemq.cli.names import api_url, masters_address, profile_name
 from pytubemq.cli.options import current, global_options, user_options
 from pytubemq.cli.output.output import emit_object, emit_rows
-from pytubemq.cli.target import find_profile, masters
+from pytubemq.cli.target import find_profile, http_with_absolute_files, masters, with_absolute_files
 from pytubemq.server.profiles import Profile, read_profiles, remove_profile, save_profile, use_profile
 
 
 @click.group()
 def profile() -> None:
-    """Name clusters and pick the current one. `pytubemq dev` writes the profile "dev"."""
+    """Name clusters and choose the current one. `pytubemq dev` writes the profile "dev"."""
 
 
 @profile.command("list")
@@ -52,9 +52,14 @@ def use(name: str) -> None:
 @user_options
 @global_options
 def add(name: str, master: str, http: str) -> None:
-    """Add or replace a profile and make it the current one. It has the path of a secret file, never the secret."""
+    """Add or replace a profile and make it the current one.
+
+    It has the paths of files with a secret or a token, never what is in them. Relative paths of files are saved as absolute
+    ones, so it works from every directory.
+    """
     options = current()
-    path = save_profile(Profile(name, masters(options, master), http))
+    address = with_absolute_files(masters(options, master))
+    path = save_profile(Profile(name, address, http_with_absolute_files(http)))
     options.say(f"saved in {path}; commands now work with {name!r}\nNext:  {options.next('pytubemq cluster health')}")
 
 
