@@ -143,7 +143,8 @@ class Actor:
         assert self.node.master is not None
         access = self.node.master._access
         visit = access.tokens.of_client(("producer", asked.client_id)).visit_authorized_token
-        own = access.guard._authenticator.issue(ClientIdentity(self.name, 1), asked.client_id)  # type: ignore[attr-defined]
+        epoch = self.node.master.catalogue.users[self.name].secret_epoch
+        own = access.guard._authenticator.issue(ClientIdentity(self.name, epoch), asked.client_id)  # type: ignore[attr-defined]
         return replace(asked, tokens=AuthorizedInfo(visit_authorized_token=visit, auth_authorized_token=own))
 
     async def send(self, method: Method, asked: Asked) -> int:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAX_USER_NAME_CHARS: Final = 64
 SECRET_BYTES: Final = 32
 MIN_PASSWORD_CHARS: Final = 12
+_EPOCH_BYTES: Final = 6
+"""Random bytes of a new user's first epoch, which leave it room to grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class UserRegistry:
                 raise BadRequestError(
                     f"there are {MAX_USERS} users, no more are allowed", hint="remove some", code=Code.BAD_REQUEST
                 )
-            record = UserRecord(name, sealed_secret=self._seal(name, given), stamp=by.made())
+            # Random, so that tokens of a removed user are worthless to another one of the same name.
+            epoch = int.from_bytes(self._random_bytes(_EPOCH_BYTES), "big") + 1
+            record = UserRecord(name, sealed_secret=self._seal(name, given), secret_epoch=epoch, stamp=by.made())
             await self._catalogue.apply([record])
         return given
 
