@@ -65,6 +65,7 @@ def make_components(
     groups = Groups(catalogue, brokers, settings, clock, poke, admission)
     brokers.on_registered = groups.broker_registered
     producers = Producers(catalogue, brokers, settings, clock, access.tokens, admission)
+    producers.sees_topic = access.guard.sees_topic
 
     def make_room(key: Hashable) -> None:
         kind, *names = cast("tuple[str, ...]", key)

@@ -70,6 +70,8 @@ class Producers:
     ) -> None:
         self.by_id: dict[str, Producer] = {}
         self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
+        self.sees_topic: Callable[[tuple[str, str], str], bool] = lambda key, topic: True
+        """Returns whether a topic may be named to a client that asks which there are."""
         self._catalogue = catalogue
         self._brokers = brokers
         self._settings = settings
@@ -175,10 +177,15 @@ class Producers:
             ),
             authorized_info=self._tokens.of_client(producer_key(producer.client_id)),
             appd_config=responses.approved_config(catalogue.cluster, request.appd_config),
-            topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),
+            topic_names=self._visible(producer) if request.want_topic_names else (),
         )
         call.reply(encode(response))
         return True
+
+    def _visible(self, producer: Producer) -> tuple[str, ...]:
+        """Return the names of the topics that a producer may know of."""
+        key = producer_key(producer.client_id)
+        return tuple(topic for topic in sorted(self._catalogue.topics) if self.sees_topic(key, topic))
 
     def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:
         """True if the response would bring a waiting producer nothing new.

@@ -69,6 +69,11 @@ def read_token(keys: Sequence[ClientKey], token: str, client_id: str, *, now_s: 
     return ClientIdentity(user, epoch)
 
 
+def bound_id(client_id: str) -> str:
+    """Return the id of the client whose token a client shows: its own, or the one behind the last `~`."""
+    return client_id.rpartition(DERIVED)[2]
+
+
 def issued_s(token: str) -> int:
     """Return the time at which a token was issued, in s since 1970 by the Master's clock; 0 for any other text.
 
@@ -78,9 +83,8 @@ def issued_s(token: str) -> int:
 
 
 def _mac(key: ClientKey, head: str, client_id: str) -> bytes:
-    bound_to = client_id.rpartition(DERIVED)[2]
     # The head contains no blank, so the two parts cannot be divided in another way.
-    return hmac.new(key.value, f"{head} {bound_to}".encode(), hashlib.sha256).digest()
+    return hmac.new(key.value, f"{head} {bound_id(client_id)}".encode(), hashlib.sha256).digest()
 
 
 def _text(raw: bytes) -> str:

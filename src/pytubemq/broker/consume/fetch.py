@@ -77,7 +77,8 @@ class FetchHandlers:
             self._check_member(call, request, consumer_id, group)
             served = request_checks.topic(request.topic_name, state.topics)
             key = RegistrationKey(group, served.config.name, request.partition_id)
-            registration = self._find_registration(key, consumer_id, now_s=now_s)
+            user = state.access.user_of(call.connection, consumer_id, group)
+            registration = self._find_registration(key, consumer_id, user, now_s=now_s)
             # A position that somebody fetches from is not one of those that may make room for others.
             if not registration.is_used:
                 state.positions.spare.record_use(key)
@@ -103,12 +104,14 @@ class FetchHandlers:
         )
         self._attempt(_Fetch(call, registration, manual, bool(request.esc_flow_ctrl), limits))
 
-    def _find_registration(self, key: RegistrationKey, consumer_id: str, *, now_s: float) -> Registration:
+    def _find_registration(
+        self, key: RegistrationKey, consumer_id: str, user: str | None, *, now_s: float
+    ) -> Registration:
         registration = self._state.registry.get(key, now_s=now_s)
         if registration is None:
             # 411 makes a client register again; with 412 it knows that somebody else has the partition.
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
-        if registration.consumer_id != consumer_id:
+        if not registration.is_of(consumer_id, user):
             raise Refused(
                 Code.DUPLICATE_PARTITION, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
             )
@@ -380,7 +383,7 @@ class FetchHandlers:
             # 401 for both, where a fetch gets 411 or 412: what the original responds to a commit.
             if registration is None:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
-            if registration.consumer_id != consumer_id:
+            if not registration.is_of(consumer_id, state.access.user_of(call.connection, consumer_id, group)):
                 raise Refused(
                     Code.UNAUTHORIZED, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
                 )

@@ -243,12 +243,7 @@ class RangeHandlers:
             check_client_id(request.client_id)
             for group in request.group_names:
                 caller.permit(describe_group(group.strip()))
-            wanted = await self._find_wanted(turn, named)
-            for keys in sliced(list(wanted)):
-                for topic in {topic for topic, _ in keys}:
-                    caller.permit(describe_topic(topic))
-                if len(keys) == LONG_WORK_SLICE:
-                    await turn()
+            wanted = await self._find_wanted(turn, named, caller)
             positions = await self._positions(turn, request, wanted, caller)
             # Only on request, as it may have to read the disk.
             found = {} if request.not_before_ms is None else await self._look_up(wanted, request.not_before_ms)
@@ -307,14 +302,23 @@ class RangeHandlers:
             )
         return found
 
-    async def _find_wanted(self, turn: Turn, named: Values[TopicPartition]) -> dict[PartitionKey, None]:
-        """Return the requested partitions that are served here, each once; all of them when none is named."""
+    async def _find_wanted(
+        self, turn: Turn, named: Values[TopicPartition], caller: Identified
+    ) -> dict[PartitionKey, None]:
+        """Return the requested partitions that are served here, each once.
+
+        When none is named: all of the topics that the caller may describe. One that it names and may not describe is
+        refused whether it exists or not. Raises Refused.
+        """
         topics = self._state.topics
         wanted: dict[PartitionKey, None] = {}
         if not named:
             for served in topics:
-                wanted.update(dict.fromkeys((served.config.name, pid) for pid in sorted(served.partition_ids)))
+                if caller.is_permitted(describe_topic(served.config.name)):
+                    wanted.update(dict.fromkeys((served.config.name, pid) for pid in sorted(served.partition_ids)))
         for items in named.slices(LONG_WORK_SLICE):
+            for topic in {item.topic_name.strip() for item in items}:
+                caller.permit(describe_topic(topic))
             for item in items:
                 found = topics.get(item.topic_name)
                 if found is not None and item.partition_id in found.partition_ids:

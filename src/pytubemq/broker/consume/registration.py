@@ -129,7 +129,8 @@ class RegisterHandlers:
         # An expired one is not found, so its consumer that is gone keeps nobody out.
         holder = state.registry.get(key, now_s=now_s)
         # A consumer that registers again, as after a broken connection, takes its own registration over.
-        if holder is not None and holder.consumer_id != consumer_id:
+        user = state.access.user_of(call.connection, consumer_id, key.group)
+        if holder is not None and not holder.is_of(consumer_id, user):
             raise Refused(
                 Code.PARTITION_OCCUPIED,
                 f"partition {key.partition_id} of {key.topic} is registered by {holder.consumer_id} of group "
@@ -170,7 +171,7 @@ class RegisterHandlers:
                 Code.SERVICE_UNAVAILABLE,
                 f"registrations are full: this Broker has {len(state.registry)}, which is the limit; retry later",
             ) from None
-        registration.has_reset_notices, registration.reset_epoch = has_notices, epoch
+        registration.has_reset_notices, registration.reset_epoch, registration.user = has_notices, epoch, user
         GROUP.record(
             "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
         )
@@ -190,7 +191,7 @@ class RegisterHandlers:
         registration = state.registry.get(key, now_s=state.clock.now_s())
         if registration is None:
             raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
-        if registration.consumer_id != consumer_id:
+        if not registration.is_of(consumer_id, state.access.user_of(call.connection, consumer_id, key.group)):
             raise Refused(
                 Code.DUPLICATE_PARTITION, f"{key} is registered by {registration.consumer_id}, not by {consumer_id}"
             )
@@ -221,7 +222,7 @@ class RegisterHandlers:
                     f"{len(request.partition_info)} partitions in one heartbeat, {MAX_HEARTBEAT_PARTITIONS} are "
                     "allowed; send several",
                 )
-            now_s = state.clock.now_s()
+            now_s, user = state.clock.now_s(), state.access.user_of(call.connection, consumer_id, group)
             priority_id = UNDEFINED if request.qry_priority_id is None else request.qry_priority_id
             for item in request.partition_info:
                 try:
@@ -232,7 +233,8 @@ class RegisterHandlers:
                 key = RegistrationKey(group, info.partition.topic, info.partition.partition_id)
                 registration = state.registry.get(key, now_s=now_s)
                 code = Code.HB_NO_NODE if registration is None else Code.DUPLICATE_PARTITION
-                if registration is not None and registration.consumer_id == consumer_id:
+                if registration is not None and registration.is_of(consumer_id, user):
+                    registration.user = registration.user or user
                     if self._lacks_topic(call, request, consumer_id, key.topic):
                         state.registry.drop(registration)
                         failures.append(

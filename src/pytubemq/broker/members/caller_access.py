@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.broker.members.visit_tokens import VisitTokens
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_GROUP_CHARS, MAX_TOPIC_CHARS
 from pytubemq.model.names import escaped
 from pytubemq.net.server.peer_warnings import PeerWarnings
-from pytubemq.security.access_rules import AccessRules
+from pytubemq.security.access_rules import MASTER, AccessRules
 from pytubemq.security.permissions import Operation, ResourceKind
 from pytubemq.security.refusals import RefusalReason, Refusals
 
@@ -34,6 +35,7 @@ ADMITTED_S: Final = 30.0
 """The time for which an admission holds on its connection; the clients' tokens are renewed more seldom."""
 MAX_ADMITTED: Final = 1_000
 """Admissions remembered for a connection; beyond it all are forgotten, which costs time only."""
+MAX_NAME_CHARS: Final = max(MAX_TOPIC_CHARS, MAX_GROUP_CHARS)
 _CONTEXT: Final = "admitted"
 _NOT_IDENTIFIED: Final = (
     "this cluster requires authentication, and the request has no valid tokens of the Master; register at the Master "
@@ -106,6 +108,11 @@ class Identified:
     """Called before a refusal; instead of it where access is permissive."""
     permissive: bool = False
     """True if everything is served, and what would be refused is counted."""
+
+    @property
+    def author(self) -> str | None:
+        """The user that a change is recorded as; None where the request says it, as for the Master or for nobody."""
+        return None if self.identity is None or self.identity == MASTER else self.identity.user
 
     def is_permitted(self, action: Action) -> bool:
         """True if the caller is served this action."""
@@ -194,7 +201,13 @@ class CallerAccess:
         Identified(self.rules, found.identity, self._count_refused).permit(consume_from(topic))
         if len(found.topics) >= MAX_ADMITTED:
             found.topics.clear()
-        found.topics.add(topic)
+        if len(topic) <= MAX_NAME_CHARS:
+            found.topics.add(topic)
+
+    def user_of(self, connection: Connection, client_id: str, group: str) -> str | None:
+        """Return the user that a member was admitted as over this connection; None where access is not enforced."""
+        found = connection.context.get(_CONTEXT, {}).get((client_id, join_group(group))) if self.is_enforced else None
+        return None if found is None or found.identity is None else found.identity.user
 
     def check_probe(self, info: AuthorizedInfo | None, *, now_s: float) -> None:
         """Refuse a heartbeat that only queries our capabilities, with 415 where access is enforced.
@@ -242,6 +255,9 @@ class CallerAccess:
         identified = self._find(info, client_id, now_s=now_s, wall_s=wall_s)
         for action in actions:
             identified.permit(action)
+        # A longer one is refused later on, and must not be held for it.
+        if len(client_id) > MAX_CLIENT_ID_CHARS or any(len(action.name) > MAX_NAME_CHARS for action in actions):
+            return
         admitted = connection.context.setdefault(_CONTEXT, {})
         if len(admitted) + len(actions) > MAX_ADMITTED:
             _make_room(admitted)

@@ -61,6 +61,12 @@ class Registration:
     """The largest known reset epoch of the group in this partition."""
     is_moved_away: bool = False
     """True if the group was moved since the registration: the consumer must register again to read or confirm."""
+    user: str | None = None
+    """The user whose consumer it is; None if it registered where access was not enforced."""
+
+    def is_of(self, consumer_id: str, user: str | None) -> bool:
+        """True if it is this user's consumer. Any user's will do where one of the two is not known."""
+        return self.consumer_id == consumer_id and (self.user is None or user is None or self.user == user)
 
 
 class RegistryFullError(Exception):

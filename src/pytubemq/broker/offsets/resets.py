@@ -152,7 +152,7 @@ class ResetHandlers:
         caller = self._check_admitted(request)
         group = check_group_name(request.group_name)
         caller.permit(join_group(group))
-        user = check_field(request.user, "user", MAX_USER_CHARS)
+        user = caller.author or check_field(request.user, "user", MAX_USER_CHARS)
         if len(resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(resets)} resets in one request, {MAX_RESETS} are allowed")
         parts = [encode(ResetOffsetsResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!"))]

@@ -17,7 +17,7 @@ from pytubemq.master.access.authenticator import Unidentified
 from pytubemq.model.names import escaped
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.security.authentication_mode import AuthenticationMode
-from pytubemq.security.permissions import CLUSTER_NAME, ResourceKind, is_allowed
+from pytubemq.security.permissions import CLUSTER_NAME, Operation, ResourceKind, is_allowed
 from pytubemq.security.refusals import RefusalReason, Refusals
 from pytubemq.security.rpc_permissions import RPC_PERMISSIONS, Need, Subject
 from pytubemq.wire.rpc.methods import Method
@@ -68,6 +68,10 @@ class Guard(Protocol):
         """
         ...
 
+    def sees_topic(self, key: ClientKey, topic: str) -> bool:
+        """True if a topic may be named to a registered client that has not asked for it."""
+        ...
+
 
 class OpenGuard:
     """The guard of a cluster without authentication: everything is permitted."""
@@ -78,6 +82,10 @@ class OpenGuard:
     def check(self, method: Method, call: Call, request: Any) -> Caller | None:
         """Permit the request."""
         return None
+
+    def sees_topic(self, key: ClientKey, topic: str) -> bool:
+        """Return True."""
+        return True
 
 
 class AccessGuard:
@@ -114,6 +122,15 @@ class AccessGuard:
                 raise
             return None
         return Caller(key, identity, registers=method in _REGISTRATIONS)
+
+    def sees_topic(self, key: ClientKey, topic: str) -> bool:
+        """True if a topic may be named to a client: its user may `describe` it, or everything is served."""
+        if not self._enforced:
+            return True
+        identity = self._sessions.get(key)
+        if identity is None or not self._accounts.is_current(identity):
+            return False
+        return is_allowed(self._accounts.permissions(identity.user), Operation.DESCRIBE, ResourceKind.TOPIC, topic)
 
     def _check_permissions(self, method: Method, request: Any, identity: ClientIdentity) -> None:
         granted = self._accounts.permissions(identity.user)
@@ -158,7 +175,8 @@ def client_key_of(method: Method, request: Any) -> ClientKey:
     kind = key_kind(method)
     if kind == "broker":
         text = request.broker_id if hasattr(request, "broker_id") else request.client_id.partition(":")[0]
-        return kind, text.strip()
+        number = text.strip()
+        return kind, number.lstrip("0") or number[-1:]  # zeros before a number make no other Broker
     return kind, request.client_id.strip()
 
 

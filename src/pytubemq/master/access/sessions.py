@@ -7,10 +7,11 @@ for each registered client, since an entry goes when its client goes.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import Code
+from pytubemq.security.client_token import bound_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 ClientKey = tuple[str, str]
 """The kind of a client (`producer`, `consumer` or `broker`) and its id."""
+_CLIENTS: Final = ("producer", "consumer")
+"""The kinds whose clients get tokens for Brokers."""
 
 
 class Sessions:
@@ -35,12 +38,17 @@ class Sessions:
         return self._identities.get(key)
 
     def check_owner(self, key: ClientKey, identity: ClientIdentity) -> None:
-        """Refuse the use of a client id that another user registered, with 415."""
-        owner = self._identities.get(key)
-        if owner is not None and owner.user != identity.user:
-            raise Refused(
-                Code.CERTIFICATE_FAILURE, f"the {key[0]} id {key[1]} is in use by another user; choose another one"
-            )
+        """Refuse the use of a client id that another user registered, with 415.
+
+        So too an id for which the token would be good for another user's client: a token names no kind of client.
+        """
+        for taken in _named_by_token(key):
+            owner = self._identities.get(taken)
+            if owner is not None and owner.user != identity.user:
+                raise Refused(
+                    Code.CERTIFICATE_FAILURE,
+                    f"the {taken[0]} id {taken[1]} is in use by another user; choose another one",
+                )
 
     def record(self, key: ClientKey, identity: ClientIdentity) -> None:
         """Record that a client is registered."""
@@ -63,3 +71,11 @@ class Sessions:
     def forget(self, key: ClientKey) -> None:
         """Forget a client that is gone."""
         self._identities.pop(key, None)
+
+
+def _named_by_token(key: ClientKey) -> tuple[ClientKey, ...]:
+    """Return the client itself, and those that could be shown a Broker by the token that it gets."""
+    kind, client_id = key
+    if kind not in _CLIENTS:
+        return (key,)
+    return key, *((one, named) for named in {client_id, bound_id(client_id)} for one in _CLIENTS)
