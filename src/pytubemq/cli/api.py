@@ -5,12 +5,10 @@ The invariant: one request has one response or one clear error; never a redirect
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
 import re
-import socket
 import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -27,10 +25,11 @@ from pytubemq.errors import (
 )
 from pytubemq.model.ids import Address
 from pytubemq.model.tls_options import TlsOptions
+from pytubemq.net.sockets import deadline
 from pytubemq.security.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 SERVER_WAIT_S = 20.0
 """The time that a request may take beyond the usual while the Master waits for its Brokers."""
@@ -126,7 +125,7 @@ class Api:
         over = threading.Event()
         try:
             connection.connect()
-            with _deadline(connection.sock, self._timeout_s, over):
+            with deadline(connection.sock, self._timeout_s, over):
                 connection.request(method, target, None if body is None else json.dumps(body), headers)
                 answer = connection.getresponse()
                 data = answer.read(MAX_ANSWER_BYTES)
@@ -165,25 +164,6 @@ class Api:
             f"no response from {self.url} within {self._timeout_s:g} s",
             hint="it is overloaded, stopped or gone: check its process and its log, or raise --timeout",
         )
-
-
-@contextlib.contextmanager
-def _deadline(sock: socket.socket, timeout_s: float, over: threading.Event) -> Iterator[None]:
-    """End a request that takes longer in all, and set `over`: the socket's own timeout begins anew with every byte."""
-
-    def end() -> None:
-        over.set()
-        with contextlib.suppress(OSError):
-            # Not that of TLS, which would take its state away from the thread that reads.
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    timer = threading.Timer(timeout_s, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _ca(address: ApiAddress) -> str:

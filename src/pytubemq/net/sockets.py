@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterator
 
     from pytubemq.model.ids import Address
 
@@ -81,3 +83,22 @@ def datagrams_beside(there: Address) -> socket.socket:
         datagrams.close()
         raise
     return datagrams
+
+
+@contextlib.contextmanager
+def deadline(sock: socket.socket, timeout_s: float, over: threading.Event) -> Iterator[None]:
+    """End a request that takes longer in all, and set `over`: the socket's own timeout begins anew with every byte."""
+
+    def end() -> None:
+        over.set()
+        with contextlib.suppress(OSError):
+            # Not that of TLS, which would take its state away from the thread that reads.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -54,7 +54,7 @@ def use(name: str) -> None:
 def add(name: str, master: str, http: str) -> None:
     """Add or replace a profile and make it the current one.
 
-    It has the paths of files with a secret or a token, never what is in them. Relative paths of files are saved as absolute
+    It has the paths of files with a secret or a token, never what is in them. Relative paths are saved as absolute
     ones, so it works from every directory.
     """
     options = current()
