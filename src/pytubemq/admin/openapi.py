@@ -225,7 +225,7 @@ def _identity_paths(operations: _Operations) -> _Json:
     create["responses"] = operations.responses({"201": operations.response("made_token", "the token")})
     return {
         "/api/v1/session": {
-            "get": get("session", "who calls, and what it is allowed"),
+            "get": get("session", "the caller and its permissions"),
             "post": sign_in,
             "delete": sign_out,
         },

@@ -1,4 +1,4 @@
-"""The request handlers of the JSON API for people: signing in, signing out, and who one is."""
+"""The request handlers of the JSON API for sessions: to sign in, to sign out, and to show the caller."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SessionApi:
         ]
 
     async def show(self, request: Request) -> Response:
-        """Return who the caller is, and what it is allowed."""
+        """Return the caller and its permissions."""
         identity: HttpIdentity | None = request.state.caller.identity
         if identity is None:
             raise ApiError(

@@ -1,7 +1,7 @@
 """The request handlers of the JSON API for bearer tokens of users.
 
-The invariants: a token is in the one response to the request that made it, which no cache keeps; a token makes no other
-token, so a stolen one ends when it expires or is revoked.
+The invariants: a token is only in the response to the request that made it, which no cache keeps; a token makes no
+other one, unless its user is an administrator, so a stolen one ends when it expires or is revoked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UserTokenApi:
         ]
 
     async def list_tokens(self, request: Request) -> Response:
-        """Return the tokens of a user, without what they are."""
+        """Return the bearer tokens of a user, without their text."""
         found = self._master.registry.user_tokens.all_of(request.path_params["name"])
         return _json([view_of(record) for record in found])
 
@@ -67,7 +67,7 @@ class UserTokenApi:
         return _json(made, HTTPStatus.CREATED)
 
     async def revoke(self, request: Request) -> Response:
-        """Make a token worthless; respond with what it was."""
+        """Revoke a bearer token; respond with its view."""
         name, token_id = request.path_params["name"], request.path_params["token"]
         return _json(view_of(await self._master.registry.user_tokens.revoke(name, token_id)))
 

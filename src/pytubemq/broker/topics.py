@@ -119,7 +119,7 @@ class TopicReader:
         return list(self._by_name.values())
 
     def _append(self, config: MasterConfig) -> bool:
-        """Read what a configuration has beyond the last one; False if it does not only add topics."""
+        """Read what a configuration adds to the last one; return False if it changes anything else."""
         last = self._config
         texts = _appended(last.topic_confs, config.topic_confs)
         durable = _appended(last.topic_durability, config.topic_durability)
@@ -201,7 +201,7 @@ def _retention(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _appended(before: tuple[_Item, ...], now: tuple[_Item, ...]) -> tuple[_Item, ...] | None:
-    """Return what `now` has behind all of `before`; None if it does not begin so."""
+    """Return the rest of `now` after `before`; None if it does not begin with `before`."""
     # Compared in C, a few nanoseconds an item, as it is done for all topics with each that is created.
     return now[len(before) :] if now[: len(before)] == before else None
 

@@ -111,7 +111,7 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused_
 
 
 def _guarded(method: Method, work: Work, access: Access) -> Work:
-    """Return a method that serves only callers that may call it; whoever registers a client owns its id."""
+    """Return a method that serves only permitted callers; a client id belongs to the user that registers it."""
 
     def serve(call: Call, request: Any) -> Any:
         caller = access.guard.check(method, call, request)
@@ -124,9 +124,10 @@ def _guarded(method: Method, work: Work, access: Access) -> Work:
 
 
 def _asked_to_register(heartbeat: Work) -> Work:
-    """Return a heartbeat that has a client register again, and so sign, if the token that it shows is worthless.
+    """Return a heartbeat that makes a client register again, and so sign, if its client token is invalid.
 
-    A Java client signs its registration, or the heartbeat after that; refused with 415, it sends the same for ever.
+    A Java client signs its registration, or the heartbeat after that; refused with 415, it repeats its request for
+    ever.
     """
 
     def serve(call: Call, request: Any) -> Any:
@@ -172,7 +173,7 @@ def _signed_in_query(late: LateSigners, register: Work, query: Work, query_work:
     """Return a request for metadata that registers a consumer whose signature is waited for; `query_work` has no guard.
 
     A Java client-balance consumer signs the one request that is next, which may be this one. The response has no token,
-    so the heartbeat after it, which shows none, is taken over the same connection, and its response has one.
+    so the next heartbeat, which has none either, is accepted over the same connection, and its response has one.
     """
 
     def serve(call: Call, request: Any) -> Any:

@@ -340,7 +340,7 @@ class PermissionTest(View, frozen=True, kw_only=True):
 
 
 class SessionView(View, frozen=True, kw_only=True):
-    """Who calls over HTTP; `proof` is `session`, `user_token` or `operator_token`."""
+    """The caller over HTTP; `proof` is `session`, `user_token` (a bearer token) or `operator_token` (`http.token`)."""
 
     user: str
     proof: str
@@ -348,7 +348,7 @@ class SessionView(View, frozen=True, kw_only=True):
 
 
 class TokenView(View, frozen=True, kw_only=True):
-    """A bearer token of a user, without what it is; `expires_at` is null for one that does not expire."""
+    """A bearer token of a user, without its text; `expires_at` is null for one that does not expire."""
 
     user: str
     id: str
@@ -358,7 +358,7 @@ class TokenView(View, frozen=True, kw_only=True):
 
 
 class MadeToken(View, frozen=True, kw_only=True):
-    """A token that was just made; it is shown this once."""
+    """A bearer token that was just made; its text is shown only here."""
 
     user: str
     id: str

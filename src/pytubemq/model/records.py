@@ -204,7 +204,7 @@ class UserRecord:
     """A user of the cluster: a client, a Broker or a person. Key: user.
 
     `sealed_secret` is the secret that signs requests, encrypted; `password_hash` what people use over HTTP, hashed;
-    each is blank where the user has none. `secret_epoch` grows whenever earlier tokens of the user lose their worth.
+    each is blank where the user has none. `secret_epoch` grows whenever earlier tokens of the user become invalid.
     """
 
     user: str

@@ -70,7 +70,7 @@ async def _follow(sources: list[ReloadingContext]) -> None:
                 await loop.run_in_executor(None, source.reload)
             except Exception:
                 # It must not end here, or the certificates would expire though there are new ones.
-                logger.exception("changed TLS files are not used, those from before are")
+                logger.exception("changed TLS files cannot be used, the previous ones still are")
 
 
 def _path(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Credentials by address, file and environment, and tokens that processes work with in place of the secret."""
+"""Credentials by address, file and environment, and client tokens that replace the secret in other processes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def known_of(address: str, credentials: Credentials) -> Known:
         return tube.known
 
 
-async def test_a_token_stands_for_the_secret_in_another_process(tmp_path: Path) -> None:
+async def test_a_client_token_replaces_the_secret_in_another_process(tmp_path: Path) -> None:
     async with cluster(tmp_path / "data") as node:
         ann = await user(node, "ann", "produce topic orders", "consume topic orders", "consume group *")
         known = await known_of(address_of(node), ann)
@@ -86,7 +86,7 @@ async def test_a_token_stands_for_the_secret_in_another_process(tmp_path: Path) 
             assert tube.known.client_token, "the Master renews it"
 
 
-async def test_a_token_that_is_good_no_longer_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_an_invalid_token_is_refused_with_what_to_do(tmp_path: Path) -> None:
     async with cluster(tmp_path / "data") as node:
         ann = await user(node, "ann", "produce topic orders")
         known = await known_of(address_of(node), ann)

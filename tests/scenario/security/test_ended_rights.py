@@ -90,7 +90,7 @@ async def test_a_member_that_sends_no_heartbeat_reads_nothing_more(
         await master.close()
 
 
-async def test_a_change_of_other_rights_disturbs_nobody(tmp_path: Path) -> None:
+async def test_a_change_of_other_permissions_disturbs_nobody(tmp_path: Path) -> None:
     async with cluster(tmp_path) as node:
         ann = await user(node, "ann", "consume topic orders", f"consume group {GROUP}")
         async with (

@@ -36,7 +36,7 @@ async def get(authority: Authority, url: str) -> str:
     return (await asyncio.to_thread(read)).decode()
 
 
-async def test_health_and_metrics_tell_in_time(authority: Authority, secure: dict[str, object]) -> None:
+async def test_health_and_metrics_show_it_in_time(authority: Authority, secure: dict[str, object]) -> None:
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=5, hours=6)
     authority.issue("server", until=soon)
     async with EmbeddedCluster(settings=secure) as cluster:

@@ -77,7 +77,7 @@ def secret(scratch: Path) -> Path:
 
 
 class Secured(NamedTuple):
-    """A cluster that asks who connects, and its user's secret."""
+    """A cluster that authenticates clients, and its user's secret."""
 
     node: Node
     thread: IoThread

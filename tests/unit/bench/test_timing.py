@@ -47,7 +47,7 @@ def test_the_texts_are_wrong_and_differ_at_their_ends() -> None:
         assert not any(check(text) for text in texts)
 
 
-def test_the_measure_notices_a_comparison_that_tells() -> None:
+def test_the_measure_notices_a_comparison_that_leaks() -> None:
     check, texts = checks()["control"]
     assert abs(compare(check, texts, pairs=2_000, rng=random.Random(1))) > BOUND
 

@@ -1,4 +1,4 @@
-"""Visit tokens of one client's own: good for one user, one client and a limited time."""
+"""Visit tokens of one client each: valid for one user, one client and a limited time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(token: int, client_id: str = "c1", now_s: float = NOW, **users: int) ->
 
 
 @given(st.text(min_size=1, max_size=64), st.integers(0, 2**53), st.text(min_size=1, max_size=100))
-def test_it_stands_for_its_user_and_fits_the_protocol(user: str, epoch: int, client_id: str) -> None:
+def test_it_identifies_its_user_and_fits_the_protocol(user: str, epoch: int, client_id: str) -> None:
     token = issue(ClientIdentity(user, epoch), client_id)
     assert 0 < token < 2**63
     found = rules({user: epoch, "another": 1}).identify_visitor(token, client_id, now_s=NOW)
@@ -59,7 +59,7 @@ def test_any_other_number_is_no_token(token: int) -> None:
     assert read(token) is None
 
 
-def test_the_token_of_all_clients_stands_for_nobody() -> None:
+def test_the_token_of_all_clients_identifies_nobody() -> None:
     assert [read(token) for token in visit_tokens(ROOT, now_s=NOW)] == [None, None]
 
 

@@ -123,7 +123,7 @@ class Gate:
         """Return who makes a request; `changes` is true if it may change something.
 
         Raises:
-            ApiError: a token, or the session of a cookie, is worthless; or the page of another site asks.
+            ApiError: a token, or the session of a cookie, is invalid; or a page of another site sends the request.
         """
         query, form = query or {}, form or {}
         if self._callers is None or self._callers.mode is AuthenticationMode.OFF:

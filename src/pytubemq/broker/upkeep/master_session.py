@@ -51,7 +51,8 @@ _BACKOFF: Final = Backoff(first_s=0.2, most_s=5.0)
 _UNHELD_PAUSE_S: Final = 0.2
 """The pause between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
 _MAX_IN_A_ROW: Final = 50
-"""Heartbeats in a row that follow news at once, as while many topics are made; then there is a pause before each."""
+"""The most consecutive heartbeats that are sent at once after news, as while many topics are created; after that
+each waits."""
 _FAREWELL_TIMEOUT_S: Final = 1.0
 _REMOVED: Final = 2
 """The least status with which a topic that the Master lists for removal is removed (1 is a soft delete)."""
@@ -117,9 +118,9 @@ class MasterSession:
         """True if the next heartbeat reports the configuration in force."""
         self._may_have_missed = False
         self._in_a_row = 0
-        """Responses in a row that had news, so that the next heartbeat followed at once."""
+        """Consecutive responses with news, after which the next heartbeat was sent at once."""
         self._forgotten = 0
-        """How often the Master has forgotten this Broker since it last accepted a heartbeat."""
+        """The number of times that the Master has forgotten this Broker since it last accepted a heartbeat."""
         """True if a response may have been on its way that was not waited for."""
         self._condition = Condition()
         self._news = asyncio.Event()

@@ -35,7 +35,7 @@ LIMITED_S: Final = 0.4
 """After a 452 that does not say how long to wait (the original's msgNotFoundWaitPeriodMs)."""
 OTHER_S: Final = 0.3
 FAILED: Final = Backoff(first_s=OTHER_S, most_s=5.0, jitter=0.25)
-"""After fetches without a response that can be read, one behind the other."""
+"""The pauses after consecutive fetches without a readable response."""
 _WAITS_S: Final[dict[int, float]] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: OTHER_S}
 """The original's pauses after refusals."""
 
@@ -83,9 +83,9 @@ class FetchThrottle:
         """The number of the rule change that asked for the pause; None if no rule did."""
         self._empty = 0
         self._idle = 0
-        """Responses in a row that say success and lead nowhere."""
+        """Consecutive successful responses without progress."""
         self._failures = 0
-        """Fetches in a row without a response that could be read."""
+        """Consecutive fetches without a readable response."""
         self._reported_s = self._failure_reported_s = float("-inf")
 
     def wait_s(self, now_s: float) -> float:
@@ -120,17 +120,16 @@ class FetchThrottle:
         self._failure_reported_s = now_s
         times = "" if self._failures == 1 else f", {self._failures} times in a row"
         reason = f"the fetch from offset {at} on failed{times}: {error.message}"
-        logger.warning("%s: %s; it is tried again in %.3g s", self._partition, reason, wait_s)
+        logger.warning("%s: %s; next try in %.3g s", self._partition, reason, wait_s)
         emit(Throttled(reason, wait_s, self._partition))
 
     def record_idle(self, now_s: float) -> None:
-        """Pause after a response that says success, has no message for the user, and leaves the next fetch where this
-        one was."""
+        """Pause after a successful response that has no message for the user and does not move the next fetch."""
         self._idle += 1
         self._not_before_s = max(self._not_before_s, now_s + POLL.delay_s(self._idle, self._rng))
 
     def record_progress(self) -> None:
-        """Record that the next fetch is further on."""
+        """Record progress: the next fetch is further on."""
         self._idle = 0
 
     def record_response(

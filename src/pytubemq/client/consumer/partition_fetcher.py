@@ -82,7 +82,7 @@ class PartitionFetcher:
         self._throttle = FetchThrottle(partition, owner.options, owner.flow, owner.rates, rng=owner.cluster.rng)
         self._skip_report = SkipReport(owner, partition)
         self._last_start: int | None = None
-        """Where the last fetch from a Broker began that says no more."""
+        """The start of the last fetch, for Brokers whose responses have no offset of the next one."""
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait before the next fetch."""
@@ -149,7 +149,7 @@ class PartitionFetcher:
         return found
 
     def _pace(self, head: GetMessageResponseB2C, messages: int, expected: int | None) -> None:
-        """Let the next fetch wait if this one brought nothing and the next one begins at the same place."""
+        """Delay the next fetch if this one returned nothing and the next one begins at the same offset."""
         if head.next_offset is None:  # a Java Broker says only where each fetch begins
             moved, self._last_start = head.curr_offset != self._last_start, head.curr_offset
         else:

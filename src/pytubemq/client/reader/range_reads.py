@@ -115,7 +115,7 @@ class RangeConnection:
         self.connection.close()
 
     def with_tokens_of(self, way: RangeWay | None) -> RangeConnection:
-        """Return this connection with the tokens of other parameters, if a Master issued those later than its own."""
+        """Return this connection with the tokens of other parameters if these are newer than its own."""
         if way is None or _issued_s(way) <= _issued_s(self.way):
             return self
         return replace(self, way=replace(self.way, client_id=way.client_id, auth_info=way.auth_info))
@@ -137,7 +137,7 @@ class RangeConnection:
         Raises:
             OffsetMovedError: the Broker does not have it all (any more).
             DamagedRangeError: a message cannot be read; those before it have been given.
-            CorruptError: the Broker's answer does not fit the question, or it goes on saying that there is nothing.
+            CorruptError: the Broker's response does not fit the request, or contradicts itself several times.
             ConfigError: the Broker knows no filters.
             TransportError, RefusedError: as for any request.
         """
@@ -203,7 +203,7 @@ class RangeConnection:
         *,
         check: bool = False,
     ) -> None:
-        """Request the next part; `check`: the Broker is to check each record, as the part was unreadable before."""
+        """Request the next part; with `check` the Broker checks each record, since the part was unreadable before."""
         request = ReadRangeRequestC2B(
             client_id=self.way.client_id,
             topic_name=partition.topic,

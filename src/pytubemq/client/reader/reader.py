@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytubemq.wire.batch.fetch_batches import Fetched
 
 POLL: Final = Backoff(first_s=0.02, most_s=0.2, jitter=0.25)
-"""Between fetches at the end of a partition whose Broker holds none of them."""
+"""The pauses between fetches at the end of a partition whose Broker does not support long polls."""
 
 
 class Reader:
@@ -114,7 +114,7 @@ class Reader:
 
     @property
     def rng(self) -> Rng:
-        """The source of chance of its connection."""
+        """The random source of its connection."""
         return self._cluster.rng
 
     @property
@@ -235,7 +235,7 @@ class Reader:
             )
 
     def _check_nothing(self, start: int, newest: int | None) -> None:
-        """Check after an empty response that the Broker does not go on saying that the partition ends further on."""
+        """Check after an empty response that the Broker does not keep reporting an end that is further on."""
         self._contradictions = self._contradictions + 1 if newest is not None and newest > start else 0
         if newest is not None and self._contradictions == MAX_CONTRADICTIONS:
             raise contradiction_error(self.partition, start, newest)
@@ -294,9 +294,9 @@ class ReadBatches:
         self._options = options
         self._ahead: asyncio.Task[ReadBatch | None] | None = None
         self._began_s = 0.0
-        """When the fetch ahead began."""
+        """The time when the fetch ahead began."""
         self._empty = 0
-        """Empty responses in a row that came at once."""
+        """Consecutive empty responses that came at once."""
 
     def __aiter__(self) -> ReadBatches:
         return self
@@ -315,7 +315,7 @@ class ReadBatches:
             await self._pause(until_s)
 
     async def _pause(self, until_s: float | None) -> None:
-        """Pause before the next fetch if the Broker did not hold the last one until there was something."""
+        """Pause before the next fetch if the Broker did not answer the last one as a long poll."""
         if self._ahead is not None:
             return
         now_s = asyncio.get_running_loop().time()

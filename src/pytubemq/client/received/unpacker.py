@@ -152,7 +152,7 @@ class Unpacker:
 
 
 def unreadable_error(partition: Partition, offset: int, error: EnvelopeError) -> CorruptError:
-    """Return the error for a response that cannot be read as a whole, though the Broker was asked to check it."""
+    """Return the error for a response that is unreadable although the Broker checked its records."""
     return CorruptError(
         f"{partition} from offset {offset} on cannot be read: the Broker's response is damaged: {error.text}",
         hint="look at the health of its Broker; `pytubemq store verify` checks its files once it is stopped",
@@ -160,15 +160,15 @@ def unreadable_error(partition: Partition, offset: int, error: EnvelopeError) ->
 
 
 MAX_CONTRADICTIONS: Final = 3
-"""Responses in a row that say that there is nothing at an offset, and that the partition ends behind it."""
+"""The most consecutive responses that report no message at an offset and an end of the partition behind it."""
 
 
 def contradiction_error(partition: Partition, offset: int, newest: int) -> CorruptError:
-    """Return the error for a Broker that goes on contradicting itself."""
+    """Return the error for a Broker that contradicts itself repeatedly."""
     return CorruptError(
-        f"the Broker of {partition} says that there is nothing at offset {offset}, and that the partition ends at "
-        f"{newest}",
-        hint="look at its health and its log; it may be no Broker that keeps to the protocol",
+        f"the Broker of {partition} contradicts itself: it reports no message at offset {offset}, but the end of the "
+        f"partition at {newest}",
+        hint="look at the health and the log of the Broker; its implementation may not follow the protocol",
     )
 
 

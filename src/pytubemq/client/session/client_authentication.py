@@ -1,7 +1,7 @@
 """The tokens that clients send to Brokers.
 
-The invariant: a client sends the newest tokens that a Master has issued to it; they are one object until a token
-changes. A process that works with the client token of another process sends that one for all of its clients.
+The invariant: a client sends the newest tokens that a Master has issued to it, as one object until a token changes.
+A process that works with the client token of another process sends that one for all of its clients.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
 OLD_TOKEN: Final = (
-    f"this process has a client token instead of the secret; it is valid for {TOKEN_LIFE_S // 3_600} hours unless it "
-    "is renewed in time, and until the user gets another secret: start the job or the task again"
+    "this process has a client token instead of the secret, which ends when the user gets another secret and, unless "
+    f"it is renewed, after {TOKEN_LIFE_S // 3_600} hours: start the job or the task again"
 )
 """The hint of a refusal for a process that was given a token."""
 

@@ -53,7 +53,7 @@ class BrokerRun:
     holds_heartbeats: bool = False
     """True if its heartbeats may be held until something changes, so that it learns of a change at once."""
     knows_access: bool = False
-    """True if it takes users, permissions and keys from the Master, and identifies clients by them."""
+    """True if it gets users, permissions and keys from the Master, and identifies clients by them."""
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     reported_defaults: str = ""

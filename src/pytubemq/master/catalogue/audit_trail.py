@@ -30,7 +30,7 @@ _RECORDS_AN_ENTRY: Final = 20
 _FORGOTTEN_A_CHANGE: Final = 1_000
 _MAX_NAME_CHARS: Final = 200
 _REFUSALS_SHARE: Final = 10
-"""Refused sign-ins may be this part of all entries: one in ten."""
+"""Of so many entries one may be about a refused sign-in."""
 _WORDS: Final = {
     "deploy": "deployment",
     "consume": "consume control of group",
@@ -48,15 +48,15 @@ _SHOWN: Final[dict[type[Any], tuple[tuple[int, str], ...]]] = {
     )
     for table in TABLES
 }
-"""The columns of each kind of records that entries have, with their places in a row."""
+"""The columns that entries have of each kind of record, with their places in a row."""
 
 
 @dataclass(slots=True)
 class ChangeOrigin:
-    """Who asks for the change that runs now, from which host and by which call.
+    """The origin of a change: its user, host and call.
 
-    `user` is blank where nobody was identified; the entry then has the name that the caller gave. `noted` is true once
-    an entry about the change is stored.
+    `user` is blank for a caller that was not identified; the entry then has the name that the caller gave. `noted` is
+    true once an entry about the change is stored.
     """
 
     user: str
@@ -65,7 +65,7 @@ class ChangeOrigin:
     noted: bool = False
     before: str = "{}"
     after: str = "{}"
-    """What changed, where that is no record: whoever makes the change sets these."""
+    """The state before and after a change of something other than records, set by the code that makes it."""
 
 
 _CURRENT: Final[ContextVar[ChangeOrigin | None]] = ContextVar("pytubemq_change_origin", default=None)
@@ -82,13 +82,13 @@ def change_of(origin: ChangeOrigin) -> Iterator[None]:
 
 
 def current_origin() -> ChangeOrigin | None:
-    """Return who asks for the change that runs now; None if it is this server's own."""
+    """Return the origin of the change that runs now; None if it is this server's own."""
     return _CURRENT.get()
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A record before and after a change; None: it was, or is, not there. `about` is one of them."""
+    """A record before and after a change; None if it did not exist, or no longer does. `about` is one of them."""
 
     about: Record
     before: Record | None
@@ -144,14 +144,14 @@ class AuditTrail:
         self._most = most
         self._entries: dict[int, AuditRecord] = {}
         self._refusals: dict[int, None] = {}
-        """The ids of those about refused sign-ins."""
+        """The ids of the entries about refused sign-ins."""
         self._next_id = 1
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def enter(self, entry: AuditRecord) -> None:
-        """Take in a stored entry."""
+        """Add a stored entry."""
         self._entries[entry.entry_id] = entry
         if entry.outcome == REFUSED:
             self._refusals[entry.entry_id] = None
@@ -249,7 +249,7 @@ def as_text(state: dict[str, Any]) -> str:
 
 
 def _differing(one: Record | None, other: Record | None) -> dict[str, Any]:
-    """Return the fields that the first record has otherwise than the second, without secrets."""
+    """Return the fields of the first record that differ from the second, without secrets."""
     if one is None:
         return {}
     row: list[Any] = row_of(one)

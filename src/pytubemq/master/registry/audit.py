@@ -14,7 +14,7 @@ from pytubemq.model.limits import MAX_USER_CHARS
 from pytubemq.model.records import Stamp
 
 API_USER: Final = "jsonApi"
-"""The user name on records that are made through the JSON API, where nobody was identified."""
+"""The user name on records of the JSON API's callers that were not identified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Audit:
 
 
 def author_of(user: str | None, ms: int) -> Audit:
-    """Return the author and time of a change: who was identified, else the given user, else the JSON API's."""
+    """Return the author and time of a change: the identified user, else the given one, else the JSON API's."""
     origin = current_origin()
     name = (origin.user if origin is not None else "") or (user or "").strip()
     return Audit(name[:MAX_USER_CHARS] or API_USER, ms)

@@ -1,4 +1,4 @@
-"""Waits of changes of topics and permissions for the Brokers that have to take them up.
+"""The waits of changes to topics and permissions until Brokers have applied them.
 
 The invariants: every wait is bounded, each Broker has its own time; nobody waits for a Broker that leaves meanwhile, is
 silent or was late before, as long as there is another.
@@ -141,10 +141,10 @@ class BrokerWaits:
         )
 
     async def until_access_known(self) -> None:
-        """Wait until the Brokers online have the users and permissions as they are now.
+        """Wait until all Brokers that are online have the current users and permissions.
 
         Raises:
-            UnavailableError: some did not report them in time, and are named; they check by the ones before.
+            UnavailableError: some did not report them in time, and are named; they still check by the previous ones.
         """
         await self.until_ready(
             "the change of access",

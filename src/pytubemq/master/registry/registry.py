@@ -34,7 +34,7 @@ class Registry:
     users: UserRegistry
     user_tokens: UserTokenRegistry
     waits: BrokerWaits
-    """The waits for Brokers that have to take up a change."""
+    """The waits until Brokers have applied a change."""
 
 
 def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None, waits: BrokerWaits) -> Registry:

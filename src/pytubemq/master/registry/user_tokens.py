@@ -1,6 +1,6 @@
-"""Bearer tokens of users, as they are made and revoked.
+"""Creation and revocation of bearer tokens.
 
-The invariant: a token is returned once, by the call that made it; its hash alone is stored.
+The invariant: a token is returned once, by the call that made it; only its hash is stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class UserTokenRegistry:
-    """Changes of users' tokens. Every change is durable when its call returns."""
+    """Changes of bearer tokens. Every change is durable when its call returns."""
 
     def __init__(
         self, catalogue: Catalogue, random_hex: Callable[[int], str], random_text: Callable[[int], str]
@@ -36,7 +36,7 @@ class UserTokenRegistry:
         self._random_text = random_text
 
     async def create(self, user: str, *, by: Audit, days: int | None = None) -> tuple[UserTokenRecord, Secret]:
-        """Make a token of a user, which expires after some days, or never.
+        """Make a bearer token of a user, which expires after some days, or never.
 
         Raises:
             BadRequestError: the number of days is out of its range, or the user has too many tokens.
@@ -54,7 +54,7 @@ class UserTokenRegistry:
             expired = [one for one in self._of(user) if 0 < one.expires_ms <= now_ms]
             if len(self._of(user)) - len(expired) >= MAX_USER_TOKENS:
                 raise BadRequestError(
-                    f"user {user} has {MAX_USER_TOKENS} tokens, no more are allowed",
+                    f"user {user} has {MAX_USER_TOKENS} bearer tokens, no more are allowed",
                     hint=f"revoke one:  pytubemq user token revoke {user} ID",
                     code=Code.BAD_REQUEST,
                 )
@@ -67,13 +67,13 @@ class UserTokenRegistry:
         return record, Secret(text)
 
     async def revoke(self, user: str, token_id: str) -> UserTokenRecord:
-        """Make a token worthless. Raises NotFoundError: there is no such user, or it has no such token."""
+        """Revoke a bearer token. Raises NotFoundError: there is no such user, or it has no such token."""
         async with self._catalogue.lock:
             self._check_user(user)
             record = self._catalogue.user_tokens.get(token_id)
             if record is None or record.user != user:
                 raise NotFoundError(
-                    f"user {user} has no token {token_id[:80]}",
+                    f"user {user} has no bearer token {token_id[:80]}",
                     hint=f"`pytubemq user token list {user}` shows the ids",
                     code=Code.NOT_FOUND,
                 )
@@ -81,7 +81,7 @@ class UserTokenRegistry:
         return record
 
     def all_of(self, user: str) -> list[UserTokenRecord]:
-        """Return the tokens of a user, oldest first. Raises NotFoundError."""
+        """Return the bearer tokens of a user, oldest first. Raises NotFoundError."""
         self._check_user(user)
         return sorted(self._of(user), key=lambda record: (record.stamp.create_ms, record.token_id))
 

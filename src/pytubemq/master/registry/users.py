@@ -1,7 +1,7 @@
 """Users, their secrets and their permissions, as an administrator changes them.
 
 The invariants: a secret is returned once, by the call that made it, and stored sealed; whatever takes access away
-(another secret, a disabled or removed user) makes the tokens that were issued before worthless.
+(another secret, a disabled or removed user) invalidates the client and visit tokens that were issued before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a connection's requests to the handlers of their methods: alike ones together, the others one by one.
+"""The dispatch of a connection's requests to the handlers of their methods: alike ones together, others one by one.
 
 The invariant: each request is handled or refused once, in the order of arrival; what takes longer than one slice of
 the loop's time is returned to the connection, which puts it off.

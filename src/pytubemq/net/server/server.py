@@ -270,7 +270,7 @@ class RpcServer:
 
     @property
     def certificate_problem(self) -> str | None:
-        """The reason why the certificate of the TLS port needs somebody's care; None if it does not."""
+        """The reason why the certificate of the TLS port has to be replaced; None if it need not."""
         return None if self._tls_listener is None else trouble_of(self._tls_listener.certificate)
 
     def _make_room(self, newcomer: Host) -> bool:

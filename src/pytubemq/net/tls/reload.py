@@ -49,11 +49,11 @@ class ReloadingContext:
         self.reloads = 0
         """How often changed files have come into force."""
         self.problem: str | None = None
-        """The reason why changed files are not in force; None if they are."""
+        """The reason why changed files cannot be used; None if they are in use."""
         self._context = make()
         self._expiry = expiry
         self.expires_s = expiry()
-        """When the certificate in force expires, in seconds since 1970; None if it shows none, or that is unknown."""
+        """The expiry of the certificate in use, in seconds since 1970; None if it shows none, or that is unknown."""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -61,12 +61,12 @@ class ReloadingContext:
         return self._context
 
     def trouble(self, *, now_s: float) -> str | None:
-        """Return what somebody has to do about the files; None if nothing.
+        """Return the problem of the files that somebody has to solve; None if there is none.
 
         Changed ones cannot be used, or the certificate has expired or soon does.
         """
         if self.problem is not None:
-            return f"changed TLS files are not in force: {self.problem}"
+            return f"changed TLS files cannot be used, the previous ones still are: {self.problem}"
         if self.expires_s is None or self.expires_s - now_s > CERTIFICATE_WARNING_S:
             return None
         days = (self.expires_s - now_s) / 86_400
@@ -86,7 +86,7 @@ class ReloadingContext:
                 context = self._make()
             except ConfigError as error:
                 self.problem = one_line(error)
-                logger.warning("changed TLS files are not used, those from before are: %s", self.problem)
+                logger.warning("changed TLS files cannot be used, the previous ones still are: %s", self.problem)
                 return False
             self._context = context
             self.expires_s = self._expiry()

@@ -36,8 +36,8 @@ _RUN_S: Final = 8e-6
 _RECORD_S: Final = 1.5e-6
 _NOTE_S: Final = 4e-6
 _TOUCHED_S: Final = 100e-6
-"""Measured seconds for a segment that was written since the checkpoint: a start looks how far it reaches, cuts it back
-and writes into it again."""
+"""Measured seconds that a start takes for a segment written since the checkpoint: to survey it, truncate it and write
+to it again."""
 _REST: Final = 10
 """Checkpoints that shorten the next start take at most one part in this many of the time."""
 
@@ -85,7 +85,7 @@ class Checkpoints:
         self._is_urgent = False
         self._since_bytes = 0
         self._unflushed = 0
-        """Segments among `dirty` that the last one could not flush: another one soon would not help them either."""
+        """The segments in `dirty` that the last checkpoint could not flush; another one soon could not, either."""
 
     def record_publication(self, block: Prepared) -> None:
         """Record that positions and windows are now as of behind this block."""
@@ -126,7 +126,7 @@ class Checkpoints:
 
     @property
     def _replay_s(self) -> float:
-        """Seconds that a start would take for what is in the logs and not in the last checkpoint, about."""
+        """The estimated seconds of a start for what is in the logs and not in the last checkpoint."""
         # Few messages in each of thousands of partitions take it longer than the same in few.
         touched = len(self.dirty.segments) - self._unflushed
         return self._reached_s - self._made_s + _TOUCHED_S * touched

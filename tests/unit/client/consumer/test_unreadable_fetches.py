@@ -137,7 +137,7 @@ async def test_a_reader_of_a_broker_that_contradicts_itself_ends() -> None:
         mock.store("demo", b"a", b"b")
         mock.respond_fn(Method.READ_RANGE_C2B, lambda _call, _request: nothing(56))
         async with tube.reader(P0, start=28, end=Start.LATEST) as reader:
-            with pytest.raises(CorruptError, match="nothing at offset 28, and that the partition ends at 56"):
+            with pytest.raises(CorruptError, match="no message at offset 28, but the end of the partition at 56"):
                 await anext(reader.batches())
         assert len(mock.received(Method.READ_RANGE_C2B)) == 3
 

@@ -50,10 +50,10 @@ def test_what_stays_unreadable_is_checked_once_and_then_an_error() -> None:
 
 
 @pytest.mark.parametrize("newest", [56, None])
-def test_a_broker_that_goes_on_saying_that_there_is_nothing_ends_the_range(newest: int | None) -> None:
+def test_a_broker_that_contradicts_itself_ends_the_range(newest: int | None) -> None:
     connection = Answering(
         encode(ReadRangeResponseB2C(success=False, err_code=404, err_msg="nothing", max_offset=newest))
     )
-    with pytest.raises(CorruptError, match="nothing at offset 28, and that the partition ends at 56"):
+    with pytest.raises(CorruptError, match="no message at offset 28, but the end of the partition at 56"):
         read(connection)
     assert len(connection.requests) == 3

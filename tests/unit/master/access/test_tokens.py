@@ -32,7 +32,7 @@ class Tokens:
         return visit_tokens(ROOT, now_s=self.now_s)[0]
 
 
-def test_a_java_consumer_gets_a_visit_token_that_stands_for_its_user() -> None:
+def test_a_java_consumer_gets_a_visit_token_that_identifies_its_user() -> None:
     tokens = Tokens()
     rules = AccessRules(1, enforced=True, keys=accepted_keys(ROOT, now_s=tokens.now_s), users={"ann": UserRules(1)})
     assert rules.identify_visitor(tokens.visit_token(), "c1", now_s=tokens.now_s) == ANN

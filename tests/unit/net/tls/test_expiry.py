@@ -25,7 +25,7 @@ def test_it_is_the_certificates_own_end(tmp_path: Path) -> None:
     assert certificate_expiry(str(tmp_path / "none.pem"), pair.key) is None
 
 
-def test_somebody_is_told_two_weeks_before(tmp_path: Path) -> None:
+def test_its_problem_is_reported_two_weeks_before(tmp_path: Path) -> None:
     source = reloading_server(server_files(Authority(tmp_path).issue("server", until=UNTIL)))
     end_s = UNTIL.timestamp()
     assert source.trouble(now_s=end_s - CERTIFICATE_WARNING_S - 1) is None
@@ -50,7 +50,7 @@ def test_changed_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     Path(pair.cert).write_text("no certificate")
     assert not source.reload()
     trouble = str(source.trouble(now_s=UNTIL.timestamp() - 30 * DAY_S))
-    assert "changed TLS files are not in force" in trouble
+    assert "changed TLS files cannot be used" in trouble
     assert "is not a PEM file" in trouble
     assert source.expires_s == UNTIL.timestamp()
 

@@ -27,6 +27,6 @@ from pytubemq.pipelines.operate.dead_letter_topic import letter_of
         json.dumps({"reason": "r", "topic": "\ud800"}).encode(),
     ],
 )
-def test_what_is_no_dead_letter_is_told_with_its_place(body: bytes) -> None:
+def test_what_is_no_dead_letter_is_reported_with_its_place(body: bytes) -> None:
     with pytest.raises(CorruptError, match="a message of 1:dead:0 at offset 28 is not a dead letter"):
         letter_of(Message(Partition(1, "dead", 0), body, offset=28))

@@ -169,7 +169,7 @@ async def test_tokens_are_bounded_and_errors_say_what_to_do() -> None:
         assert missing.value.hint == "did you mean ann?"
         for _ in range(MAX_USER_TOKENS):
             await tokens.create("ann", by=by)
-        with pytest.raises(BadRequestError, match=f"has {MAX_USER_TOKENS} tokens"):
+        with pytest.raises(BadRequestError, match=f"has {MAX_USER_TOKENS} bearer tokens"):
             await tokens.create("ann", by=by)
-        with pytest.raises(NotFoundError, match="nopass has no token"):
+        with pytest.raises(NotFoundError, match="nopass has no bearer token"):
             await tokens.revoke("nopass", tokens.all_of("ann")[0].token_id)
