@@ -27,9 +27,12 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.NOT_READY: ("the peer is starting", "wait a moment and retry"),
     Code.MOVED: ("the offset is below the first stored message", "read from --from earliest"),
     Code.BAD_REQUEST: ("a parameter is missing or wrong; the message names it", "correct it"),
-    Code.UNAUTHORIZED: ("the caller is not known", "check the user and the token"),
+    Code.UNAUTHORIZED: (
+        "the user lacks a permission, or the caller is not known",
+        "have an administrator grant the permission that the text names; else check the user and the token",
+    ),
     Code.CONNECT_RETURN_NULL: ("no connection to the peer", "check: pytubemq cluster health"),
-    Code.FORBIDDEN: ("the caller may not do this", "ask an administrator for the right"),
+    Code.FORBIDDEN: ("the caller may not do this", "ask an administrator for the permission"),
     Code.NOT_FOUND: (
         "it does not exist, or there is no message yet", "see the names: pytubemq topic list, pytubemq group list"
     ),
@@ -48,7 +51,10 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do so "
         "automatically"),
     Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
-    Code.CERTIFICATE_FAILURE: ("the peer's certificate or token was not accepted", "check both sides' credentials"),
+    Code.CERTIFICATE_FAILURE: (
+        "the caller was not authenticated: its signature or token was not accepted",
+        "check the user and its secret file (docs/how-to/secure-a-cluster.md)",
+    ),
     Code.SERVER_RECEIVE_OVERFLOW: (
         "the Broker cannot take the message now: its buffer or its disk is full",
         "retry later; check the free space on the Broker's disk",
