@@ -196,7 +196,7 @@ NAMES_OF: Final = {
     f"POST {PREFIX}/topics:batch": _topics_of_body,
     f"POST {PREFIX}/groups/{{name}}/resets": _topic_and_group,
 }
-"""What calls name whose names are not in their path alone."""
+"""The functions that return the names of a call, for calls with names outside their path."""
 
 
 def _all_of(function: Callable[[], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:

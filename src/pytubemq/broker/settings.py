@@ -53,7 +53,7 @@ class BrokerSettings:
     tls_listen: Address | None = None
     """The address of the TLS port; None without one. The port in use is reported."""
     opens_plain: bool = True
-    """Whether the port of `listen` is opened; where it is not, it is only reserved."""
+    """True if the port of `listen` is opened; else it is only reserved."""
     servers_tls: TlsOptions | None = None
     """The options for connections to the Masters; None connects without TLS."""
     heartbeat_period_s: float = BROKER_HEARTBEAT_PERIOD_S

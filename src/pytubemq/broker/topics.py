@@ -207,14 +207,14 @@ def _appended(before: tuple[_Item, ...], now: tuple[_Item, ...]) -> tuple[_Item,
 
 
 class TopicChanges(NamedTuple):
-    """The difference between the topics that are served and others that are to be."""
+    """The difference between the topics that are served and those to serve."""
 
     topics: tuple[TopicConfig, ...]
-    """Those that are to be served."""
+    """The topics to serve."""
     changed: tuple[TopicConfig, ...]
-    """Those of them that are new or have other settings."""
+    """The topics to serve that are new or have other settings."""
     gone: frozenset[str]
-    """Names of those that are served and not among them."""
+    """Names of topics that are served and no longer to be."""
 
 
 class TopicTable:

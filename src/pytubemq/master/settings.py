@@ -47,7 +47,7 @@ class MasterSettings:
     tls_listen: Address | None = None
     """The address of the TLS port; None without one."""
     opens_plain: bool = True
-    """Whether the port of `listen` is opened; where it is not, it is only reserved."""
+    """True if the port of `listen` is opened; else it is only reserved."""
     servers_tls: TlsOptions | None = None
     """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None

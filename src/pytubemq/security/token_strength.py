@@ -18,7 +18,7 @@ _MIN_DISTINCT: Final = 7
 _BLOCK: Final = 4
 """The length of a block of characters that counts once if it is repeated."""
 _BLOCK_OF_DIGITS: Final = 6
-"""The same in digits alone, where blocks of four are repeated by chance."""
+"""The length of such a block in digits alone, where blocks of four are repeated by chance."""
 _CHANCE_SHARE: Final = 4
 """In a random text one character in so many may be predictable by chance."""
 _LETTER_OF_A_WORD_BITS: Final = 2.0

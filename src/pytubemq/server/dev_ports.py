@@ -29,7 +29,7 @@ _PORTS = (
 )
 """Section, key and name of each address."""
 _TLS_PORTS = (("master", "tls_port", "master TLS"), ("broker", "tls_port", "broker TLS"))
-"""The same of each port on the host of `listen`, for settings with a certificate."""
+"""Section, key and name of each port on the host of `listen`, for settings with a certificate."""
 LISTENING = "0A"
 
 

@@ -1,4 +1,4 @@
-"""Rights that end while a client is at work: nothing that it holds open goes on for it."""
+"""Permissions that end while a client is at work: it loses what it has open, too."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Callers(Protocol):
 
     @property
     def mode(self) -> AuthenticationMode:
-        """Whether callers are identified, and whether what is not permitted is refused."""
+        """The mode of authentication."""
         ...
 
     def by_token(self, text: str) -> HttpIdentity | None:
@@ -108,7 +108,7 @@ class Gate:
 
     @property
     def mode(self) -> AuthenticationMode:
-        """Whether callers are identified, and whether what is not permitted is refused."""
+        """The mode of authentication."""
         return AuthenticationMode.OFF if self._callers is None else self._callers.mode
 
     def enter(

@@ -1,4 +1,4 @@
-"""What a call over HTTP needs: rows of the tables of permissions.
+"""Needs of calls over HTTP: the rows of the tables of permissions.
 
 The invariant: a row says all that the check of a call depends on, so tests and documents are made from it.
 """

@@ -1,4 +1,4 @@
-"""Whether a page of another site makes a request, and the cookie of a session.
+"""The origin of a request, this site or another one, and the cookie of a session.
 
 The invariant: a change with a cookie needs proof that it comes from a page of this server; that there is no proof of
 the opposite is not enough.

@@ -1,4 +1,4 @@
-"""Responses that cannot be read, or make no sense, again and again: who reads waits longer each time, or ends."""
+"""Repeated responses that are unreadable or contradictory: the consumer or reader waits longer each time, or ends."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
 
 
 def lost(next_offset: int | None) -> Callable[[Call, object], GetMessageResponseB2C]:
-    """Success without a message, again and again from the same offset."""
+    """Successful responses without a message, always from the same offset."""
     return lambda _call, _request: GetMessageResponseB2C(
         success=True, err_code=200, err_msg="OK!", curr_offset=0, next_offset=next_offset, max_offset=56
     )

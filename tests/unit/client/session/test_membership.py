@@ -1,4 +1,4 @@
-"""A Master that forgets a client again and again: the client registers at once the first time, then later and later."""
+"""A Master that forgets a client repeatedly: the client registers at once the first time, then after growing pauses."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Attacker:
         return issue_token(client_key(root, now_s=now_s), ClientIdentity("ann", 1), "c", now_s=now_s)
 
     def _altered(self, token: str) -> tuple[str, str]:
-        """Return a worthless token, with the client id that it is shown with."""
+        """Return an invalid token, with the client id to send it with."""
         rng = self.rng
         at = rng.randrange(len(token))
         version, period, issued, epoch, user, mac = token.split(".")
