@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/secure-a-cluster.md").read_text("utf-8")
-STEPS = PAGE.partition("\n## Step by step")[2].partition("\n## ")[0]
+STEPS = PAGE.partition("\n## Turn authentication on, step by step")[2].partition("\n## ")[0]
 MODES = re.findall(r'`security\.authentication = "(\w+)"`', STEPS)
 ADDRESSES = re.findall(r'connect\("([^"]+)"\)', STEPS)
 COMMANDS = [

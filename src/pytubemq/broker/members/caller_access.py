@@ -39,7 +39,8 @@ MAX_NAME_CHARS: Final = max(MAX_TOPIC_CHARS, MAX_GROUP_CHARS)
 _CONTEXT: Final = "admitted"
 _NOT_IDENTIFIED: Final = (
     "this cluster requires authentication, and the request has no valid tokens of the Master; register at the Master "
-    "with a user and its secret"
+    "with a user and its secret; a user that has got another secret or is disabled is refused so, too "
+    "(`pytubemq user list`)"
 )
 
 

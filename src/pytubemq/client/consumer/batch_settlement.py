@@ -184,9 +184,12 @@ class BatchSettlement:
 
         Raises:
             StaleBatchError: the partition was revoked meanwhile.
+            TubeError: the consumer has failed, so that nobody registers again.
         """
         registration = self._registration
         while not registration.stands:
+            if registration.failure is not None:
+                raise registration.failure
             if self._outcomes.end_reason is not None:
                 raise StaleBatchError(
                     f"this batch of {self.partition} can no longer be settled: {self._outcomes.end_reason}"

@@ -375,6 +375,8 @@ class ConsumerBase:
         if self._failure is not error:
             self._failure.__cause__ = error
         self._arrived.set()
+        for consumer in self._partitions.values():
+            consumer.fail(self._failure)
 
 
 class Batches:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.client.consumer.partition_owner import PartitionOwner
     from pytubemq.client.options import FetchOptions
     from pytubemq.client.received.unpacker import Unpacked
+    from pytubemq.errors import TubeError
     from pytubemq.model.ids import Address, Partition
     from pytubemq.wire.batch.fetch_batches import Fetched
     from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
@@ -235,6 +236,10 @@ class PartitionConsumer:
         if self.registered:
             return "the Master reassigned its partition"
         return "its Broker could not be reached, and the Master has taken the partition back meanwhile"
+
+    def fail(self, error: TubeError) -> None:
+        """End what waits for a registration with the error that ended the consumer."""
+        self.registration.fail(error)
 
     def _end(self, reason: str) -> None:
         """End the consumption of the partition, and wake everything that waits for it."""

@@ -52,6 +52,8 @@ class PartitionRegistration:
         """Number of registrations so far."""
         self.accepted_s = float("-inf")
         """When the Broker last accepted a registration, by the loop's clock."""
+        self.failure: TubeError | None = None
+        """The error that ended the consumer; None while it works."""
         self.tried = asyncio.Event()
         """Set after the first registration, successful or not."""
         self._owner = owner
@@ -151,6 +153,11 @@ class PartitionRegistration:
     def end(self) -> None:
         """Record that the partition is not consumed any more, and wake everybody who waits for a registration."""
         self.connection = None
+        self._accepted.set()
+
+    def fail(self, error: TubeError) -> None:
+        """Record that the consumer has failed, and wake everybody who waits for a registration."""
+        self.failure = error
         self._accepted.set()
 
     async def wait_for_next(self) -> None:

@@ -28,7 +28,10 @@ logger = logging.getLogger(__name__)
 
 _NOBODY: Final = Secret("the secret of a user that does not exist")
 _HINT: Final = "give the client a user and its secret (`pytubemq user create` on the Master makes one)"
-_WRONG: Final = "the user or its secret is wrong"
+_WRONG: Final = (
+    "the user or its secret is wrong; `pytubemq user list` shows the users and whether they are enabled, and "
+    "`pytubemq user rotate NAME --yes` gives one another secret"
+)
 
 
 class Unidentified(Refused):
@@ -85,7 +88,8 @@ class Authenticator:
             raise Unidentified(
                 RefusalReason.CLOCK,
                 f"the signature is from {abs(off_s):.0f} s {'ahead of' if off_s > 0 else 'behind'} the Master's clock, "
-                f"{window.window_ms / 1000:g} s are allowed; set the clock of the client's machine",
+                f"{window.window_ms / 1000:g} s are allowed; set the clock of the client's machine, "
+                "as with `timedatectl set-ntp true`",
                 f"a signature of {user[:80]!r} that is {off_s:.0f} s off",
             )
         if window.is_full(user, now_ms=now_ms):

@@ -49,7 +49,8 @@ _NO_TLS: Final = frozenset(
 """Reasons that OpenSSL gives for bytes that are not TLS."""
 
 REPAIR: Final = {
-    "expired": "make a new certificate and put it in the place of the old one; it is loaded without a restart",
+    "expired": "make a new certificate, as with `pytubemq cert make` for a trial, and put it in the place of the old "
+    "one; it is loaded without a restart",
     "not valid yet": "compare the clocks of both machines",
     "names another": "connect by a name in the certificate, or give that name as server_name",
     "CA": "give the file of the CA that signed it as ca",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import Code
+from pytubemq.master.access.authenticator import _WRONG as WRONG
 from pytubemq.master.access.authenticator import Unidentified
 from pytubemq.model.records import UserRecord
 from pytubemq.security.client_token import ClientIdentity
@@ -42,9 +43,9 @@ async def test_each_fault_is_told_to_whom_it_may_be_told() -> None:
     assert "not signed" in reason(place, replace(right, signature=" "))[0]
     assert "not signed" in reason(place, replace(right, user_name=""))[0]
     told, logged = reason(place, replace(right, user_name="nobody"))
-    assert (told, "no user 'nobody'" in logged) == ("the user or its secret is wrong", True)
+    assert (told, "no user 'nobody'" in logged) == (WRONG, True)
     told, logged = reason(place, replace(right, signature="x"))
-    assert (told, "a wrong signature of 'ann'" in logged) == ("the user or its secret is wrong", True)
+    assert (told, "a wrong signature of 'ann'" in logged) == (WRONG, True)
     assert "21 s ahead of the Master's clock" in reason(place, place.signed(shift_ms=WINDOW_MS + 1_000))[0]
     assert "21 s behind the Master's clock" in reason(place, place.signed(shift_ms=-WINDOW_MS - 1_000))[0]
     assert "requires authentication" in reason(place, None)[0]
@@ -56,7 +57,7 @@ async def test_a_user_that_is_disabled_or_has_no_secret_is_refused() -> None:
         place.catalogue.users["ann"] = replace(
             UserRecord("ann", sealed_secret=place.sealer.seal("ann", SECRETS["ann"])), **changed
         )
-        assert reason(place, place.signed())[0] == "the user or its secret is wrong"
+        assert reason(place, place.signed())[0] == WRONG
 
 
 async def test_a_token_is_good_for_its_client_until_its_user_gets_another_secret() -> None:
