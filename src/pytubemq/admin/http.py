@@ -87,7 +87,7 @@ class HttpServer:
         Raises:
             ConfigError: the address is in use or not of this machine.
         """
-        self._socket = bind(self._listen, name=_NAME, send_buffer_bytes=HTTP_SEND_BUFFER_BYTES)
+        self._socket = bind(self._listen, name=_NAME, send_buffer_bytes=HTTP_SEND_BUFFER_BYTES, sends_at_once=True)
         return address_of(self._socket)
 
     async def start(self) -> Address:

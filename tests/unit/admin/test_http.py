@@ -66,6 +66,19 @@ async def test_it_serves_and_stops_and_leaves_signals_alone() -> None:
             await client.get(f"http://{address}/")
 
 
+async def test_the_body_of_a_response_does_not_wait_until_its_head_is_acknowledged() -> None:
+    server = HttpServer(Starlette(routes=[Route("/", hello)]), LISTEN)
+    address = await server.start()
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"http://{address}/")).text == "hello"
+        assert server._server is not None
+        (connection,) = server._server.server_state.connections
+        assert connection.transport is not None
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    await server.close()
+
+
 async def test_a_taken_port_is_named() -> None:
     first = HttpServer(Starlette(), LISTEN)
     address = await first.start()

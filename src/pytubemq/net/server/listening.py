@@ -19,11 +19,15 @@ BACKLOG = 1024
 ListeningSocket: TypeAlias = socket.socket
 
 
-def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) -> ListeningSocket:
+def bind(
+    listen: Address, *, name: str, send_buffer_bytes: int | None = None, sends_at_once: bool = False
+) -> ListeningSocket:
     """Return a socket bound to the address, which does not listen yet; port 0 picks a free one.
 
     `name` is the server's name, for the error. `send_buffer_bytes` is about how much of a response the operating system
-    buffers; the server can count only the rest. None leaves that to the system, which may buffer megabytes.
+    buffers; the server can count only the rest. None leaves that to the system, which may buffer megabytes. A server
+    that writes a response in several pieces `sends_at_once`: else the system keeps the second one until the peer has
+    acknowledged the first, which it may put off for 40 ms.
 
     Raises:
         ConfigError: the address is in use or not of this machine.
@@ -36,6 +40,8 @@ def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) ->
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if send_buffer_bytes is not None:  # accepted sockets inherit it, if it is set before they come
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        if sends_at_once:  # inherited, too
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.bind((listen.host, listen.port))
         bound.setblocking(False)
     except OSError as error:
