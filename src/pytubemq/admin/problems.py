@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from pytubemq.errors import (
     AlreadyExistsError,
@@ -107,7 +108,7 @@ async def on_tube_error(_: Request, error: Exception) -> Response:
     )
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Respond to an unknown path or method."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
@@ -119,7 +120,19 @@ async def on_http_error(_: Request, error: Exception) -> Response:
         retriable=False,
         exit=int(ExitCode.NOT_FOUND if status is HTTPStatus.NOT_FOUND else ExitCode.USAGE),
     )
-    return _answer(status, problem, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request))
+    return _answer(status, problem, headers=headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Return the methods of all routes to the path of a request: the framework names those of the first alone."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
 
 
 async def on_crash(request: Request, error: Exception) -> Response:

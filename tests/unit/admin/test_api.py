@@ -346,6 +346,7 @@ async def test_what_is_not_there_says_where_to_look(api: httpx.AsyncClient) -> N
     assert "/webapi.htm" in missing.json()["try"]
     wrong = await api.delete("/topics")
     assert (wrong.status_code, wrong.json()["code"]) == (405, 405)
+    assert wrong.headers["allow"] == "GET, HEAD, POST"
     assert "openapi.json" in wrong.json()["try"]
 
 
