@@ -137,6 +137,8 @@ def _request(call: Call, values: Values) -> tuple[str, bytes]:
     headers = {"Host": "127.0.0.1", "Connection": "close"}
     if body is not None:
         headers |= {"Content-Type": kind, "Content-Length": str(len(body))}
+    if values.scene.token:
+        headers["Authorization"] = f"Bearer {values.scene.token}"
     target = path.encode() + (b"?" + query if query else b"")
     how = f"{verb} {path} {dict(call.fixed).get('method', '')}"
     more: list[bytes] = []

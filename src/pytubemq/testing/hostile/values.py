@@ -53,6 +53,8 @@ class Scene:
     broker_id: int = 1
     broker: str = "127.0.0.1:8123"
     more_topics: Sequence[str] = field(default=("other", "gone"))
+    token: str = ""
+    """The bearer token of who sends requests over HTTP; blank if it has none."""
 
 
 class Values:
