@@ -142,6 +142,25 @@ def test_a_misspelt_command_or_option(tube: Tube) -> None:
     assert "topic list --help" in found.err
 
 
+@pytest.mark.parametrize("code", ["415", "TUBE-415", "unreachable"])
+def test_a_code_in_the_place_of_a_command_is_led_to_its_explanation(tube: Tube, code: str) -> None:
+    found = tube("errors", code)
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert f"Did you mean 'show {code}'?" in found.err
+    assert "Did you mean" not in tube("errors", "explain").err
+
+
+def test_a_password_is_not_asked_for_where_it_would_be_shown(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytubemq", "user", "password", "ann", "--http", "http://127.0.0.1:1"]
+    found = subprocess.run(
+        command, input="four random words\n" * 2, capture_output=True, text=True, cwd=tmp_path, start_new_session=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert found.returncode == ExitCode.USAGE
+    assert "there is no terminal to ask for the password at: give it with --file FILE" in found.stderr
+    assert "Warning" not in found.stderr
+
+
 def test_nothing_answers(tube: Tube) -> None:
     found = tube("topic", "list", "--http", "http://127.0.0.1:1")
     assert found.code == ExitCode.UNREACHABLE
@@ -358,6 +377,15 @@ def test_the_reference_names_every_command_and_option() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.hidden:
                 assert f"`{max(parameter.opts, key=len)}" in text, (path, parameter.opts)
+
+
+def test_the_readme_names_every_command() -> None:
+    row = next(
+        line
+        for line in Path(__file__).parents[3].joinpath("README.md").read_text("utf-8").splitlines()
+        if line.startswith("| **CLI** |")
+    )
+    assert row.split("`")[1].split() == list(COMMANDS)
 
 
 def test_the_reference_has_the_exit_codes_as_they_are() -> None:

@@ -245,7 +245,8 @@ def _check_own_page(request: Request) -> None:
         raise _refused(
             HTTPStatus.FORBIDDEN,
             "a change with the cookie of a session must come from a page of this server, as JSON",
-            "send Content-Type: application/json from a page of this server; programs send a token, and no cookie",
+            "send the headers Content-Type: application/json and Origin, with the address of this server, as in "
+            "Origin: https://HOST:PORT; or send a token, and no cookie",
         )
 
 

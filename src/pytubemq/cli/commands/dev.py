@@ -18,6 +18,7 @@ from pytubemq.cli.options import GlobalOptions, current, global_options, is_defa
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.output.words import count_of, size
 from pytubemq.cli.target import DEV_DATA
+from pytubemq.errors import DirectoryLockedError
 from pytubemq.model.names import escaped
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], secure: bool,
             until_ready=until_ready,
             secure=secure,
         )
+    except DirectoryLockedError as error:
+        error.hint = f"stop that process, or start a second cluster:  {options.next('pytubemq dev')} --data DIR"
+        raise
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -11,7 +11,18 @@ from pytubemq.errors import NotFoundError
 from pytubemq.model.suggest import suggest
 
 
-@click.group()
+class _ErrorsGroup(click.Group):
+    """The commands; a code in the place of one is led to `show`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and (args[0].isdecimal() or _find(args[0]) is not None):
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean 'show {args[0]}'?", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_ErrorsGroup)
 def errors() -> None:
     """Explain error codes: meaning, cause and remedy."""
 
@@ -41,11 +52,14 @@ def show_errors(codes: tuple[str, ...]) -> None:
 
 
 def _found(code: str) -> Explanation:
-    known = explanations()
-    found = known.get(code.lower().removeprefix("tube-"))
+    found = _find(code)
     if found is None:
-        near = suggest(code, known)
+        near = suggest(code, explanations())
         raise NotFoundError(
             f"no error has the code {code!r}", hint=f"did you mean {near!r}?" if near else "pytubemq errors list"
         )
     return found
+
+
+def _find(code: str) -> Explanation | None:
+    return explanations().get(code.lower().removeprefix("tube-"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import warnings
 from typing import TextIO
 
 import click
@@ -106,13 +108,27 @@ def remove(name: str, yes: bool, http: str | None) -> None:
 def password(name: str, source: TextIO | None, http: str | None) -> None:
     """Set a user's password for HTTP, typed at a prompt that does not show it; this ends its sessions."""
     options = current()
-    if source is not None:
-        text = source.readline().rstrip("\r\n")
-    else:
-        text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    text = _ask_password() if source is None else source.readline().rstrip("\r\n")
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     api.patch("users", name, body={"password": text, "by": this_user()})
     options.say(f"set the password of user {name}")
+
+
+def _ask_password() -> str:
+    """Return a password that is typed twice at the terminal, and never shown.
+
+    Raises:
+        UsageError: there is no terminal, so it would be shown or is not there.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+        except getpass.GetPassWarning as error:
+            raise click.UsageError(
+                "there is no terminal to ask for the password at: give it with --file FILE, or with --file - from "
+                "standard input"
+            ) from error
 
 
 @user.group("token")

@@ -31,6 +31,10 @@ _HINTS: dict[int, str] = {
 }
 
 
+_GRANT = "`pytubemq permission grant "
+"""What is in the text of a Master that checks users: it names the remedy, and the list of a topic's groups is none."""
+
+
 async def missing_topics_error(error: NotFoundError, topics: Iterable[str], cluster: Cluster) -> RefusedError:
     """Return the error for the topics that do not exist, of those that a refused consumer named.
 
@@ -64,5 +68,5 @@ async def _topic_names(cluster: Cluster) -> tuple[str, ...] | None:
 def add_hint(error: GroupMismatchError | NotAllowedError, hints: Mapping[int, str] | None = None) -> RefusedError:
     """Return the refusal with a hint; `hints` by code come before those of this module."""
     otherwise = _OTHERWISE if isinstance(error, GroupMismatchError) else error.hint
-    hint = {**_HINTS, **(hints or {})}.get(error.code or 0, otherwise)
+    hint = None if _GRANT in error.message else {**_HINTS, **(hints or {})}.get(error.code or 0, otherwise)
     return refused(error.code or Code.BAD_REQUEST, error.message, hint=hint)

@@ -216,7 +216,7 @@ class UserRegistry:
         if self._sealer is None:
             raise ConfigError(
                 "this Master has no key to store secrets with",
-                hint="set security.key_file in its settings, or start it with security.authentication",
+                hint="start it with security.authentication, as `pytubemq dev --secure` does, or set security.key_file",
             )
         return self._sealer.seal(name, secret)
 

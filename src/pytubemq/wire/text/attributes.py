@@ -110,7 +110,7 @@ def _check_part(what: str, text: str) -> str:
     # Java finds the reserved keys by looking whether an item contains them, so they may be in no key and no value.
     if not text.strip() or "," in text or "=" in text or MSG_TYPE in text or MSG_TIME in text:
         raise MessageError(
-            f"{what} {shown(text)} cannot be sent",
+            f"{what} cannot be sent: {shown(text)}",
             hint=f"it must not be blank nor contain a comma, '=', {MSG_TYPE} or {MSG_TIME}",
             code=400,
         )

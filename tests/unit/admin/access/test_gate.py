@@ -122,6 +122,17 @@ async def test_a_change_with_a_cookie_comes_from_a_page_of_this_server(headers: 
         assert any(one.pattern == "more" for one in made.registry.users.find("consumer").permissions) is (status == 200)
 
 
+async def test_curl_ends_its_session_with_the_headers_that_the_refusal_names() -> None:
+    async with served() as (_, client, _):
+        await sign_in(client)
+        bare = await client.delete("/api/v1/session")
+        assert (bare.status_code, bare.json()["message"][:8]) == (403, "a change")
+        assert "Content-Type: application/json and Origin" in bare.json()["try"]
+        headers = {"Content-Type": "application/json", "Origin": "http://127.0.0.1:8080"}
+        assert (await client.delete("/api/v1/session", headers=headers)).status_code == 204
+        assert (await client.get("/api/v1/session")).status_code == 401
+
+
 async def test_a_form_changes_nothing_with_a_cookie() -> None:
     async with served() as (made, client, _):
         await sign_in(client)

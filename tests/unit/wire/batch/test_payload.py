@@ -70,14 +70,14 @@ def test_an_empty_body() -> None:
 @pytest.mark.parametrize(
     ("attributes", "msg_type", "says"),
     [
-        ({"": "v"}, None, "attribute key ''"),
-        ({" ": "v"}, None, "attribute key ' '"),
-        ({"k": ""}, None, "value of attribute 'k' ''"),
-        ({"a,b": "v"}, None, "attribute key 'a,b'"),
-        ({"k": "a=b"}, None, "value of attribute 'k' 'a=b'"),
-        ({"$msgType$": "v"}, None, r"attribute key '\$msgType\$'"),
+        ({"": "v"}, None, "attribute key cannot be sent: ''"),
+        ({" ": "v"}, None, "attribute key cannot be sent: ' '"),
+        ({"k": ""}, None, "value of attribute 'k' cannot be sent: ''"),
+        ({"a,b": "v"}, None, "attribute key cannot be sent: 'a,b'"),
+        ({"k": "a=b"}, None, "value of attribute 'k' cannot be sent: 'a=b'"),
+        ({"$msgType$": "v"}, None, r"attribute key cannot be sent: '\$msgType\$'"),
         ({"k": "x$msgTime$"}, None, "value of attribute"),
-        (None, "a,b", "message type 'a,b'"),
+        (None, "a,b", "message type cannot be sent: 'a,b'"),
     ],
 )
 def test_attributes_that_peers_would_read_otherwise(
