@@ -36,7 +36,7 @@ class GlobalOptions:
     user: str | None = None
     secret_file: str | None = None
     chosen: Profile | None = None
-    """The profile that the cluster's address was taken from, if it was."""
+    """The profile, or `LOCAL`, that the cluster's address was taken from; None if an option named it."""
 
     @property
     def colour(self) -> bool:

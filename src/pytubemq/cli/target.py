@@ -115,6 +115,8 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
         return error.hint
     if not any(names(error.message, address) for address in (*_hosts(chosen.master), chosen.http.partition("?")[0])):
         return error.hint
+    if chosen is LOCAL:
+        return _no_profile_hint(error)
     whose = f"the address is that of profile {chosen.name!r}"
     profiles = read_profiles()
     others = sorted(set(profiles.by_name) - {chosen.name}, key=lambda name: (name != DEV, name))
@@ -129,6 +131,15 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     if options.profile:
         return f"{whose}, which -P or PYTUBEMQ_PROFILE names; there are also: {', '.join(others)}"
     return f"{whose}; for another one:  pytubemq profile use {others[0]}"
+
+
+def _no_profile_hint(error: TubeError) -> str | None:
+    """Return the hint of an error where no profile is current, though there are some."""
+    known = sorted(read_profiles().by_name, key=lambda name: (name != DEV, name))
+    if not known or not isinstance(error, UnreachableError):
+        return error.hint
+    default = "no profile is current, so this is a default port of this machine"
+    return f"{default}; choose one:  pytubemq profile use {known[0]}"
 
 
 def _hosts(master: str) -> list[str]:
@@ -150,6 +161,5 @@ def names(text: str, address: str) -> bool:
 
 
 def _chosen(options: GlobalOptions) -> Profile:
-    found = find_profile(options)
-    options.chosen = None if found is LOCAL else found
-    return found
+    options.chosen = find_profile(options)
+    return options.chosen

@@ -42,12 +42,14 @@ async def node(directory: Path, mode: str = "enforced") -> AsyncIterator[Node]:
         await made.close()
 
 
-async def tube(made: Node, *arguments: str, token: str = TOKEN, given: str = "") -> tuple[int, str, str]:
+async def tube(
+    made: Node, *arguments: str, token: str = TOKEN, given: str = "", query: str = ""
+) -> tuple[int, str, str]:
     """Run a command against the Master's HTTP; return its exit code, output and errors."""
     assert made.endpoints.http is not None
     environ = {**os.environ, "PYTUBEMQ_TOKEN": token}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytubemq", *arguments, "--http", made.endpoints.http,
+        sys.executable, "-m", "pytubemq", *arguments, "--http", made.endpoints.http + query,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environ,
     )  # fmt: skip
     out, err = await process.communicate(given.encode())
@@ -102,6 +104,29 @@ async def test_the_command_line_does_what_its_users_token_may_and_the_trail_says
         (listed,) = await as_json(made, "user", "token", "list", "ops")
         assert (await tube(made, "user", "token", "revoke", "ops", listed["id"]))[0] == 0
         assert (await tube(made, "topic", "list", token=ops))[0] == 4
+
+
+async def test_files_with_a_secret_and_a_token_are_made_by_a_redirection_and_taken_as_they_are(tmp_path: Path) -> None:
+    async with node(tmp_path / "data") as made:
+        files = {"secret": ("user", "create", "ops"), "token": ("user", "token", "create", "ops")}
+        for name, arguments in files.items():
+            code, out, err = await tube(made, *arguments, "-o", "name")
+            assert (code, len(out.splitlines())) == (0, 1), err
+            path = tmp_path / name
+            path.touch(mode=0o600)
+            path.write_text(out)
+        await tube(made, "permission", "grant", "ops", "admin", "cluster")
+        token_file = f"?token_file={tmp_path / 'token'}"
+        code, _, err = await tube(made, "topic", "create", "orders", token="", query=token_file)
+        assert code == 0, err
+        user = ("--user", "ops", "--secret-file", str(tmp_path / "secret"))
+        assert made.endpoints.master is not None
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pytubemq", "produce", "orders", "hello", "--master", made.endpoints.master, *user,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, said = await process.communicate()
+        assert (process.returncode, said.decode().strip()) == (0, "sent 1 to orders")
 
 
 async def test_a_password_from_standard_input_signs_in_and_changes_are_the_users(tmp_path: Path) -> None:

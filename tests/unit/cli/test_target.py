@@ -144,6 +144,20 @@ def test_a_profile_is_removed(tube: Tube) -> None:
     assert tube("profile", "remove", "two").code == ExitCode.BAD_CONFIG
 
 
+def test_where_no_profile_is_current_an_error_leads_to_one(tube: Tube, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.cli.target.LOCAL", Profile("local", "127.0.0.1:1", NOBODY))
+    assert "start a cluster with  pytubemq dev" in tube("topic", "list").err
+    tube("profile", "add", "one", "--master", "127.0.0.1:1", "--http", NOBODY)
+    tube("profile", "add", "two", "--master", "127.0.0.1:1", "--http", NOBODY)
+    tube("profile", "remove", "two")
+    for command in (("topic", "list"), ("consume", "demo", "-n", "1")):
+        found = tube(*command)
+        assert found.code == ExitCode.UNREACHABLE
+        assert "no profile is current" in found.err
+        assert found.err.rstrip().endswith("pytubemq profile use one")
+    assert "profile" not in tube("topic", "list", "--http", NOBODY).err
+
+
 def test_the_last_profile_is_removed_while_it_is_the_current_one(tube: Tube) -> None:
     tube("profile", "add", "one", "--master", "127.0.0.1:1", "--http", NOBODY)
     found = tube("profile", "remove", "one")

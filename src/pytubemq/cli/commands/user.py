@@ -29,14 +29,14 @@ def user() -> None:
 @http_option
 @global_options
 def create(name: str, http: str | None) -> None:
-    """Create a user without permissions, and print its secret once."""
+    """Create a user without permissions, and print its secret once; with `-o name` the secret alone."""
     options = current()
     found = Api(http_url(options, http), timeout_s=options.timeout_s).post(
         "users", body={"name": name, "by": this_user()}
     )
     emit_object(options, found, name="secret")
     options.say(_KEEP)
-    options.say(f"Next:  pytubemq permission grant {name} produce topic TOPIC")
+    options.say(f"Next:  {options.next(f'pytubemq permission grant {name} produce topic TOPIC')}")
 
 
 @user.command("list")
@@ -57,7 +57,7 @@ def list_users(http: str | None) -> None:
 @http_option
 @global_options
 def rotate(name: str, yes: bool, http: str | None) -> None:
-    """Give a user another secret, and print it once; the old one counts no longer."""
+    """Give a user another secret, and print it once; the old one counts no longer. `-o name` prints it alone."""
     if not yes:
         raise click.UsageError("clients with the old secret are refused at once: confirm with --yes")
     options = current()
@@ -144,7 +144,7 @@ def token() -> None:
 @http_option
 @global_options
 def create_token(name: str, days: int | None, http: str | None) -> None:
-    """Create a bearer token and print it once; it allows what its user may do."""
+    """Create a bearer token and print it once; it allows what its user may do. `-o name` prints it alone."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     body = {"by": this_user(), **({} if days is None else {"days": days})}
