@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list in `--help` without importing anything."""
         rows = [(name, entry.summary) for name, entry in self.lazy.items()]
-        rows += [(name, self.commands[name].get_short_help_str(100)) for name in super().list_commands(ctx)]
+        rows += [(name, self.commands[name].get_short_help_str(1_000)) for name in super().list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

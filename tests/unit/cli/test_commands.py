@@ -142,6 +142,14 @@ def test_a_misspelt_command_or_option(tube: Tube) -> None:
     assert "topic list --help" in found.err
 
 
+def test_the_lists_of_commands_are_wrapped_and_not_cut(tube: Tube) -> None:
+    for group in (*COMMANDS, "user token", "pipeline dlq"):
+        listed = tube(*group.split(), "--help").out.partition("\nCommands:\n")[2]
+        assert "..." not in listed.partition("\n\n")[0], group
+    text = " ".join(tube("group", "--help").out.split())
+    assert "List all groups, including those without members that have committed offsets." in text
+
+
 @pytest.mark.parametrize("code", ["415", "TUBE-415", "unreachable"])
 def test_a_code_in_the_place_of_a_command_is_led_to_its_explanation(tube: Tube, code: str) -> None:
     found = tube("errors", code)

@@ -10,6 +10,7 @@ from datetime import datetime
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.cli.target import http_url
@@ -20,7 +21,7 @@ COLUMNS = ["time", "user", "host", "action", "target", "outcome", "before", "aft
 _MOST = 1_000
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """Show who changed what, from where, and when."""
 

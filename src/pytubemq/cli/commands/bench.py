@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import master_option, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output.output import emit_object
@@ -20,7 +21,7 @@ TOPIC = "bench"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure producing, consuming and end-to-end latency."""
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object
 from pytubemq.server.trial_certificates import DEFAULT_DAYS, MAX_DAYS, key_of, make_trial_certificates
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cert() -> None:
     """Make a CA and certificates for TLS in a trial cluster."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.commands.cluster_wait import DEFAULT_WAIT_S, await_healthy
 from pytubemq.cli.commands.topic_options import DEFAULTS, check_shorter, given, settings_options, yes_option
 from pytubemq.cli.options import current, global_options, http_option
@@ -16,7 +17,7 @@ from pytubemq.cli.target import http_url
 from pytubemq.errors import ExitCode
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Show the cluster's health, its members and the defaults for topics."""
 

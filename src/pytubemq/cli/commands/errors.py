@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.explain import Explanation, explanations
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -11,7 +12,7 @@ from pytubemq.errors import NotFoundError
 from pytubemq.model.suggest import suggest
 
 
-class _ErrorsGroup(click.Group):
+class _ErrorsGroup(CommandGroup):
     """The commands; a code in the place of one is led to `show`."""
 
     def resolve_command(

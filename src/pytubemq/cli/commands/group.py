@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import group_name, optional_topic_name, partition_names, reset_place, this_user, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -17,7 +18,7 @@ HISTORY = ["time", "user", "partition", "asked", "old_offset", "new_offset"]
 COLUMNS = ["name", "state", "topics", "members", "lag_messages"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """List, show and reset consumer groups, and show past resets."""
 

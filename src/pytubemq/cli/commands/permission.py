@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import this_user
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -14,7 +15,7 @@ from pytubemq.errors import ExitCode
 COLUMNS = ["user", "operation", "kind", "pattern"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def permission() -> None:
     """Grant, revoke, list and test what users may do."""
 

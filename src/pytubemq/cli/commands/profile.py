@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import api_url, masters_address, profile_name
 from pytubemq.cli.options import current, global_options, user_options
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -13,7 +14,7 @@ from pytubemq.cli.target import find_profile, http_with_absolute_files, masters,
 from pytubemq.server.profiles import Profile, read_profiles, remove_profile, save_profile, use_profile
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def profile() -> None:
     """Name clusters and choose the current one. `pytubemq dev` writes the profile "dev"."""
 

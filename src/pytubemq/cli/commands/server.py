@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_rows
 from pytubemq.errors import ConfigError, TubeError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pytubemq.server.settings import Settings
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def server() -> None:
     """Run a Master, a Broker or both from a settings file."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.commands.topic_options import check_shorter, given, settings_options, yes_option
 from pytubemq.cli.names import read_topic_names, topic_name, topic_names
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
@@ -25,7 +26,7 @@ _MOST_NAMED = 8
 COLUMNS = ["name", "partitions", "brokers", "messages", "state"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """Create, list, show, alter and delete topics."""
 

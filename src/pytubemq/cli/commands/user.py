@@ -9,6 +9,7 @@ from typing import TextIO
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import this_user
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -19,7 +20,7 @@ TOKEN_COLUMNS = ["id", "created_by", "created_at", "expires_at"]
 _KEEP = "keep it now: it cannot be shown again"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def user() -> None:
     """Create, list, rotate, disable and remove the users of a cluster, with passwords and tokens."""
 

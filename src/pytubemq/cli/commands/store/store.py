@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.commands.store.metadata import metadata_command
 from pytubemq.cli.commands.store.store_directory import DIRECTORY, StoreCommand, broker_directory
 from pytubemq.cli.names import optional_topic_name, topic_name, topic_names
@@ -42,7 +43,7 @@ SECTIONS = {
 }  # fmt: skip
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Inspect, verify, repair, export and import a Broker's data directory; check and repair a Master's.
 

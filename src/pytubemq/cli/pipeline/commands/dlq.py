@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output.output import emit_lines, emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
@@ -40,7 +41,7 @@ def choice_options(most: str) -> Callable[[Any], Any]:
     return decorate
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List, show, send again and drop records that could not be decoded: the dead letters."""
 
