@@ -28,11 +28,13 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.MOVED: ("the offset is below the first stored message", "read from --from earliest"),
     Code.BAD_REQUEST: ("a parameter is missing or wrong; the message names it", "correct it"),
     Code.UNAUTHORIZED: (
-        "the user lacks a permission, or the caller is not known",
-        "have an administrator grant the permission that the text names; else check the user and the token",
+        "the caller is not known, or is a user that lacks the permission in the message",
+        "check the user and the token, or have the permission granted: pytubemq permission grant",
     ),
     Code.CONNECT_RETURN_NULL: ("no connection to the peer", "check: pytubemq cluster health"),
-    Code.FORBIDDEN: ("the caller may not do this", "ask an administrator for the permission"),
+    Code.FORBIDDEN: (
+        "the caller may not do this", "have the permission granted that the message names: pytubemq permission grant"
+    ),
     Code.NOT_FOUND: (
         "it does not exist, or there is no message yet", "see the names: pytubemq topic list, pytubemq group list"
     ),
@@ -52,8 +54,9 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "automatically"),
     Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
     Code.CERTIFICATE_FAILURE: (
-        "the caller was not authenticated: its signature or token was not accepted",
-        "check the user and its secret file (docs/how-to/secure-a-cluster.md)",
+        "the caller names no user, or its user, secret or token is not accepted",
+        "name a user with --user NAME --secret-file FILE, or with PYTUBEMQ_USER and PYTUBEMQ_SECRET_FILE; check that it "
+        "is enabled and the secret its last one: pytubemq user list",
     ),
     Code.SERVER_RECEIVE_OVERFLOW: (
         "the Broker cannot take the message now: its buffer or its disk is full",
@@ -100,9 +103,9 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "split it, or have the topic take more: pytubemq topic alter TOPIC --max-message-size BYTES",
     ),
     Code.CONSUME_GROUP_FORBIDDEN: (
-        "the group may not consume the topic",
-        "check the reason: pytubemq group show GROUP --topic TOPIC; an administrator can allow it, see "
-        "docs/how-to/control-groups.md",
+        "the group may not consume the topic, or its user lacks the permission in the message",
+        "have the permission granted: pytubemq permission grant; or check the reason: pytubemq group show GROUP --topic "
+        "TOPIC; an administrator can allow it, see docs/how-to/control-groups.md",
     ),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing to do; it continues automatically"),
     Code.CONSUME_CONTENT_FORBIDDEN: (
