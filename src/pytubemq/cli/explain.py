@@ -55,8 +55,8 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
     Code.CERTIFICATE_FAILURE: (
         "the caller names no user, or its user, secret or token is not accepted",
-        "name a user with --user NAME --secret-file FILE, or with PYTUBEMQ_USER and PYTUBEMQ_SECRET_FILE; check that it "
-        "is enabled and the secret its last one: pytubemq user list",
+        "name a user with --user NAME --secret-file FILE, or with PYTUBEMQ_USER and PYTUBEMQ_SECRET_FILE; check that "
+        "it is enabled and the secret its last one: pytubemq user list",
     ),
     Code.SERVER_RECEIVE_OVERFLOW: (
         "the Broker cannot take the message now: its buffer or its disk is full",
@@ -104,8 +104,8 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     ),
     Code.CONSUME_GROUP_FORBIDDEN: (
         "the group may not consume the topic, or its user lacks the permission in the message",
-        "have the permission granted: pytubemq permission grant; or check the reason: pytubemq group show GROUP --topic "
-        "TOPIC; an administrator can allow it, see docs/how-to/control-groups.md",
+        "have the permission granted: pytubemq permission grant; or check the reason: pytubemq group show GROUP "
+        "--topic TOPIC; an administrator can allow it, see docs/how-to/control-groups.md",
     ),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing to do; it continues automatically"),
     Code.CONSUME_CONTENT_FORBIDDEN: (

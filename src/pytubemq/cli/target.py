@@ -6,6 +6,7 @@ default ports.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.cli.api import with_scheme
 from pytubemq.cli.api_address import ApiAddress, absolute_file
+from pytubemq.client.client_credentials import USER_VARIABLE
 from pytubemq.errors import ConfigError, RemoteError, TransportError, UnreachableError
 from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
@@ -52,6 +54,7 @@ def masters(options: GlobalOptions, master: str | None) -> str:
     """
     text = master or _chosen(options).master
     if options.user is None and options.secret_file is None:
+        _note_other_user(options, text)
         return text
     file = options.secret_file and absolute_file(options.secret_file)
     user = ClusterUser(options.user or "", file or "")
@@ -59,6 +62,14 @@ def masters(options: GlobalOptions, master: str | None) -> str:
     if master and address.user is not None:
         raise ConfigError("the user is given twice", hint="leave out --user, or the user in --master")
     return str(replace(address, user=user))
+
+
+def _note_other_user(options: GlobalOptions, master: str) -> None:
+    """Say that the user of the address counts, where the environment names another one."""
+    named = os.environ.get(USER_VARIABLE, "").strip()
+    user = ClusterAddress.parse(master).user if named else None
+    if user is not None and user.user != named:
+        options.say(f"note: the address names user {user.user}, which counts before {USER_VARIABLE}={named}")
 
 
 def with_absolute_files(master: str) -> str:

@@ -244,6 +244,21 @@ def test_a_user_that_cannot_be_used_is_refused_before_anything_is_connected(
     assert "pssst" not in ran.err + ran.out
 
 
+def test_it_is_said_where_the_user_of_a_profile_wins_over_the_environment(
+    tube: Tube, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = tmp_path / "ann.secret"
+    secret.touch(mode=0o600)
+    secret.write_text("s\n")
+    save_profile(Profile("safe", f"127.0.0.1:1?user=ann&secret_file={secret}", NOBODY))
+    note = "note: the address names user ann, which counts before PYTUBEMQ_USER=eve"
+    monkeypatch.setenv("PYTUBEMQ_USER", "eve")
+    assert tube("consume", "demo", "-n", "1").err.splitlines().count(note) == 1
+    assert "note" not in tube("consume", "demo", "-n", "1", "-q").err
+    monkeypatch.setenv("PYTUBEMQ_USER", "ann")
+    assert "note" not in tube("consume", "demo", "-n", "1").err
+
+
 def test_the_options_win_over_the_user_of_a_profile() -> None:
     save_profile(Profile("safe", "m1?user=ann&secret_file=/ann", "http://m1:8080"))
     options = GlobalOptions(user="eve", secret_file="/eve")
