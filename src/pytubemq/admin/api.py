@@ -186,6 +186,11 @@ async def _topic_and_group(request: Request) -> Names:
     return Names(topics=(wanted.topic,), groups=(request.path_params["name"],))
 
 
+async def _group_and_topic(request: Request) -> Names:
+    topic = request.query_params.get("topic")
+    return Names(topics=() if topic is None else (topic,), groups=(request.path_params["name"],))
+
+
 async def is_dry_run(request: Request) -> bool:
     """True if a request only shows what would change."""
     return request.url.path.endswith("/resets") and (await read_body(request, NewReset)).dry_run
@@ -194,6 +199,7 @@ async def is_dry_run(request: Request) -> bool:
 NAMES_OF: Final = {
     f"POST {PREFIX}/topics": _topic_of_body,
     f"POST {PREFIX}/topics:batch": _topics_of_body,
+    f"GET {PREFIX}/groups/{{name}}": _group_and_topic,
     f"POST {PREFIX}/groups/{{name}}/resets": _topic_and_group,
 }
 """The functions that return the names of a call, for calls with names outside their path."""

@@ -53,7 +53,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, Row]] = MappingProxyType(
         f"PATCH {_API}/topics/{{name}}": Row((CHANGE_TOPIC,), guarded=True),
         f"DELETE {_API}/topics/{{name}}": Row((CHANGE_TOPIC,), guarded=True),
         f"GET {_API}/groups": Row((LISTED,)),
-        f"GET {_API}/groups/{{name}}": Row((SEE_GROUP,)),
+        f"GET {_API}/groups/{{name}}": Row((SEE_TOPIC, SEE_GROUP)),
         f"GET {_API}/groups/{{name}}/resets": Row((SEE_GROUP,)),
         f"POST {_API}/groups/{{name}}/resets": Row((READ_TOPIC, JOIN_GROUP), guarded=True),
         f"GET {_API}/users": _CHANGE_USERS,

@@ -19,6 +19,7 @@ from pytubemq.admin.webapi.kinds import CONSUMER_ID, GROUP, TOPIC, Int, ListOf, 
 from pytubemq.admin.webapi.methods.group_detail import broker_text
 from pytubemq.admin.webapi.params import CallError, Param, clean
 from pytubemq.core.balance.consistency import GroupKind
+from pytubemq.security.permissions import ResourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from pytubemq.admin.access.gate import Caller
     from pytubemq.admin.webapi.call_gate import CallGate
     from pytubemq.master.groups.group import Group
     from pytubemq.master.service import MasterService
@@ -72,7 +74,7 @@ class TextQueries:
                 known = ", ".join(self.kinds)
                 raise CallError(f"Unsupported request type: parameter type {what}; it must be one of {known}")
             self._calls.authorize(caller, name, _names(texts), modify=False)
-            text = "".join(kind(texts))
+            text = "".join(kind(texts, caller))
         except CallError as error:
             status, text = HTTPStatus.BAD_REQUEST, f"{error.text}\n"
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -80,21 +82,21 @@ class TextQueries:
 
     # --- consumers ----------------------------------------------------------------------------------------------
 
-    def _consumers(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _consumers(self, texts: Mapping[str, str], caller: Caller) -> Iterator[str]:
         name = _GROUP.read(texts)
         group = self._master.group_room.groups.get(name)
         if group is None:
-            yield self._no_group("groups")
+            yield self._no_group("groups", caller)
             return
         topics = ",".join(sorted(group.terms.topics))
         for number, member in enumerate(sorted(group.members), 1):
             yield f"{number}. {member}@{name}:{topics}@overTLS=false\n"
 
-    def _subscriptions(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _subscriptions(self, texts: Mapping[str, str], caller: Caller) -> Iterator[str]:
         name = _GROUP.read(texts)
         group = self._master.group_room.groups.get(name)
         if group is None:
-            yield self._no_group("group")
+            yield self._no_group("group", caller)
             return
         yield f"\n{'#' * 26} Subscribe Relationship {'#' * 28}\n\n"
         for number, member in enumerate(sorted(group.members), 1):
@@ -109,11 +111,15 @@ class TextQueries:
                 yield f"{member}#{broker}#{partition.topic}:{partition.partition_id}\n"
             yield "\n\n"
 
-    def _no_group(self, noun: str) -> str:
-        groups = sorted(self._master.group_room.groups)
+    def _no_group(self, noun: str, caller: Caller) -> str:
+        """Return the lines for a group that there is not, with those that the caller may see."""
+        gate = self._calls.gate
+        groups = [
+            name for name in sorted(self._master.group_room.groups) if gate.sees(caller, ResourceKind.GROUP, name)
+        ]
         return "".join(f"{line}\n" for line in ("No such group.", "", f"Current all {noun}({len(groups)}):", *groups))
 
-    def _unbalanced(self, _: Mapping[str, str]) -> Iterator[str]:
+    def _unbalanced(self, _: Mapping[str, str], __: Caller) -> Iterator[str]:
         for name, group in sorted(self._master.group_room.groups.items()):
             if group.kind is not GroupKind.CLIENT_BALANCE:
                 yield from (f"{name}:{topic}\n" for topic in self._lacking(group))
@@ -128,7 +134,7 @@ class TextQueries:
 
     # --- producers ----------------------------------------------------------------------------------------------
 
-    def _producers(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _producers(self, texts: Mapping[str, str], _: Caller) -> Iterator[str]:
         client_id, topic = _ID.read(texts), _TOPIC.read(texts)
         if client_id is None and topic is None:
             raise CallError("parameter id or topic is missing: give one of them")
@@ -142,7 +148,7 @@ class TextQueries:
             return
         yield f"{client_id}#{''.join(f'{topic}:' for topic in producer.topics)}@overTLS=false"
 
-    def _publishers(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _publishers(self, texts: Mapping[str, str], _: Caller) -> Iterator[str]:
         topic = Param("topic", TOPIC, required=True).read(texts)
         found = self._of_topic(topic)
         yield from (f"{name}\n" for name in found) if found else ("No producer has publish this topic.",)
@@ -153,10 +159,10 @@ class TextQueries:
 
     # --- Brokers ------------------------------------------------------------------------------------------------
 
-    def _brokers(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _brokers(self, texts: Mapping[str, str], _: Caller) -> Iterator[str]:
         return self._served(texts, with_status=False)
 
-    def _brokers_with_status(self, texts: Mapping[str, str]) -> Iterator[str]:
+    def _brokers_with_status(self, texts: Mapping[str, str], _: Caller) -> Iterator[str]:
         return self._served(texts, with_status=True)
 
     def _served(self, texts: Mapping[str, str], *, with_status: bool) -> Iterator[str]:

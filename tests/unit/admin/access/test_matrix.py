@@ -237,6 +237,35 @@ async def test_every_text_query_for_everyone() -> None:
             assert "describe on the cluster" in answer.text, "a client by its id is not about the topic"
 
 
+async def test_a_group_that_there_is_not_names_no_group_that_is_not_the_callers() -> None:
+    async with master() as made:
+        tokens = await with_users(made)
+        queries = TextQueries(made, CallGate(Gate(own_access(), made.http_access), TEXT_PERMISSIONS))
+        await made.registry.users.grant("consumer", "consume", "group", "billing*", by=made.change_by("test"))
+        made.group_room.groups |= dict.fromkeys(("audits", "billing-2"))  # type: ignore[arg-type]
+        async with client(Starlette(routes=[Route("/master.htm", queries.answer)])) as http:
+            for kind in ("consumer", "sub_info"):
+                shown = {}
+                for caller in ("consumer", "operator"):
+                    params = {"type": kind, "group": "billing"}
+                    answer = await http.get("/master.htm", params=params, headers=headers_of(tokens[caller]))
+                    shown[caller] = answer.text.splitlines()[3:]
+                assert shown == {"consumer": ["billing-2"], "operator": ["audits", "billing-2"]}
+        made.group_room.groups.clear()
+
+
+async def test_a_group_is_shown_in_a_topic_only_to_who_may_see_both() -> None:
+    async with master() as made:
+        tokens = await with_users(made)
+        app = create_app(made, pages=master_routes(made, own_access(), made.http_access), access=own_access(),
+                         http=made.http_access)  # fmt: skip
+        async with client(app) as http:
+            for topic, seen in (("payments", False), ("nothing", False), ("", False), ("orders", True)):
+                path = f"/api/v1/groups/billing?topic={topic}"
+                found = await http.get(path, headers=headers_of(tokens["consumer"]))
+                assert (found.status_code != 403) is seen, (topic, found.text)
+
+
 @pytest.mark.parametrize("mode", [AuthenticationMode.OFF, AuthenticationMode.ENFORCED])
 async def test_a_broker_where_access_is_enforced_listens_to_its_own_token_alone(mode: AuthenticationMode) -> None:
     class Callers:
