@@ -66,7 +66,14 @@ class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class NewUser(msgspec.Struct, frozen=True, kw_only=True):
+class _Secrets(msgspec.Struct, frozen=True, kw_only=True):
+    """A body with a secret, of which no text shows anything."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class NewUser(_Secrets, frozen=True, kw_only=True):
     """A user to be created; without a `secret` a random one is made. `by` is who does it, for the records."""
 
     name: str
@@ -74,14 +81,14 @@ class NewUser(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-class NewSecret(msgspec.Struct, frozen=True, kw_only=True):
+class NewSecret(_Secrets, frozen=True, kw_only=True):
     """Another secret for a user; without one a random one is made."""
 
     secret: str | None = None
     by: str | None = None
 
 
-class ChangedUser(msgspec.Struct, frozen=True, kw_only=True):
+class ChangedUser(_Secrets, frozen=True, kw_only=True):
     """Changes to a user: whether it is enabled, and its password for HTTP."""
 
     enabled: bool | None = None
@@ -105,7 +112,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+class SignIn(_Secrets, frozen=True, kw_only=True):
     """A user and its password for HTTP."""
 
     user: str

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytubemq.admin.bodies import ChangedUser, NewSecret, NewUser, SignIn
 from pytubemq.errors import ConfigError
 from pytubemq.security.passwords import SALT_BYTES, hash_password, is_password
 from pytubemq.security.sealing import Sealer
 from pytubemq.security.secret import Secret
+from pytubemq.wire.protocol.messages import broker, master
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = bytes(range(32))
 
@@ -24,6 +31,35 @@ def test_no_text_of_a_secret_shows_it(value: str) -> None:
     assert f"{secret} {secret!r} {secret:>10} {[secret]}" == "******** Secret(********) ******** [Secret(********)]"
     assert str(secret) == format(secret) == "********"
     assert secret.reveal() == value
+
+
+@pytest.mark.parametrize("kind", [broker, master])
+def test_no_text_of_a_message_shows_a_token_a_signature_or_a_key(kind: ModuleType) -> None:
+    planted = {"auth_authorized_token": "planted", "authorized_token": "planted", "signature": "planted",
+               "value": b"planted", "visit_authorized_token": 424242}  # fmt: skip
+    found = 0
+    for message in vars(kind).values():
+        if isinstance(message, type) and dataclasses.is_dataclass(message):
+            named = {field.name: planted[field.name] for field in dataclasses.fields(message) if field.name in planted}
+            if named:
+                shown = repr(message(**{field.name: 0 for field in dataclasses.fields(message)} | named))
+                assert "planted" not in shown, shown
+                assert "424242" not in shown, shown
+                found += 1
+    assert found == {"broker": 1, "master": 5}[kind.__name__.rpartition(".")[2]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SignIn(user="ann", password="planted"),
+        NewUser(name="ann", secret="planted"),
+        NewSecret(secret="planted"),
+        ChangedUser(password="planted"),
+    ],
+)
+def test_no_text_of_a_body_shows_what_is_secret_in_it(body: object) -> None:
+    assert "planted" not in f"{body} {body!r}"
 
 
 def test_a_secret_is_neither_pickled_nor_copied() -> None:

@@ -54,16 +54,21 @@ class FieldSpec:
     most: int | None = None
 
 
-def required(number: int, kind: Kind | type) -> Any:
-    """Declare a proto2 `required` field: always on the wire, also when it equals the default."""
+def required(number: int, kind: Kind | type, *, secret: bool = False) -> Any:
+    """Declare a proto2 `required` field: always on the wire, also when it equals the default.
+
+    The `repr` of a message leaves out what is `secret`, so that no log line and no error can have it.
+    """
     # `int`, since the numbers of extensions are members of an enum.
-    return dataclasses.field(metadata={"spec": FieldSpec(int(number), Label.REQUIRED, kind)})
+    spec = FieldSpec(int(number), Label.REQUIRED, kind)
+    return dataclasses.field(repr=not secret, metadata={"spec": spec})
 
 
 # `default` stands at each field since type checkers look there for whether an argument may be left out.
-def optional(number: int, kind: Kind | type, *, default: None) -> Any:
-    """Declare a proto2 `optional` field; None means absent, which is not the same as 0 or empty."""
-    return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
+def optional(number: int, kind: Kind | type, *, default: None, secret: bool = False) -> Any:
+    """Declare a proto2 `optional` field; None means absent, which is not the same as 0 or empty. `secret` as above."""
+    spec = FieldSpec(int(number), Label.OPTIONAL, kind)
+    return dataclasses.field(default=default, repr=not secret, metadata={"spec": spec})
 
 
 # `most` has no default: a repeated field without a bound takes what memory a peer likes (`serialization.counts`).

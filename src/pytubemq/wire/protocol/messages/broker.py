@@ -31,8 +31,8 @@ class TransferedMessage:
 @message
 class AuthorizedInfo:
     # From the Master, which changes it every four minutes; -2 before the first.
-    visit_authorized_token: int = required(1, I64)
-    auth_authorized_token: str | None = optional(2, STR, default=None)
+    visit_authorized_token: int = required(1, I64, secret=True)
+    auth_authorized_token: str | None = optional(2, STR, default=None, secret=True)
 
 
 @message

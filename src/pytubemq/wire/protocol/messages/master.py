@@ -48,35 +48,35 @@ class AuthenticateInfo:
     timestamp: int = required(2, I64)
     nonce: int = required(3, I32)
     oth_params: str = required(4, STR)
-    signature: str = required(5, STR)
+    signature: str = required(5, STR, secret=True)
 
 
 @message
 class MasterCertificateInfo:
     auth_info: AuthenticateInfo | None = optional(1, AuthenticateInfo, default=None)
     # The original neither issues nor reads it.
-    authorized_token: str | None = optional(2, STR, default=None)
+    authorized_token: str | None = optional(2, STR, default=None, secret=True)
 
 
 @message
 class MasterAuthorizedInfo:
     # The older of the two that are valid: a Broker knows it for sure, and may not know the newest yet.
-    visit_authorized_token: int = required(1, I64)
-    auth_authorized_token: str | None = optional(2, STR, default=None)
+    visit_authorized_token: int = required(1, I64, secret=True)
+    auth_authorized_token: str | None = optional(2, STR, default=None, secret=True)
 
 
 @message
 class MasterBrokerAuthorizedInfo:
     # To Brokers both, as `valid,fresh`: they accept either, so clients are not refused while it changes.
-    visit_authorized_token: str = required(1, STR)
-    auth_authorized_token: str | None = optional(2, STR, default=None)
+    visit_authorized_token: str = required(1, STR, secret=True)
+    auth_authorized_token: str | None = optional(2, STR, default=None, secret=True)
 
 
 @message
 class AccessKey:
     # The hour since 1970 whose tokens the key signs.
     period: int = required(1, I64)
-    value: bytes = required(2, BYTES)
+    value: bytes = required(2, BYTES, secret=True)
 
 
 @message
