@@ -5,6 +5,7 @@ The invariant: a secret is in the one response to the request that made it, whic
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from starlette.routing import Route
 
 from pytubemq.admin.bodies import ChangedUser, NewPermission, NewSecret, NewUser
 from pytubemq.admin.request_checks import read_body
+from pytubemq.errors import UnavailableError
 from pytubemq.master.views import PermissionTest, PermissionView, SecretView, UserView, iso
 from pytubemq.security.secret import Secret
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pytubemq.master.registry.users import User
     from pytubemq.master.service import MasterService
     from pytubemq.security.permissions import Permission
+
+logger = logging.getLogger(__name__)
 
 _NO_STORE = {"Cache-Control": "no-store"}
 
@@ -84,12 +88,16 @@ class UserApi:
         return _json(found)
 
     async def rotate(self, request: Request) -> Response:
-        """Give a user another secret; respond with it."""
+        """Give a user another secret; respond with it when the Brokers online refuse tokens of the one before."""
         name = request.path_params["name"]
         new = await read_body(request, NewSecret)
         secret = await self._master.registry.users.rotate(
             name, by=self._master.change_by(new.by), secret=_secret(new.secret)
         )
+        try:
+            await self._master.registry.waits.until_access_known()
+        except UnavailableError as error:  # no error to the caller, who would never see the secret
+            logger.warning("user %s has another secret: %s; %s", name, error.message, error.hint)
         return _json(SecretView(name=name, secret=secret.reveal()))
 
     async def grant(self, request: Request) -> Response:

@@ -54,6 +54,10 @@ class Administrator:
     async def remove(self, name: str) -> None:
         await self._run(lambda: self._api.delete("users", name))
 
+    async def rotate(self, name: str) -> str:
+        made = await self._run(lambda: self._api.post("users", name, "secret", body={}))
+        return str(made["secret"])
+
     @staticmethod
     async def _run(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return await asyncio.to_thread(call)
@@ -79,14 +83,16 @@ async def test_the_first_send_after_a_grant_is_accepted_and_the_first_after_a_re
 async def test_whatever_takes_access_away_is_in_force_at_once(tmp_path: Path) -> None:
     async with cluster(tmp_path, token=TOKEN) as node:
         by = Administrator(node)
-        for name, end in (("ann", by.disable), ("bob", by.remove)):
+        for name, end in (("ann", by.disable), ("bob", by.remove), ("cleo", by.rotate)):
             await by.create(name)
             await by.grant(name)
             await end(name)
             assert is_known(node)
 
 
-async def test_a_broker_that_does_not_learn_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_does_not_learn_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async with cluster(tmp_path, token=TOKEN) as node:
         by = Administrator(node)
         await by.create("ann")
@@ -99,6 +105,8 @@ async def test_a_broker_that_does_not_learn_it_is_named(tmp_path: Path, monkeypa
             await by.grant("ann")
         assert "cluster health" in str(late.value.hint)
         assert not is_known(node)
+        assert await by.rotate("ann"), "a secret that is made and never shown locks its user out"
+        assert "user ann has another secret: the change of access is made, but broker 1 " in caplog.text
 
 
 async def test_without_authentication_nobody_waits(tmp_path: Path) -> None:

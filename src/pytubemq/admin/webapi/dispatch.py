@@ -23,7 +23,7 @@ from pytubemq.admin.webapi.long_responses import LongResponses
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
 from pytubemq.errors import TubeError
-from pytubemq.master.catalogue.audit_trail import ChangeOrigin, change_of
+from pytubemq.master.catalogue.audit_trail import ChangeOrigin, change_of, current_origin
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ class WebApi(Generic[A]):
             logger.exception("%s failed", method.name)
             reply = failure("the server failed at this call: its log says more", INTERNAL)
         if method.modify:
-            user = args.audit.user or "?"
+            origin = current_origin()  # who was identified, rather than whom the call names
+            user = (origin.user if origin is not None else "") or args.audit.user or "?"
             end = "done" if reply.get("result") else "refused"
             about = f" ({named})" if (named := targets(args)) else ""
             logger.info("%s%s by %s from %s: %s", called, about, user, peer, end)

@@ -205,6 +205,22 @@ async def test_every_method_for_everyone_by_all_its_names() -> None:
         assert cells == 2 * len(CALLERS) * sum(1 + len(method.aliases) for method in master_table().methods)
 
 
+async def test_the_log_names_who_was_identified_and_not_whom_a_call_names(caplog: pytest.LogCaptureFixture) -> None:
+    async with master() as made:
+        tokens = await with_users(made)
+        calls = CallGate(Gate(own_access(), made.http_access), WEBAPI_PERMISSIONS)
+        stubs = Stubs(master_table())
+        api = WebApi(stubs, None, calls, wall_ms=lambda: 0)
+        method = stubs.find("admin_delete_topic_control_info")
+        form = {"method": method.name, **filled(method, OWN), "modifyUser": "somebody_else"}
+        async with client(Starlette(routes=[Route("/webapi.htm", api.answer, methods=["POST"])])) as http:
+            with caplog.at_level("INFO"):
+                found = await http.post("/webapi.htm", data=form, headers=headers_of(tokens["owner"]))
+        assert found.json()["result"], found.text
+        assert "by owner from 127.0.0.1: done" in caplog.text
+        assert "somebody_else" not in caplog.text
+
+
 async def test_what_names_nothing_is_about_all() -> None:
     async with master() as made:
         tokens = await with_users(made)
