@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,9 +19,9 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterRequestC2M,
     RegisterResponseM2C,
 )
-from pytubemq.wire.rpc.methods import Method, Service
+from pytubemq.wire.rpc.methods import METHODS, Method, Service
 from tests.scenario.security.secured import address_of, cluster, is_known, user, users_of
-from tests.support.rpc_requests import Asked, code_of
+from tests.support.rpc_requests import REQUESTS, Asked, code_of, service_of
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -86,6 +88,50 @@ async def test_a_member_that_sends_no_heartbeat_reads_nothing_more(
         await until(lambda: is_known(node))
         for method in (Method.GET_MESSAGE_C2B, Method.CONSUMER_COMMIT_C2B):
             assert await code_of(broker, method, asked) == code, method
+        await broker.close()
+        await master.close()
+
+
+@pytest.mark.parametrize(("end", "code"), [(revoke_topic, Code.UNAUTHORIZED), (disable, Code.CERTIFICATE_FAILURE)])
+async def test_what_waits_for_messages_gets_none_that_come_after_its_rights(
+    tmp_path: Path, end: Callable[[Node], Awaitable[None]], code: Code
+) -> None:
+    async with cluster(tmp_path) as node:
+        ann = await user(node, "ann", "consume topic orders", f"consume group {GROUP}")
+        writer = await user(node, "writer", "produce topic orders")
+        master = await RpcConnection.connect(Address.parse(address_of(node)))
+        found = await master.request(
+            RegisterRequestC2M(client_id="c1", group_name=GROUP, host_name="h", topic_list=("orders",),
+                               auth_info=MasterCertificateInfo(auth_info=RequestSigner(ann).new_signature())),
+            RegisterResponseM2C, Method.CONSUMER_REGISTER_C2M, Service.MASTER, timeout_s=20.0,
+        )  # fmt: skip
+        assert found.authorized_info is not None
+        tokens = AuthorizedInfo(
+            visit_authorized_token=found.authorized_info.visit_authorized_token,
+            auth_authorized_token=found.authorized_info.auth_authorized_token,
+        )
+        assert node.endpoints.broker is not None
+        broker = await RpcConnection.connect(Address.parse(node.endpoints.broker))
+        asked = Asked(client_id="c1", topic="orders", group=GROUP, tokens=tokens)
+        assert await code_of(broker, Method.CONSUMER_REGISTER_C2B, asked) == Code.SUCCESS
+        held = [
+            asyncio.create_task(
+                broker.request(
+                    replace(REQUESTS[method](asked), max_wait_ms=60_000), METHODS[method].response, method,
+                    service_of(method), timeout_s=90.0,
+                )
+            )
+            for method in (Method.GET_MESSAGE_C2B, Method.READ_RANGE_C2B)
+        ]  # fmt: skip
+        assert node.broker is not None
+        state = node.broker._state
+        assert state is not None
+        await until(lambda: len(state.waiters) == 2)
+        await end(node)
+        await until(lambda: is_known(node))
+        async with connect(address_of(node), credentials=writer) as tube, tube.producer("orders") as producer:
+            await producer.send(b"not for ann", partition=0)
+        assert [(await one).err_code for one in held] == [code] * 2
         await broker.close()
         await master.close()
 

@@ -239,8 +239,10 @@ class FetchHandlers:
         if timed_out:
             self._at_end(fetch)
         elif self._still_holds(fetch):
-            try:  # meanwhile the Master may have stopped reading, or closed the topic
+            consumer_id, key = fetch.registration.consumer_id, fetch.registration.key
+            try:  # meanwhile the Master may have stopped reading, closed the topic, or ended the member's rights
                 self._state.serving.check_read()
+                self._state.access.check_member(fetch.call.connection, consumer_id, key.group, key.topic)
                 request_checks.open_for_reading(request_checks.topic(fetch.registration.key.topic, self._state.topics))
             except Refused as refused:
                 self._refuse(fetch.call, refused.refusal)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
     from pytubemq.net.server.call import Call
     from pytubemq.net.server.long_work import Turn
+    from pytubemq.security.client_token import ClientIdentity
     from pytubemq.storage.log.selection import Slice
     from pytubemq.wire.protocol.messages.extension import TopicPartition
     from pytubemq.wire.serialization.message_bytes import Values
@@ -64,6 +65,8 @@ class _Range:
     codes: frozenset[int] | None
     """The codes of the requested message types; None for all."""
     check: bool
+    reader: ClientIdentity | None
+    """Who asks for it, as far as that is known."""
 
 
 class RangeHandlers:
@@ -81,11 +84,12 @@ class RangeHandlers:
         try:
             # There is no registration to rely on, so each request is checked as a whole.
             state.serving.check_read()
+            client_id, wish = request.client_id.strip(), consume_from(request.topic_name.strip())
             state.access.check(
                 call.connection,
                 request.auth_info,
-                request.client_id.strip(),
-                (consume_from(request.topic_name.strip()),),
+                client_id,
+                (wish,),
                 now_s=state.clock.now_s(),
                 wall_s=state.clock.wall_ms() / 1000,
             )
@@ -109,7 +113,10 @@ class RangeHandlers:
         )
         # As the topic is stored: the request may have blanks around the name.
         key = (served.config.name, request.partition_id)
-        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes, bool(request.check)))
+        reader = state.access.identity_of(call.connection, client_id, wish)
+        self._attempt(
+            _Range(call, key, whole(request.offset), request.end_offset, limits, codes, bool(request.check), reader)
+        )
 
     def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
         state = self._state
@@ -170,8 +177,16 @@ class RangeHandlers:
             wanted.key,
             connection=id(wanted.call.connection),
             wait_s=wanted.limits.wait_until_s - state.clock.now_s(),
-            resume=lambda timed_out: self._attempt(wanted, may_wait=not timed_out),
+            resume=lambda timed_out: self._resume(wanted, timed_out),
         )
+
+    def _resume(self, wanted: _Range, timed_out: bool) -> None:
+        try:  # meanwhile its reader's rights may have ended
+            self._state.access.check_again(wanted.reader, consume_from(wanted.key[0]))
+        except Refused as refused:
+            self._refuse(wanted, refused.refusal)
+        else:
+            self._attempt(wanted, may_wait=not timed_out)
 
     def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
         """Respond with a code, and with the partition's ends where they explain it."""
