@@ -7,7 +7,7 @@ other one, unless its user is an administrator, so a stolen one ends when it exp
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pytubemq.master.access.http.http_access import HttpIdentity
     from pytubemq.master.service import MasterService
     from pytubemq.model.records import UserTokenRecord
+
+_TOKENS: Final = frozenset({Proof.USER_TOKEN, Proof.OIDC_TOKEN})
 
 
 class UserTokenApi:
@@ -51,7 +53,7 @@ class UserTokenApi:
     async def create(self, request: Request) -> Response:
         """Make a token; respond with 201 and the token."""
         identity: HttpIdentity | None = request.state.caller.identity
-        if identity is not None and identity.proof is Proof.USER_TOKEN and not identity.is_admin:
+        if identity is not None and identity.proof in _TOKENS and not identity.is_admin:
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 "a token cannot make another one",

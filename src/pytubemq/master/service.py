@@ -96,11 +96,7 @@ class MasterService:
         self._catalogue = Catalogue(self._clock, audit_days=settings.audit_days)
         self._catalogue.on_change = self._metadata_changed
         parts = make_components(
-            self._catalogue,
-            settings,
-            self._clock,
-            layout_changed=self._layout_changed,
-            poke=self._timeouts.poke,
+            self._catalogue, settings, self._clock, layout_changed=self._layout_changed, poke=self._timeouts.poke
         )
         self._brokers, self._groups, self._producers = parts.brokers, parts.groups, parts.producers
         self._flow = parts.flow
@@ -139,7 +135,13 @@ class MasterService:
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)
         self.cluster_health = ClusterHealth(
-            self._reports, self._groups, self._producers, parts.admission, self._server, insecure=settings.insecure
+            self._reports,
+            self._groups,
+            self._producers,
+            parts.admission,
+            self._server,
+            self.http_access,
+            insecure=settings.insecure,
         )
 
     @property

@@ -78,7 +78,7 @@ TLS_CLOSE_TIMEOUT_S: Final = 1.0
 CERTIFICATE_WARNING_S: Final = 14 * 86_400
 """The time before the expiry of a server's certificate from which its health says so."""
 TLS_RELOAD_PERIOD_S: Final = 2.0
-"""The time between two looks at the files of certificates, of which changed ones are loaded."""
+"""The time between two looks at the files of certificates and of an OIDC issuer's keys; changed ones are loaded."""
 IDLE_TIMEOUT_S: Final = 300.0
 """A connection without any byte for so long is closed (Java's idle rule)."""
 SILENT_CONNECTION_S: Final = 3.0
@@ -416,6 +416,18 @@ MAX_HTTP_SESSIONS: Final = 10_000
 """Sessions of people over HTTP; beyond it the one that was idle for longest ends."""
 MAX_SIGN_INS: Final = 16
 """Passwords that are checked or wait for it at the same time."""
+MAX_OIDC_TOKEN_CHARS: Final = 8 * KIB
+"""An access token of an OIDC issuer; a longer one is refused unread."""
+MAX_OIDC_KEYS_BYTES: Final = 256 * KIB
+"""The file with the issuer's keys."""
+MAX_OIDC_KEYS: Final = 64
+"""Keys of one issuer."""
+MAX_VERIFIED_TOKENS: Final = 1_000
+"""Access tokens whose signatures need no new check; beyond it the one that was checked first needs one."""
+OIDC_VERIFIED_S: Final = 60.0
+"""For so long, and not beyond its expiry, a verified access token needs no new check of its signature."""
+OIDC_LEEWAY_S: Final = 30.0
+"""By so much the issuer's clock may differ from the Master's."""
 MAX_ATTEMPT_KEYS: Final = 10_000
 """Users, and hosts, whose wrong passwords are counted; beyond it the oldest count is forgotten."""
 MAX_WIRE_USERS: Final = 2 * MAX_USERS

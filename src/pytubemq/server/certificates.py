@@ -1,4 +1,4 @@
-"""The certificates of one server process, followed while it runs.
+"""The certificates of one server process, and other files of keys, followed while it runs.
 
 The invariants: a file that cannot be used ends the start with an error that names it; later a changed one that cannot
 be used is reported in the log, and the one before stays in force.
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.model.limits import TLS_RELOAD_PERIOD_S
 from pytubemq.net.tls.contexts import ServerFiles, client_context
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class Reloadable(Protocol):
+    """What is made from files that may change."""
+
+    def reload(self) -> bool:
+        """Load the files if they have changed; return True if that came into force. Called off the loop."""
+        ...
+
+
 class Certificates:
     """The contexts of the protocol's TLS ports and of HTTPS; None where there is none."""
 
@@ -29,6 +37,7 @@ class Certificates:
         self._settings = settings
         self.rpc: ReloadingContext | None = None
         self.http: ReloadingContext | None = None
+        self._sources: list[Reloadable] = []
         self._task: asyncio.Task[None] | None = None
 
     def load(self) -> None:
@@ -48,9 +57,15 @@ class Certificates:
 
     def follow(self) -> None:
         """Load files again when they change, from now on until `close`."""
-        sources = [source for source in (self.rpc, self.http) if source is not None]
-        if sources:
-            self._task = asyncio.get_running_loop().create_task(_follow(sources), name="look at certificates")
+        for source in (self.rpc, self.http):
+            if source is not None:
+                self.add(source)
+
+    def add(self, source: Reloadable) -> None:
+        """Load another source's files again when they change, until `close`."""
+        self._sources.append(source)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(_follow(self._sources), name="look at changed files")
 
     async def close(self) -> None:
         """Stop looking. Idempotent."""
@@ -61,16 +76,16 @@ class Certificates:
                 await task
 
 
-async def _follow(sources: list[ReloadingContext]) -> None:
+async def _follow(sources: list[Reloadable]) -> None:
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(TLS_RELOAD_PERIOD_S)
-        for source in sources:
+        for source in tuple(sources):
             try:
                 await loop.run_in_executor(None, source.reload)
             except Exception:
                 # It must not end here, or the certificates would expire though there are new ones.
-                logger.exception("changed TLS files cannot be used, the previous ones still are")
+                logger.exception("changed files of certificates or keys are not used, those from before are")
 
 
 def _path(text: str) -> str:

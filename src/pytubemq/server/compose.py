@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytubemq.admin.http import HttpServer
     from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
+    from pytubemq.master.access.http.oidc import OidcTokens
     from pytubemq.master.service import MasterService
     from pytubemq.net.client.connection import Route
     from pytubemq.storage.disk.disk import DirectoryLock
@@ -227,6 +228,7 @@ class Node:
         )
         self.master.cluster_health.http_certificate = self._certificates.http
         self._closing.append(("the Master", self.master.close))
+        self.master.http_access.oidc = self._oidc()
         await self.master.prepare()
         self.endpoints = Endpoints(master=self._plain(self.master.address), master_tls=_text(self.master.tls_address))
         self._routes = {self.master.address: self.master.route}
@@ -236,6 +238,18 @@ class Node:
         section = self.settings.security
         path = Path(section.key_file).expanduser() if section.key_file else directory / "root.key"
         return load_root_key(path, os.environ, create=section.authentication is not AuthenticationMode.OFF)
+
+    def _oidc(self) -> OidcTokens | None:
+        """Return the tokens of the OIDC issuer, whose keys are followed from now on; None where there is none."""
+        from pytubemq.master.access.http.oidc import OidcTokens
+        from pytubemq.server.keys.oidc_key_file import OidcKeyFile
+
+        section = self.settings.security
+        if not section.oidc_issuer:
+            return None
+        file = OidcKeyFile(Path(section.oidc_keys).expanduser())
+        self._certificates.add(file)
+        return OidcTokens(section.token_rules(), file, self._clock)
 
     def _prepare_http(self) -> None:
         from pytubemq.admin.app import create_app

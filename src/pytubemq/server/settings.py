@@ -26,6 +26,7 @@ from pytubemq.model.ids import (
 from pytubemq.model.tls_options import TlsOptions
 from pytubemq.observe.trace_events import TraceFilter
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.oidc.oidc_tokens import TokenRules
 from pytubemq.security.token_strength import MIN_BITS, estimate_bits
 from pytubemq.storage.store_settings import StoreSettings
 
@@ -200,6 +201,69 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
     secret_file: Annotated[
         str, Meta(description="file with the secret of that user, which only its owner may read")
     ] = ""
+    oidc_issuer: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            description="OIDC issuer whose access tokens the Master accepts over HTTP, exactly as the claim `iss` has "
+            "it; empty: none",
+        ),
+    ] = ""
+    oidc_audience: Annotated[
+        str, Meta(max_length=1024, description="name of this cluster at the issuer, which the claim `aud` must have")
+    ] = ""
+    oidc_keys: Annotated[
+        str,
+        Meta(
+            description="file of the issuer's public keys (JWKS), for RS256, ES256 or EdDSA; the issuer itself is "
+            "never asked, and a changed file is loaded automatically"
+        ),
+    ] = ""
+    oidc_user_claim: Annotated[
+        str, Meta(min_length=1, max_length=256, description="claim of the token that names the user")
+    ] = "sub"
+    oidc_users: Annotated[
+        list[str],
+        Meta(
+            description="users by the value of that claim, each as `VALUE=USER`; empty: the value is the user's name, "
+            "else no other value gets in"
+        ),
+    ] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Refuse settings of an OIDC issuer that lack one another, or that nobody would look at.
+
+        Raises:
+            ConfigError: one is missing or malformed, or authentication is off.
+        """
+        needed = ("oidc_issuer", "oidc_audience", "oidc_keys")
+        given = [name for name in (*needed, "oidc_users") if getattr(self, name)]
+        for name in needed:
+            if given and not getattr(self, name):
+                raise ConfigError(
+                    f"security.{given[0]} has no meaning without security.{name}", hint=f"set security.{name}, too"
+                )
+        if given and self.authentication is AuthenticationMode.OFF:
+            raise ConfigError(
+                "security.oidc_issuer has no meaning while authentication is off, as nobody is asked who it is",
+                hint="set security.authentication to permissive or enforced",
+            )
+        self.token_rules()
+
+    def token_rules(self) -> TokenRules:
+        """Return what is asked of an access token. Raises ConfigError: `oidc_users` is malformed."""
+        users: dict[str, str] = {}
+        for entry in self.oidc_users:
+            value, _, user = entry.rpartition("=")  # a user's name has no `=`
+            if not value.strip() or not user.strip():
+                raise ConfigError(
+                    f"security.oidc_users: {entry!r} is not VALUE=USER",
+                    hint="write the claim's value, `=`, and the user",
+                )
+            if value.strip() in users:
+                raise ConfigError(f"security.oidc_users: {value.strip()!r} is there twice", hint="leave one of them")
+            users[value.strip()] = user.strip()
+        return TokenRules(self.oidc_issuer, self.oidc_audience, self.oidc_user_claim, users)
 
 
 class TlsSection(Struct, frozen=True, kw_only=True):
@@ -319,9 +383,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
                 this machine without protection and without `insecure = true`; a TLS file is given without the one that
-                it belongs to; `log.story` is malformed; the token can be guessed.
+                it belongs to, or of an OIDC issuer something is missing; `log.story` is malformed; the token can be
+                guessed.
         """
         self.tls.check()
+        self.security.check()
         if self.http.tls_key and not self.http.tls_cert:
             raise ConfigError("http.tls_key has no meaning without http.tls_cert", hint="set http.tls_cert, too")
         listening = {

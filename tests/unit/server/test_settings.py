@@ -274,3 +274,37 @@ def test_http_may_listen_beyond_this_machine_over_tls_with_authentication_alone(
     for weaker in ({"http.tls_cert": ""}, {"security.authentication": "permissive"}):
         with pytest.raises(ConfigError, match=f"{key} .* without TLS or without authentication"):
             load_settings(None, environ={}, flags={**secure, **weaker})
+
+
+OIDC = {
+    "security.authentication": "enforced",
+    "security.oidc_issuer": "https://issuer.example",
+    "security.oidc_audience": "tubemq",
+    "security.oidc_keys": "keys.json",
+}
+
+
+@pytest.mark.parametrize("missing", [key for key in OIDC if "oidc" in key])
+def test_an_issuer_needs_its_audience_and_its_keys(missing: str) -> None:
+    rules = load_settings(None, environ={}, flags=OIDC).security.token_rules()
+    assert (rules.issuer, rules.audience, rules.user_claim, rules.users) == (
+        "https://issuer.example", "tubemq", "sub", {},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=f"has no meaning without {missing}"):
+        load_settings(None, environ={}, flags={**OIDC, missing: ""})
+
+
+def test_an_issuer_needs_authentication() -> None:
+    with pytest.raises(ConfigError, match="no meaning while authentication is off"):
+        load_settings(None, environ={}, flags={**OIDC, "security.authentication": "off"})
+    with pytest.raises(ConfigError, match=r"oidc_users has no meaning without security.oidc_issuer"):
+        load_settings(None, environ={}, flags={"security.oidc_users": ["a=b"]})
+
+
+def test_users_by_a_claim_are_read_up_to_the_last_equals_sign() -> None:
+    given = {**OIDC, "security.oidc_users": ["CN=ann,O=x=ann", " 7f3c = bob "], "security.oidc_user_claim": "dn"}
+    rules = load_settings(None, environ={}, flags=given).security.token_rules()
+    assert (rules.user_claim, rules.users) == ("dn", {"CN=ann,O=x": "ann", "7f3c": "bob"})
+    for wrong in (["ann"], ["=ann"], ["ann="], ["a=x", "a=y"]):
+        with pytest.raises(ConfigError, match=r"security.oidc_users: "):
+            load_settings(None, environ={}, flags={**OIDC, "security.oidc_users": wrong})

@@ -18,6 +18,7 @@ from pytubemq.admin.problems import ApiError
 from pytubemq.errors import ExitCode
 from pytubemq.master.access.http.http_access import OPERATOR_IDENTITY, HttpAccess, HttpIdentity, Proof
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.oidc.oidc_tokens import is_signed_token
 from pytubemq.security.permissions import CLUSTER_NAME, Operation, ResourceKind
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _HOW: Final = (
     "sign in at /api/v1/session, or send Authorization: Bearer TOKEN; `pytubemq user token create USER` makes one, and "
     "the command line takes it from the variable PYTUBEMQ_TOKEN"
 )
+_INVALID: Final = 'Bearer error="invalid_token"'
 _WRONG_TOKEN: Final = "the token is wrong, has expired, or was revoked"
 
 
@@ -61,6 +63,10 @@ class Callers(Protocol):
 
     def by_token(self, text: str) -> HttpIdentity | None:
         """Return whose bearer token this is; None if it is nobody's."""
+        ...
+
+    async def by_oidc_token(self, text: str, host: str) -> HttpIdentity | None:
+        """Return whose access token of an OIDC issuer this is; None if it is refused. `host` is the caller's."""
         ...
 
     def by_session(self, token: str) -> HttpIdentity | None:
@@ -111,7 +117,7 @@ class Gate:
         """The mode of authentication."""
         return AuthenticationMode.OFF if self._callers is None else self._callers.mode
 
-    def enter(
+    async def enter(
         self,
         request: Request,
         *,
@@ -132,8 +138,9 @@ class Gate:
         if guarded and is_cross_site(request.headers):
             raise _refused(HTTPStatus.FORBIDDEN, "a page of another site asked for this", "call from this server")
         given = [] if self._own is None else self._own.given(request.headers, query, form)
+        host = Caller(request, None).host
         if given:
-            identity = self._by_tokens(given)
+            identity = await self._by_tokens(given, host)
         elif token := session_token(request):
             identity = self._callers.by_session(token)
             if identity is not None and changes:
@@ -141,9 +148,8 @@ class Gate:
         else:
             identity = None
         if given and identity is None and self._callers.mode is AuthenticationMode.ENFORCED:
-            host = Caller(request, None).host
             self._callers.warn(f"{request.method} {request.url.path} from {host} refused: {_WRONG_TOKEN}")
-            raise unauthorized(_WRONG_TOKEN)
+            raise unauthorized(_WRONG_TOKEN, challenge=_INVALID)
         return Caller(request, identity, query, form)
 
     def authorize(self, caller: Caller, row: Row, names: Names, *, what: str) -> None:
@@ -179,17 +185,23 @@ class Gate:
         if self._own is not None:
             self._own.check(modify=guarded, headers=request.headers, query=query, form=form)
 
-    def _by_tokens(self, given: list[str]) -> HttpIdentity | None:
+    async def _by_tokens(self, given: list[str], host: str) -> HttpIdentity | None:
         """Return whose tokens these are; None unless all are of the same user."""
-        found = {identity.user: identity for text in given if (identity := self._by_token(text)) is not None}
-        right = sum(self._by_token(text) is not None for text in given)
-        return next(iter(found.values())) if len(found) == 1 and right == len(given) else None
+        found: HttpIdentity | None = None
+        for text in dict.fromkeys(given):
+            identity = await self._by_token(text, host)
+            if identity is None or (found is not None and found.user != identity.user):
+                return None
+            found = identity
+        return found
 
-    def _by_token(self, text: str) -> HttpIdentity | None:
+    async def _by_token(self, text: str, host: str) -> HttpIdentity | None:
         own = "" if self._own is None else self._own.token
         if own and hmac.compare_digest(text.encode(), own.encode()):
             return OPERATOR_IDENTITY
-        return None if self._callers is None else self._callers.by_token(text)
+        if self._callers is None:
+            return None
+        return await self._callers.by_oidc_token(text, host) if is_signed_token(text) else self._callers.by_token(text)
 
 
 def lacking(identity: HttpIdentity | None, row: Row, names: Names) -> str | None:
@@ -229,9 +241,9 @@ def permissions_of(row: Row, names: Names) -> list[tuple[Operation, ResourceKind
     return found
 
 
-def unauthorized(message: str) -> ApiError:
+def unauthorized(message: str, *, challenge: str = "Bearer") -> ApiError:
     """Return the error for a caller that was not identified."""
-    return _refused(HTTPStatus.UNAUTHORIZED, message, _HOW, headers={"WWW-Authenticate": "Bearer"})
+    return _refused(HTTPStatus.UNAUTHORIZED, message, _HOW, headers={"WWW-Authenticate": challenge})
 
 
 def _is_covered(row: Row, names: Names) -> bool:

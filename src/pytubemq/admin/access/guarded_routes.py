@@ -85,7 +85,7 @@ def _guarded(
             if not row.guarded:
                 request.state.caller = Caller(request, None)
                 return await endpoint(request)
-        caller = gate.enter(request, guarded=row.guarded, changes=changes)
+        caller = await gate.enter(request, guarded=row.guarded, changes=changes)
         if any(need.subject not in _NAMELESS for need in row.needs):
             if gate.mode is AuthenticationMode.ENFORCED:  # before a stranger's body is looked at
                 gate.authorize(caller, Row((SIGNED_IN,)), names, what=what)

@@ -37,6 +37,10 @@ class BrokerCallers:
         """Return None: no user's token is known here."""
         return None
 
+    async def by_oidc_token(self, text: str, host: str) -> HttpIdentity | None:
+        """Return None: no issuer is known here."""
+        return None
+
     def by_session(self, token: str) -> HttpIdentity | None:
         """Return None: nobody signs in here."""
         return None

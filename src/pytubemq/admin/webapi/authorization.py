@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.admin.access.origin import is_cross_site
 from pytubemq.admin.webapi.params import CallError
 from pytubemq.model.limits import MAX_TOKEN_CHARS
+from pytubemq.security.oidc.oidc_tokens import is_signed_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ class Access:
             )
         if self.token and modify and not given:
             raise CallError("the token is missing: give confModAuthToken, or the header Authorization: Bearer")
-        if self.token and not all(hmac.compare_digest(one.encode(), self.token.encode()) for one in given):
+        if self.token and not all(_is_same(one, self.token) for one in given):
             raise CallError("the token is wrong: it must be `token` in [http] of this server's settings")
 
     def given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> list[str]:
@@ -56,16 +57,27 @@ class Access:
         found = [bearer] if scheme.lower() == "bearer" else []
         found += [form[name] for name in TOKEN_NAMES if name in form]
         for name in TOKEN_NAMES:
-            if query.get(name, "").strip() and not self.in_url:
+            text = query.get(name, "").strip()
+            if is_signed_token(text) and not _is_same(text, self.token):
+                raise CallError(
+                    f"{name} is in the address and has an access token, which others could read there: send it as the "
+                    "header Authorization: Bearer"
+                )
+            if text and not self.in_url:
                 raise CallError(
                     f"{name} is in the address, which this server does not accept (`token_in_url` in [http]): "
                     "send it in a form, or as the header Authorization: Bearer"
                 )
-            found.append(query.get(name, ""))
+            found.append(text)
         return [_bounded(token.strip()) for token in found if token.strip()]
 
 
+def _is_same(token: str, other: str) -> bool:
+    return hmac.compare_digest(token.encode(), other.encode())
+
+
 def _bounded(token: str) -> str:
-    if len(token) > MAX_TOKEN_CHARS:
+    # Whoever verifies signed ones has a limit of its own, and says why it refuses one.
+    if len(token) > MAX_TOKEN_CHARS and not is_signed_token(token):
         raise CallError(f"the token has more than {MAX_TOKEN_CHARS} characters")
     return token

@@ -30,12 +30,12 @@ class CallGate:
         self.gate = gate
         self._table = table
 
-    def enter(
+    async def enter(
         self, request: Request, name: str, *, modify: bool, query: Mapping[str, str], form: Mapping[str, str]
     ) -> Caller:
         """Return who makes a call. Raises CallError: a token is wrong or missing, or another site's page calls."""
         try:
-            caller = self.gate.enter(request, guarded=modify, changes=modify, query=query, form=form)
+            caller = await self.gate.enter(request, guarded=modify, changes=modify, query=query, form=form)
             if self.gate.mode is AuthenticationMode.ENFORCED:  # before a stranger's parameters are looked at
                 self.gate.authorize(caller, Row((SIGNED_IN,)), Names(), what=name)
             return caller

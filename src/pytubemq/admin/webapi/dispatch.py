@@ -78,7 +78,7 @@ class WebApi(Generic[A]):
         if method.modify and request.method == "HEAD":
             raise CallError("a HEAD request changes nothing: use GET or POST")
         try:
-            caller = self._calls.enter(request, method.name, modify=method.modify, query=query, form=form)
+            caller = await self._calls.enter(request, method.name, modify=method.modify, query=query, form=form)
         except CallError as error:
             logger.warning("%s from %s: refused: %s", method.name, peer, error.text)
             raise

@@ -67,7 +67,7 @@ class TextQueries:
             texts = await all_fields(request)
             query = {token: texts.pop(token) for token in TOKEN_NAMES if token in texts}
             name = clean(texts.get("type", ""))
-            caller = self._calls.enter(request, f"type {shown(name)}", modify=False, query=query, form={})
+            caller = await self._calls.enter(request, f"type {shown(name)}", modify=False, query=query, form={})
             kind = self.kinds.get(name)
             if kind is None:
                 what = f"is {shown(name)}" if name else "is missing"

@@ -18,6 +18,7 @@ from pytubemq.net.tls.reload import trouble_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytubemq.master.access.http.http_access import HttpAccess
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.client_admission import ClientAdmission
     from pytubemq.master.groups.groups import Groups
@@ -42,6 +43,7 @@ class ClusterHealth:
         producers: Producers,
         admission: ClientAdmission,
         server: RpcServer,
+        http_access: HttpAccess,
         *,
         insecure: bool = False,
     ) -> None:
@@ -56,6 +58,7 @@ class ClusterHealth:
         self._producers = producers
         self._admission = admission
         self._server = server
+        self._http_access = http_access
         self._insecure = insecure
 
     def health(self) -> Health:
@@ -99,6 +102,12 @@ class ClusterHealth:
                     why=trouble,
                     hint="put a new one in its place; no restart is needed (docs/how-to/tls.md)",
                 )
+        if (oidc := self._http_access.oidc) is not None and oidc.problem is not None:
+            yield Reason(
+                thing="oidc keys",
+                why=f"changed keys of the OIDC issuer are not in force: {oidc.problem}",
+                hint="put a right file in its place; no restart is needed (docs/how-to/secure-a-cluster.md)",
+            )
         if (problem := self._admission.problem) is not None:
             yield Reason(
                 thing="clients",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,15 @@ from pytubemq.admin.app import create_app
 from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.master.access.http.attempts import FREE_ATTEMPTS
+from pytubemq.master.access.http.oidc import OidcTokens
+from pytubemq.model.limits import MAX_OIDC_TOKEN_CHARS
+from pytubemq.net.clock import SystemClock
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.oidc.issuer_keys import read_issuer_keys
+from pytubemq.security.oidc.oidc_tokens import TokenRules
 from pytubemq.security.secret import Secret
 from tests.support.http_callers import SERVER_TOKEN, headers_of, master, own_access, with_users
+from tests.support.oidc import AUDIENCE, ISSUER, SigningKey, claims, ec_key, jwks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -27,6 +34,14 @@ pytestmark = pytest.mark.anyio
 PASSWORD = "four random words here"
 PAGE = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}
 GRANT = {"operation": "produce", "kind": "topic", "pattern": "more"}
+
+
+class KeysOf:
+    """The keys of an issuer that never change."""
+
+    def __init__(self, key: SigningKey) -> None:
+        self.keys = read_issuer_keys(jwks(key), "keys.json")
+        self.problem: str | None = None
 
 
 @asynccontextmanager
@@ -184,12 +199,65 @@ async def test_a_wrong_token_is_refused_whatever_else_is_there() -> None:
         await sign_in(client)
         answer = await client.get("/api/v1/users", headers=headers_of("tmq_0_wrong"))
         assert answer.status_code == 401
-        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+        client.cookies.clear()
+        assert (await client.get("/api/v1/users")).headers["www-authenticate"] == "Bearer"
         for given in ({"confModAuthToken": tokens["producer"]}, {"authToken": SERVER_TOKEN + "x"}):
             found = await client.get(
                 "/webapi.htm", params={"method": "admin_get_methods", **given}, headers=headers_of(tokens["admin"])
             )
             assert "token is wrong" in found.json()["errMsg"], "all tokens must be of the same user"
+
+
+async def test_an_issuers_token_is_the_users_until_the_master_refuses_it() -> None:
+    async with served() as (made, client, _):
+        key, now_s = ec_key(), time.time()
+        made.http_access.oidc = OidcTokens(TokenRules(ISSUER, AUDIENCE), KeysOf(key), SystemClock())
+        right = key.sign(claims(now_s, sub="producer"))
+        shown = (await client.get("/api/v1/session", headers=headers_of(right))).json()
+        assert (shown["user"], shown["proof"]) == ("producer", "oidc_token")
+        answer = await client.post("/api/v1/users/consumer/permissions", json=GRANT, headers=headers_of(right))
+        assert answer.json()["message"] == "user producer lacks the permission admin on the cluster"
+        answer = await client.post("/api/v1/users/producer/tokens", json={}, headers=headers_of(right))
+        assert (answer.status_code, answer.json()["message"]) == (403, "a token cannot make another one")
+        wrong = {
+            "user": key.sign(claims(now_s, sub="nosuch")),
+            "expired": key.sign(claims(now_s - 1_000, sub="producer")),
+            "key": ec_key().sign(claims(now_s, sub="producer")),
+            "huge": key.sign(claims(now_s, sub="producer", more="x" * MAX_OIDC_TOKEN_CHARS)),
+            "nonsense": "a.b.c",
+        }
+        texts = set()
+        for token in wrong.values():
+            answer = await client.get("/api/v1/users", headers=headers_of(token))
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer error="invalid_token"')
+            texts.add(answer.text)
+            found = await client.post("/webapi.htm", data={"method": "admin_get_methods", "authToken": token})
+            assert "token is wrong" in found.json()["errMsg"]
+        assert len(texts) == 1, "the caller does not learn why"
+        (entry,) = made.catalogue.audit.find(target="nosuch")[:1]
+        assert (entry.action, entry.outcome) == ("sign in", "refused")
+        for method in (client.get, client.post):
+            found = await method("/webapi.htm", params={"method": "admin_get_methods", "authToken": right})
+            assert "is in the address" in found.json()["errMsg"]
+
+
+async def test_an_issuers_token_and_the_servers_are_of_two_users() -> None:
+    async with served() as (made, client, _):
+        key = ec_key()
+        made.http_access.oidc = OidcTokens(TokenRules(ISSUER, AUDIENCE), KeysOf(key), SystemClock())
+        form = {"method": "admin_get_methods", "confModAuthToken": SERVER_TOKEN}
+        both = headers_of(key.sign(claims(time.time(), sub="producer")))
+        assert "token is wrong" in (await client.post("/webapi.htm", data=form, headers=both)).json()["errMsg"]
+        assert (await client.post("/webapi.htm", data=form)).json()["result"]
+
+
+async def test_the_servers_own_token_may_look_like_an_issuers() -> None:
+    own = f"{SERVER_TOKEN}.with.dots"
+    async with served(access=Access(own)) as (_, client, _):
+        assert (await client.get("/api/v1/users", headers=headers_of(own))).status_code == 200
+        found = await client.get("/webapi.htm", params={"method": "admin_get_methods", "authToken": own})
+        assert found.json()["result"]
 
 
 async def test_a_token_makes_no_other_token_but_its_user_does() -> None:

@@ -1,8 +1,8 @@
 """Who calls over HTTP, and what they are allowed.
 
 The invariants: a refused sign-in says the same, and takes about the same time, for an unknown user as for a wrong
-password; passwords are checked off the loop, a few at a time; refused sign-ins are in the audit trail, at a bounded
-rate.
+password; passwords are checked off the loop, a few at a time; refused sign-ins, also with access tokens of an OIDC
+issuer, are in the audit trail, at a bounded rate.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from pytubemq.master.access.http.bearer import TOKEN_BYTES, find_token
 from pytubemq.master.access.http.web_sessions import WebSessions
 from pytubemq.master.catalogue.audit_trail import DONE, REFUSED, as_text
 from pytubemq.model.limits import MAX_SIGN_INS, MAX_USER_CHARS
-from pytubemq.model.names import escaped
+from pytubemq.model.names import escaped, shown
 from pytubemq.net.server.peer_warnings import PeerWarnings
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.security.oidc.oidc_tokens import OidcTokenError
 from pytubemq.security.passwords import is_password
 from pytubemq.security.permissions import CLUSTER_NAME, Operation, Permission, ResourceKind, is_allowed
 
 if TYPE_CHECKING:
     from pytubemq.master.access.accounts import Accounts
+    from pytubemq.master.access.http.oidc import OidcTokens
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.net.clock import Clock
     from pytubemq.security.secret import Secret
@@ -49,6 +51,7 @@ class Proof(Enum):
 
     SESSION = "the session of a browser"
     USER_TOKEN = "a bearer token of a user"
+    OIDC_TOKEN = "an access token of the OIDC issuer"
     OPERATOR_TOKEN = "the server's own token"
 
 
@@ -98,6 +101,8 @@ class HttpAccess:
     ) -> None:
         """Without `accounts` nobody can be identified, as where authentication is off."""
         self.mode = AuthenticationMode.OFF if accounts is None else mode
+        self.oidc: OidcTokens | None = None
+        """The tokens of an OIDC issuer; None where none are accepted."""
         self.sessions = WebSessions(lambda: secrets.token_urlsafe(TOKEN_BYTES))
         self._catalogue = catalogue
         self._accounts = accounts
@@ -115,6 +120,21 @@ class HttpAccess:
         """Return whose bearer token this is; None if it is nobody's (any more)."""
         record = find_token(text, self._catalogue.user_tokens, now_ms=self._clock.wall_ms())
         return None if record is None else self._identity(record.user, Proof.USER_TOKEN)
+
+    async def by_oidc_token(self, text: str, host: str) -> HttpIdentity | None:
+        """Return whose access token of the OIDC issuer this is; None if it is refused, which the trail says, too."""
+        if self.oidc is None or self._accounts is None:
+            return None
+        try:
+            user = self.oidc.user_of(text)
+        except OidcTokenError as error:
+            await self._note_token(host, error.reason)
+            return None
+        identity = self._identity(user, Proof.OIDC_TOKEN)
+        if identity is None:
+            state = "is disabled" if user in self._catalogue.users else "does not exist at this Master"
+            await self._note_token(host, f"user {shown(user, MAX_USER_CHARS)} {state}", user)
+        return identity
 
     def by_session(self, token: str) -> HttpIdentity | None:
         """Return whose session this is; None if it has ended."""
@@ -152,14 +172,18 @@ class HttpAccess:
             self._signing_in -= 1
         record = self._catalogue.users.get(user)  # as it is now: it may have been disabled meanwhile
         if not valid or record is None or not record.user_enabled or record.password_hash != stored:
-            await self._note_refusal(user, host)
+            self.warn(f"sign-in of {user[:64]!r} from {host} refused")
+            await self._note_refusal(f"user {_plain(user)}", host)
             raise SignInRefusedError
         self._attempts.succeeded(user, host)
         return self.sessions.open(record, self._clock.now_s())
 
-    async def _note_refusal(self, user: str, host: str) -> None:
+    async def _note_token(self, host: str, reason: str, user: str = "") -> None:
+        self.warn(f"an access token of the OIDC issuer from {host} is refused: {reason}")
+        await self._note_refusal(f"user {_plain(user)}" if user else "OIDC token", host, reason)
+
+    async def _note_refusal(self, target: str, host: str, reason: str = "") -> None:
         now_s = self._clock.now_s()
-        self._warnings.warning(escaped(f"sign-in of {user[:64]!r} from {host} refused"), now_s)
         if now_s - self._noted_since_s >= _NOTING_PERIOD_S:
             left_out, self._noted, self._noted_since_s = max(0, self._noted - _NOTED_REFUSALS), 0, now_s
         else:
@@ -167,8 +191,10 @@ class HttpAccess:
         self._noted += 1
         if self._noted > _NOTED_REFUSALS:
             return
-        after = as_text({"not recorded before this one": left_out}) if left_out else "{}"
-        await self.note(user="", host=host, action=SIGN_IN, target=f"user {_plain(user)}", outcome=REFUSED, after=after)
+        more: dict[str, object] = {"reason": reason} if reason else {}
+        if left_out:
+            more["not recorded before this one"] = left_out
+        await self.note(user="", host=host, action=SIGN_IN, target=target, outcome=REFUSED, after=as_text(more))
 
     async def note(
         self,

@@ -1,0 +1,1 @@
+"""Access tokens of an OIDC issuer, and the keys that they are verified with."""
