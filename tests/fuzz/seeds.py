@@ -18,7 +18,7 @@ from pytubemq.wire.protocol.messages.master import (
 from pytubemq.wire.rpc.envelope import encode_request
 from pytubemq.wire.serialization.message_bytes import encode
 from tests.fuzz.corpus import DIRECTORY
-from tests.fuzz.targets import CLIENT_ID, NOW_S, ROOT, SECRET, _sealer
+from tests.fuzz.targets import CLIENT_ID, NOW_S, ROOT, SECRET, _sealer, signed_by_issuer
 from tests.support.rpc_requests import REQUESTS, Asked, service_of
 
 if TYPE_CHECKING:
@@ -63,6 +63,13 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     users = (AccessUser(user="ann", epoch=1, permissions=("produce topic *",)), AccessUser(user="bob", epoch=2))
     for some in (keys, keys[:1], ()):
         yield "rules", encode(BrokerAccess(version=7, enforced=True, keys=some, users=users))
+    header = b'{"alg":"EdDSA","kid":"k","typ":"JWT"}'
+    for claims in (
+        b'{"iss":"issuer","aud":"tubemq","sub":"ann","iat":1700000000,"exp":1700000300}',
+        b'{"iss":"issuer","aud":["x","tubemq"],"sub":"ann","nbf":1700000000.5,"exp":1.7000003e9}',
+    ):
+        yield "oidc_token", b"s" + header + b"\0" + claims
+        yield "oidc_token", b"t" + signed_by_issuer(header, claims).encode()
 
 
 def main() -> None:

@@ -6,9 +6,14 @@ of a class that it does not announce, or a result that must not be.
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.algorithms import OKPAlgorithm
 
 from pytubemq.core.refusal import Refused
 from pytubemq.errors import ConfigError, EnvelopeError, FormatError, WireError
@@ -16,10 +21,13 @@ from pytubemq.master.access.accounts import Accounts
 from pytubemq.master.access.authenticator import Authenticator
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.master.catalogue.loading import sound_records
+from pytubemq.model.limits import OIDC_LEEWAY_S
 from pytubemq.model.records import PermissionRecord, UserRecord
 from pytubemq.net.clock import SystemClock
 from pytubemq.security.access_rules import AccessRules, UserRules, read_permissions
 from pytubemq.security.client_token import ClientIdentity, issue_token, read_token
+from pytubemq.security.oidc.issuer_keys import IssuerKeys, read_issuer_keys
+from pytubemq.security.oidc.oidc_tokens import OidcTokenError, TokenRules, VerifiedToken, verify_token
 from pytubemq.security.permissions import Operation, ResourceKind, is_allowed, parse_permission
 from pytubemq.security.sealing import Sealer
 from pytubemq.security.secret import Secret
@@ -168,6 +176,51 @@ def rules(data: bytes) -> None:
             assert found.identify(shown, CLIENT_ID, now_s=NOW_S) is None
 
 
+def oidc_token(data: bytes) -> None:
+    """An access token of an issuer, or a header and claims that it signs: who is let in is named by signed claims."""
+    header, _, claims = data[1:].partition(b"\0")
+    text = _text(data[1:]) if data[:1] == b"t" else signed_by_issuer(header, claims)
+    try:
+        shown = verify_token(text, _issuer_keys(), TokenRules("issuer", "tubemq"), now_s=NOW_S)
+    except OidcTokenError as error:
+        reason = error.reason
+    else:
+        _was_signed(text, shown)
+        reason = ""
+    assert not reason or reason.isprintable()
+    assert len(reason) < 400
+
+
+def _was_signed(text: str, shown: VerifiedToken) -> None:
+    header, payload, signature = text.split(".")
+    _issuer().public_key().verify(_from_base64(signature), f"{header}.{payload}".encode())
+    claims = json.loads(_from_base64(payload))
+    assert (claims["iss"], claims["sub"]) == ("issuer", shown.user)
+    assert claims["aud"] == "tubemq" or "tubemq" in claims["aud"]
+    assert shown.expires_s + OIDC_LEEWAY_S > NOW_S
+
+
+def signed_by_issuer(header: bytes, payload: bytes) -> str:
+    """The token with these two parts, whatever they are."""
+    text = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (header, payload))
+    return f"{text.decode()}.{urlsafe_b64encode(_issuer().sign(text)).rstrip(b'=').decode()}"
+
+
+@cache
+def _issuer() -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(ROOT)
+
+
+@cache
+def _issuer_keys() -> IssuerKeys:
+    entry = json.loads(OKPAlgorithm.to_jwk(_issuer().public_key()))
+    return read_issuer_keys(json.dumps({"keys": [{**entry, "kid": "k"}]}).encode(), "keys")
+
+
+def _from_base64(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
-    one.__name__: one for one in (token, certificate, frames, permission, records, rules)
+    one.__name__: one for one in (token, certificate, frames, permission, records, rules, oidc_token)
 }

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.master.access.http import oidc
 from pytubemq.master.access.http.http_access import Proof
 from pytubemq.master.access.http.oidc import OidcTokens
 from pytubemq.master.service import MasterService, MasterSettings
@@ -16,7 +15,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_OIDC_TOKEN_CHARS, OIDC_LEEWAY_S, OIDC_VERIFIED_S
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.oidc.issuer_keys import IssuerKeys, read_issuer_keys
-from pytubemq.security.oidc.oidc_tokens import OidcTokenError, TokenRules
+from pytubemq.security.oidc.oidc_tokens import OidcTokenError, TokenRules, verify_token
 from pytubemq.security.permissions import Operation, ResourceKind
 from tests.support.oidc import AUDIENCE, ISSUER, SigningKey, claims, ec_key, jwks
 
@@ -55,13 +54,12 @@ class Source:
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tokens whose signatures were checked."""
     seen: list[str] = []
-    verify = oidc.verify_token
 
     def counted(text: str, keys: IssuerKeys, rules: TokenRules, *, now_s: float) -> object:
         seen.append(text)
-        return verify(text, keys, rules, now_s=now_s)
+        return verify_token(text, keys, rules, now_s=now_s)
 
-    monkeypatch.setattr(oidc, "verify_token", counted)
+    monkeypatch.setattr("pytubemq.master.access.http.oidc.verify_token", counted)
     return seen
 
 
