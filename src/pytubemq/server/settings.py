@@ -225,7 +225,7 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
     oidc_users: Annotated[
         list[str],
         Meta(
-            description="users by the value of that claim, each as `VALUE=USER`; empty: the value is the user's name, "
+            description="users by the value of that claim, each as `VALUE:USER`; empty: the value is the user's name, "
             "else no other value gets in"
         ),
     ] = field(default_factory=list)
@@ -254,11 +254,11 @@ class SecuritySection(Struct, frozen=True, kw_only=True):
         """Return what is asked of an access token. Raises ConfigError: `oidc_users` is malformed."""
         users: dict[str, str] = {}
         for entry in self.oidc_users:
-            value, _, user = entry.rpartition("=")  # a user's name has no `=`
+            value, _, user = entry.rpartition(":")  # no name of a user has one
             if not value.strip() or not user.strip():
                 raise ConfigError(
-                    f"security.oidc_users: {entry!r} is not VALUE=USER",
-                    hint="write the claim's value, `=`, and the user",
+                    f"security.oidc_users: {entry!r} is not VALUE:USER",
+                    hint="write the claim's value, a colon, and the user",
                 )
             if value.strip() in users:
                 raise ConfigError(f"security.oidc_users: {value.strip()!r} is there twice", hint="leave one of them")

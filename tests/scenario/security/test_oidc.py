@@ -128,7 +128,7 @@ async def test_the_command_line_works_with_a_token_of_the_issuer(
 async def test_keys_are_rotated_without_a_restart_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
     old, new, path = ec_key("2026-01"), ec_key("2026-02"), tmp_path / "keys.json"
     publish(path, old)
-    async with node(tmp_path, path, "7f3c=ann") as made:
+    async with node(tmp_path, path, "7f3c:ann") as made:
         assert made.master is not None
         await made.master.registry.users.create("ann", by=made.master.change_by("test"))
         assert made.endpoints.http is not None

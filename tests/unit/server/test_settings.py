@@ -298,13 +298,13 @@ def test_an_issuer_needs_authentication() -> None:
     with pytest.raises(ConfigError, match="no meaning while authentication is off"):
         load_settings(None, environ={}, flags={**OIDC, "security.authentication": "off"})
     with pytest.raises(ConfigError, match=r"oidc_users has no meaning without security.oidc_issuer"):
-        load_settings(None, environ={}, flags={"security.oidc_users": ["a=b"]})
+        load_settings(None, environ={}, flags={"security.oidc_users": ["a:b"]})
 
 
-def test_users_by_a_claim_are_read_up_to_the_last_equals_sign() -> None:
-    given = {**OIDC, "security.oidc_users": ["CN=ann,O=x=ann", " 7f3c = bob "], "security.oidc_user_claim": "dn"}
+def test_users_by_a_claim_are_read_up_to_the_last_colon() -> None:
+    given = {**OIDC, "security.oidc_users": ["urn:x:ann:a=b", " 7f3c : bob "], "security.oidc_user_claim": "dn"}
     rules = load_settings(None, environ={}, flags=given).security.token_rules()
-    assert (rules.user_claim, rules.users) == ("dn", {"CN=ann,O=x": "ann", "7f3c": "bob"})
-    for wrong in (["ann"], ["=ann"], ["ann="], ["a=x", "a=y"]):
+    assert (rules.user_claim, rules.users) == ("dn", {"urn:x:ann": "a=b", "7f3c": "bob"})
+    for wrong in (["ann"], [":ann"], ["ann:"], ["a:x", "a:y"]):
         with pytest.raises(ConfigError, match=r"security.oidc_users: "):
             load_settings(None, environ={}, flags={**OIDC, "security.oidc_users": wrong})

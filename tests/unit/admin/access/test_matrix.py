@@ -291,6 +291,9 @@ async def test_a_broker_where_access_is_enforced_listens_to_its_own_token_alone(
         def by_token(self, text: str) -> None:
             return None
 
+        async def by_oidc_token(self, text: str, host: str) -> None:
+            return None
+
         def by_session(self, token: str) -> None:
             return None
 

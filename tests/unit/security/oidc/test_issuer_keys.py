@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +51,14 @@ def test_keys_for_other_uses_are_left_out() -> None:
     assert len(keys) == 1
     with pytest.raises(ConfigError, match=r"keys.json has no key for RS256, ES256 or EdDSA"):
         read_issuer_keys(as_file(*others), "keys.json")
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = jwks(EC)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(ConfigError, match="need the packages pyjwt and cryptography") as refused:
+        read_issuer_keys(data, "keys.json")
+    assert refused.value.hint == "pip install 'pytubemq[secure]'"
 
 
 def _secret_rsa() -> dict[str, Any]:
