@@ -36,7 +36,9 @@ async def test_no_caller_brings_a_server_to_an_error(
     tmp_path: Path, soak: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, caller: str
 ) -> None:
     seed, cases = (random.SystemRandom().randrange(1 << 32), SOAK_TIMES * CASES) if soak else (SEED, CASES)
-    monkeypatch.setitem(HttpServer.__init__.__kwdefaults__, "request_timeout_s", 0.5)  # some cases are cut requests
+    defaults = HttpServer.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "request_timeout_s", 0.5)  # some cases are cut requests
     async with cluster(tmp_path, token=own_token(caller)) as node:
         assert node.master is not None
         token, places = await token_of(node, caller), node.endpoints

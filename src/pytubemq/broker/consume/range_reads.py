@@ -84,12 +84,12 @@ class RangeHandlers:
         try:
             # There is no registration to rely on, so each request is checked as a whole.
             state.serving.check_read()
-            client_id, wish = request.client_id.strip(), consume_from(request.topic_name.strip())
+            client_id, action = request.client_id.strip(), consume_from(request.topic_name.strip())
             state.access.check(
                 call.connection,
                 request.auth_info,
                 client_id,
-                (wish,),
+                (action,),
                 now_s=state.clock.now_s(),
                 wall_s=state.clock.wall_ms() / 1000,
             )
@@ -113,7 +113,7 @@ class RangeHandlers:
         )
         # As the topic is stored: the request may have blanks around the name.
         key = (served.config.name, request.partition_id)
-        reader = state.access.identity_of(call.connection, client_id, wish)
+        reader = state.access.identity_of(call.connection, client_id, action)
         self._attempt(
             _Range(call, key, whole(request.offset), request.end_offset, limits, codes, bool(request.check), reader)
         )

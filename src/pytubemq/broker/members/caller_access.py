@@ -210,12 +210,12 @@ class CallerAccess:
         found = connection.context.get(_CONTEXT, {}).get((client_id, join_group(group))) if self.is_enforced else None
         return None if found is None or found.identity is None else found.identity.user
 
-    def identity_of(self, connection: Connection, client_id: str, wish: Wish) -> ClientIdentity | None:
-        """Return who was just admitted over this connection with a wish; None for somebody that was not identified."""
-        found = connection.context.get(_CONTEXT, {}).get((client_id, wish))
+    def identity_of(self, connection: Connection, client_id: str, action: Action) -> ClientIdentity | None:
+        """Return who was just admitted over this connection for an action; None for somebody that was not identified."""
+        found = connection.context.get(_CONTEXT, {}).get((client_id, action))
         return None if found is None else found.identity
 
-    def check_again(self, identity: ClientIdentity | None, wish: Wish) -> None:
+    def check_again(self, identity: ClientIdentity | None, action: Action) -> None:
         """Refuse what has waited since its caller was admitted, if the caller's rights have ended, as `check` does."""
         if not self.is_enforced:
             return
@@ -223,7 +223,7 @@ class CallerAccess:
             refused = AccessRefused(Code.CERTIFICATE_FAILURE, _NOT_IDENTIFIED, RefusalReason.TOKEN)
             self._count_refused(refused)
             raise refused
-        Identified(self.rules, identity, self._count_refused).permit(wish)
+        Identified(self.rules, identity, self._count_refused).permit(action)
 
     def check_probe(self, info: AuthorizedInfo | None, *, now_s: float) -> None:
         """Refuse a heartbeat that only queries our capabilities, with 415 where access is enforced.
