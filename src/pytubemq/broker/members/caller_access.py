@@ -211,7 +211,7 @@ class CallerAccess:
         return None if found is None or found.identity is None else found.identity.user
 
     def identity_of(self, connection: Connection, client_id: str, action: Action) -> ClientIdentity | None:
-        """Return who was just admitted over this connection for an action; None for somebody that was not identified."""
+        """Return the identity that was just admitted here for an action; None for a caller that was not identified."""
         found = connection.context.get(_CONTEXT, {}).get((client_id, action))
         return None if found is None else found.identity
 
