@@ -97,4 +97,4 @@ async def test_a_certificate_of_http_alone_is_watched_as_well(
             assert f"pytubemq_{name}_certificate_days_left 3." not in text
         authority.issue("web")
         await until_answer(reasons, lambda found: "HTTP certificate" not in found)
-        assert "web.pem" not in await problems()
+        await until_answer(problems, lambda found: "web.pem" not in found)
