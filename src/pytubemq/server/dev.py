@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError, UnavailableError
 from pytubemq.observe.trace_events import configure_tracing
+from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.dev_ports import free_ports
 from pytubemq.server.keys.dev_access import ADMIN, ADMIN_PERMISSION, DevAccess, dev_access
@@ -58,7 +59,9 @@ class DevReady:
     is_served: bool = True
     """True if some Broker serves the demo topic."""
     insecure: bool = False
-    """True if `insecure` is set: anyone who can reach the cluster may use it."""
+    """True if `insecure` is set, so that it may be open to other machines."""
+    asks_who: bool = False
+    """True if nobody is served without a login."""
     access: DevAccess | None = None
     """The files that clients need to connect; None without --secure."""
 
@@ -130,6 +133,7 @@ def run_dev(
                     is_served=view is not None and len(away) < len(view.places),
                     has_token=bool(settings.http.token.strip()),
                     insecure=settings.insecure,
+                    asks_who=settings.security.authentication is AuthenticationMode.ENFORCED,
                     access=access,
                 )
             )

@@ -156,7 +156,13 @@ def _protection(ready: DevReady) -> str:
     """Return who may use the HTTP address, and whether a change needs the token."""
     if ready.access is not None:
         return "TLS, loopback only; calls need the token, which the profile names"
-    reach = "insecure = true, no TLS and no login" if ready.insecure else "loopback only, no login"
+    has_tls = (ready.endpoints.http or "").startswith("https:")
+    lacks = [
+        name for name, is_there in (("TLS", has_tls or not ready.insecure), ("login", ready.asks_who)) if not is_there
+    ]
+    reach = "insecure = true" if ready.insecure else "loopback only"
+    if lacks:
+        reach += f", no {' and no '.join(lacks)}"
     return f"{reach}, but changes need the token ({TOKEN_VARIABLE})" if ready.has_token else reach
 
 
