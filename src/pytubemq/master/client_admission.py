@@ -122,7 +122,9 @@ class ClientAdmission:
         self.on_dropped: Callable[[Hashable], None] = self.leave
         """Callback that ends the registration of a client that has to make room; it calls `leave`."""
         self.on_left: Callable[[Hashable], None] = lambda key: None
-        """Callback for each client that is gone."""
+        """Callback for each client that is gone: whose last registration is, as it may have one in each of many groups."""
+        self._clients: KeyCounts[Hashable] = KeyCounts()
+        """Number of registrations by client."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -175,6 +177,7 @@ class ClientAdmission:
         place = self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_sent_heartbeat)
         host, connection = origin
         self._hosts.add(host)
+        self._clients.add(client_of(key))
         self._connections.setdefault(host, KeyCounts()).add(connection)
         self._carried.setdefault(origin, {})[key] = None
         if not place.has_sent_heartbeat:
@@ -207,7 +210,8 @@ class ClientAdmission:
     def leave(self, key: Hashable) -> None:
         """Forget a client that is gone."""
         self._leave(key)
-        self.on_left(key)
+        if not self._clients[client_of(key)]:
+            self.on_left(key)
 
     def _leave(self, key: Hashable) -> None:
         place = self._places.get(key)
@@ -218,6 +222,7 @@ class ClientAdmission:
         self._no_longer_idle(key, place)
         host, connection = place.origin
         self._hosts.remove(host)
+        self._clients.remove(client_of(key))
         self._connections[host].remove(connection)
         if not self._connections[host]:
             del self._connections[host]
@@ -336,6 +341,11 @@ class ClientAdmission:
             del self._client_bytes[origin]
         if not connections:
             del self._connection_bytes[host]
+
+
+def client_of(key: Hashable) -> Hashable:
+    """Return the client of a registration: its kind and its id, without its group."""
+    return (key[0], key[-1]) if isinstance(key, tuple) else key
 
 
 def _discard(by_origin: dict[Origin, dict[Hashable, None]], origin: Origin, key: Hashable) -> None:

@@ -121,6 +121,26 @@ async def test_a_user_with_a_token_for_anothers_client_id_takes_nothing_over(nod
     await bob.close()
 
 
+async def test_a_client_that_leaves_one_group_is_still_its_users_in_the_other(node: Node) -> None:
+    ann = await Caller.connect(node, await user(node, "ann", "consume topic orders", "consume group *"))
+    bob = await Caller.connect(node, await user(node, "bob"))
+    for group in ("one", "two"):
+        asked = Asked("c1", group=group, certificate=signed(ann.credentials))
+        assert await code_of(ann.master, CONSUMER, asked) == Code.SUCCESS
+    close = Method.CONSUMER_CLOSE_C2M
+    left = Asked("c1", group="one", certificate=signed(ann.credentials))
+    assert await code_of(ann.master, close, left) == Code.SUCCESS
+    others = Asked("c1", group="two", certificate=signed(bob.credentials))
+    assert await code_of(bob.master, close, others) == Code.CERTIFICATE_FAILURE
+    assert node.master is not None
+    assert "c1" in node.master.group_room.groups["two"].members
+    left = Asked("c1", group="two", certificate=signed(ann.credentials))
+    assert await code_of(ann.master, close, left) == Code.SUCCESS
+    assert len(node.master._access.sessions) == 1, "the Broker's alone"
+    await ann.close()
+    await bob.close()
+
+
 async def test_tokens_of_a_removed_user_are_worthless_to_a_new_one_of_its_name(node: Node) -> None:
     ann = await Caller.connect(node, await user(node, "ann", *READ))
     _, tokens = await ann.register("c1")
