@@ -122,7 +122,7 @@ class ClientAdmission:
         self.on_dropped: Callable[[Hashable], None] = self.leave
         """Callback that ends the registration of a client that has to make room; it calls `leave`."""
         self.on_left: Callable[[Hashable], None] = lambda key: None
-        """Callback for each client that is gone: whose last registration is, as it may have one in each of many groups."""
+        """Callback for each client that is gone, with its last registration; it may have one in each of many groups."""
         self._clients: KeyCounts[Hashable] = KeyCounts()
         """Number of registrations by client."""
 
