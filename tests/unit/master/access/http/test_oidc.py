@@ -92,16 +92,16 @@ def test_what_was_verified_does_not_outlive_its_expiry(checks: list[str]) -> Non
 
 def test_a_key_that_is_gone_ends_its_tokens_at_once_and_a_new_one_counts_at_once() -> None:
     source = Source(FIRST)
-    made = OidcTokens(RULES, source, FakeClock())
-    assert made.user_of(token()) == "ann"
+    made, of_first, of_second = OidcTokens(RULES, source, FakeClock()), token(), token(SECOND)
+    assert made.user_of(of_first) == "ann"
     with pytest.raises(OidcTokenError, match="'second', which is not in the file"):
-        made.user_of(token(SECOND))
+        made.user_of(of_second)
     source.put(FIRST, SECOND)
-    assert made.user_of(token()) == made.user_of(token(SECOND)) == "ann"
+    assert made.user_of(of_first) == made.user_of(of_second) == "ann"
     source.put(SECOND)
     with pytest.raises(OidcTokenError, match="'first', which is not in the file"):
-        made.user_of(token())
-    assert made.user_of(token(SECOND)) == "ann"
+        made.user_of(of_first)
+    assert made.user_of(of_second) == "ann"
 
 
 def test_memory_is_bounded_and_holds_no_token() -> None:
