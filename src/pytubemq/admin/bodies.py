@@ -2,41 +2,65 @@
 
 A retention may be given in short (`retention`: `72h`, `10GB`, `72h,10GB`, `forever`) or as the policy that it stands
 for (`delete_policy`: `delete,72h,10GB`, `keep`); `default` removes the own setting.
+
+What a type alone does not say of a value is in the description of the API, as far as a schema can say it; the Master's
+own checks decide, and their errors say more.
 """
 
 from __future__ import annotations
 
+from typing import Annotated, Final, TypeAlias
+
 import msgspec
+from msgspec import Meta
 
 from pytubemq.errors import BadRequestError, Code
 from pytubemq.master.registry.topic_change import DEFAULT, TopicChange, topic_change
+from pytubemq.master.registry.user_tokens import MAX_TOKEN_DAYS
+from pytubemq.master.registry.users import MAX_USER_NAME_CHARS
+from pytubemq.model.durability import Durability
+from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.policy import policy_of_retention
+from pytubemq.security.permissions import Operation, ResourceKind
+
+_PARTITIONS: Final = Meta(extra_json_schema={"minimum": 1, "maximum": MAX_PARTITIONS_PER_TOPIC})
+_TopicName: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": "^[a-zA-Z][a-zA-Z0-9_]{0,63}$"})]
+_UserName: TypeAlias = Annotated[
+    str, Meta(extra_json_schema={"pattern": "^[^ @#:,/]+$", "maxLength": MAX_USER_NAME_CHARS})
+]
+_MessageBytes: TypeAlias = Annotated[int | None, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_MESSAGE_BYTES})]
+_Durability: TypeAlias = Annotated[
+    str | None, Meta(extra_json_schema={"enum": [*(one.value for one in Durability), DEFAULT, None]})
+]
+_OperationName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [one.value for one in Operation]})]
+_KindName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [one.value for one in ResourceKind]})]
+_Days: TypeAlias = Annotated[int | None, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_TOKEN_DAYS})]
 
 
 class ChangedDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster's defaults for topics: sizes in bytes, `durability` disk, process or memory."""
 
-    max_message_bytes: int | None = None
+    max_message_bytes: _MessageBytes = None
     delete_policy: str | None = None
     retention: str | None = None
-    durability: str | None = None
+    durability: _Durability = None
 
 
 class ChangedTopic(ChangedDefaults, frozen=True, kw_only=True):
     """Changes to a topic; `partitions` on each Broker, which can only grow."""
 
-    partitions: int | None = None
+    partitions: Annotated[int | None, _PARTITIONS] = None
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic to be created, with `partitions` on each Broker; the rest as in `ChangedDefaults`."""
 
-    name: str
-    partitions: int = 1
-    max_message_bytes: int | None = None
+    name: _TopicName
+    partitions: Annotated[int, _PARTITIONS] = 1
+    max_message_bytes: _MessageBytes = None
     delete_policy: str | None = None
     retention: str | None = None
-    durability: str | None = None
+    durability: _Durability = None
 
 
 class NewTopics(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +100,7 @@ class _Secrets(msgspec.Struct, frozen=True, kw_only=True):
 class NewUser(_Secrets, frozen=True, kw_only=True):
     """A user to be created; without a `secret` a random one is made. `by` is who does it, for the records."""
 
-    name: str
+    name: _UserName
     secret: str | None = None
     by: str | None = None
 
@@ -99,8 +123,8 @@ class ChangedUser(_Secrets, frozen=True, kw_only=True):
 class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
     """An operation on the resources of a kind (`topic`, `group` or `cluster`) that a pattern covers."""
 
-    operation: str
-    kind: str
+    operation: _OperationName
+    kind: _KindName
     pattern: str = "*"
     by: str | None = None
 
@@ -108,7 +132,7 @@ class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """A bearer token to be made, which expires after some `days`, or never."""
 
-    days: int | None = None
+    days: _Days = None
     by: str | None = None
 
 
