@@ -62,15 +62,13 @@ async def test_the_json_api_and_the_command_line_know_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EmbeddedCluster(data_dir=tmp_path, settings={"http.token": TOKEN}) as cluster:
-        api = Api(cluster.http, timeout_s=20)
-        monkeypatch.delenv("PYTUBEMQ_TOKEN", raising=False)
         for token in ("", "wrong"):
             monkeypatch.setenv("PYTUBEMQ_TOKEN", token)
             with pytest.raises(NotAllowedError) as caught:
-                await asyncio.to_thread(api.post, "topics", body={"name": "demo"})
+                await asyncio.to_thread(Api(cluster.http, timeout_s=20).post, "topics", body={"name": "demo"})
             assert "PYTUBEMQ_TOKEN" in str(caught.value)
         monkeypatch.setenv("PYTUBEMQ_TOKEN", TOKEN)
-        made = await asyncio.to_thread(api.post, "topics", body={"name": "demo"})
+        made = await asyncio.to_thread(Api(cluster.http, timeout_s=20).post, "topics", body={"name": "demo"})
         assert made["name"] == "demo"
 
 
