@@ -188,12 +188,12 @@ class BatchSettlement:
         """
         registration = self._registration
         while not registration.stands:
-            if registration.failure is not None:
-                raise registration.failure
             if self._outcomes.end_reason is not None:
                 raise StaleBatchError(
                     f"this batch of {self.partition} can no longer be settled: {self._outcomes.end_reason}"
                 )
+            if registration.failure is not None:
+                raise registration.failure
             await registration.wait_for_next()
         assert registration.connection is not None
         return registration.connection, registration.number
