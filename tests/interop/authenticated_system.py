@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 TOPIC: Final = "guarded"
 OTHER_TOPIC: Final = "forbidden"
 """The member has no permission for it."""
-BROKER: Final = Credentials.of("broker", "the-secret-of-the-broker-in-these-tests-1")
-MEMBER: Final = Credentials.of("member", "the-secret-of-a-member-in-these-tests-2")
+BROKER: Final = Credentials.of("broker", "broker-kR7vXq2mZ9tLw4sBn8yHcD3fGj6pAe")
+MEMBER: Final = Credentials.of("member", "member-Qw5nTz8xVb1kLr7mPc4sYh9dGf2jUa")
 GRANTED: Final = (
     (BROKER, ("broker cluster *",)),
     (MEMBER, (f"produce topic {TOPIC}", f"consume topic {TOPIC}", "consume group *")),

@@ -120,7 +120,13 @@ def test_a_batch_between_two_offsets_is_exact_while_a_producer_goes_on(
         assert found == feeder.between(one, start, end)
         assert found, "a third of what was sent"
     assert all(row.attributes == {"n": bytes(row.body).decode()} for row in rows)
-    assert {(row.offset, row.timestamp) for row in rows} == {(None, None)}, "a store of four partitions tells no offset"
+    assert {row.timestamp for row in rows} == {None}
+    # Partitions share a store, so offsets are known only where a fetch had messages of one partition alone.
+    assert any(row.offset is None for row in rows)
+    for row in rows:
+        if row.offset is not None:
+            place = feeder.places[Partition(1, SHARED, row.partition)][row.offset]
+            assert place == (int(bytes(row.body)), row.messageId)
 
 
 def test_offsets_are_known_in_a_store_that_no_two_partitions_share(spark: SparkSession, cluster: JavaCluster) -> None:
