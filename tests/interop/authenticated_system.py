@@ -122,7 +122,9 @@ class AuthenticatedSystem:
     async def _is_writable(self) -> bool:
         rows: list[dict[str, Any]] = []
         with contextlib.suppress(httpx.HTTPError):  # a Java Master answers 500 while its Broker registers
-            rows = await WebApi(self.web).query("admin_query_topic_info", topicName=f"{TOPIC},{OTHER_TOPIC}")
+            rows = await WebApi(self.web).query(
+                "admin_query_topic_info", topicName=f"{TOPIC},{OTHER_TOPIC}", confModAuthToken=TOKEN
+            )
         return len(rows) == 2 and all(row.get("isSrvAcceptPublish") for row in rows)
 
     async def grant(self, user: Credentials, words: str) -> None:
