@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 USER = "ann"
+OWN_TOPICS = ("copies", "again", "rejected", "tasks", "lines")
+"""Of one test each, in whatever order they run."""
 GRANTED = tuple(
     f"{operation} topic {topic}"
     for operation in ("produce", "consume")
-    for topic in ("orders", "copies", "again", "rejected")
+    for topic in ("orders", *OWN_TOPICS)
 )
 WATCH = """
 import logging, os, sys
@@ -104,7 +106,7 @@ def secured(scratch: Path, secret: Path) -> Iterator[Secured]:
         node = thread.run(running.__aenter__())
         try:
             assert node.master is not None
-            for topic in ("copies", "again", "rejected"):
+            for topic in OWN_TOPICS:
                 thread.run(node.master.create_topic(topic, 2))
             ann = thread.run(user(node, USER, *GRANTED))
             secret.touch(mode=0o600)
@@ -183,9 +185,9 @@ def task(options: dict[str, str], known: Known, wanted: OffsetRange) -> int:
 
 def test_a_task_has_its_tokens_renewed_and_says_so_when_they_are_too_old(options: dict[str, str], secret: Path) -> None:
     with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
-        with tube.producer("copies") as producer:
+        with tube.producer("tasks") as producer:
             producer.send(b"x")
-        ends = tube.offsets(tube.partitions("copies"))
+        ends = tube.offsets(tube.partitions("tasks"))
         partition, (first, end) = next((one, span) for one, span in ends.items() if span[1] > span[0])
         known = tube.known
     wanted = OffsetRange(partition, first, end)
@@ -202,7 +204,7 @@ def test_a_task_has_its_tokens_renewed_and_says_so_when_they_are_too_old(options
 PIPELINE = """
 name: copied
 source:
-  topic: orders
+  topic: lines
   master: "{master}"
   user: "${{env:ORDERS_USER}}"
   secret_file: ../private/ann.secret
@@ -226,7 +228,7 @@ def test_a_pipeline_names_its_user_and_reads_writes_and_keeps_dead_letters(
         return subprocess.run(command, env=environ, cwd=home, capture_output=True, timeout=300, check=False)
 
     with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
-        with tube.producer("orders") as producer:
+        with tube.producer("lines") as producer:
             producer.send(b'{"id": 7}')
             producer.send(b"not JSON")
         secret.chmod(0o640)
