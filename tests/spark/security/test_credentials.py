@@ -44,9 +44,7 @@ USER = "ann"
 OWN_TOPICS = ("copies", "again", "rejected", "tasks", "lines")
 """Of one test each, in whatever order they run."""
 GRANTED = tuple(
-    f"{operation} topic {topic}"
-    for operation in ("produce", "consume")
-    for topic in ("orders", *OWN_TOPICS)
+    f"{operation} topic {topic}" for operation in ("produce", "consume") for topic in ("orders", *OWN_TOPICS)
 )
 WATCH = """
 import logging, os, sys
