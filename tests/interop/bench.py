@@ -243,14 +243,20 @@ class OurReader:
         """Join the group and begin to read."""
         self._tube = await opened(self.masters)
         self.bench.closing.append(self.close)
-        self._consumer = self._tube.consumer(
-            self.group,
-            *filters,
-            start=Start.EARLIEST,
-            filters={topic: items for topic, items in filters.items() if items},
-            **more,
-        )
-        await self._consumer.__aenter__()
+        for tries_left in reversed(range(CONNECT_TRIES)):  # it connects to each of its Masters, as `opened` does
+            self._consumer = self._tube.consumer(
+                self.group,
+                *filters,
+                start=Start.EARLIEST,
+                filters={topic: items for topic, items in filters.items() if items},
+                **more,
+            )
+            try:
+                await self._consumer.__aenter__()
+                break
+            except UnreachableError:
+                if not tries_left:
+                    raise
         self._reading = asyncio.create_task(self._read())
         return self
 
