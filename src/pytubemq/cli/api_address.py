@@ -22,7 +22,7 @@ _SECRETS: Final = frozenset({"token", "password", "secret"})
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
-    """Where the JSON API is; `ca` None leaves the CAs of an https URL to the environment."""
+    """The address of the JSON API; `ca` None leaves the CAs of an https URL to the environment."""
 
     url: str
     """The URL without options."""

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reloadable(Protocol):
-    """What is made from files that may change."""
+    """An object that is made from files that may change."""
 
     def reload(self) -> bool:
         """Load the files if they have changed; return True if that came into force. Called off the loop."""

@@ -1,4 +1,4 @@
-"""What `insecure = true` leaves open, in words, and the line in the log that repeats them every hour.
+"""The text that says what `insecure = true` leaves open, and the line in the log that repeats them every hour.
 
 The invariant: the words name settings of this server that are as they say, and none that protects it already.
 """

@@ -66,7 +66,7 @@ class _Range:
     """The codes of the requested message types; None for all."""
     check: bool
     reader: ClientIdentity | None
-    """Who asks for it, as far as that is known."""
+    """The identity of the reader; None for one that was not identified."""
 
 
 class RangeHandlers:

@@ -32,7 +32,7 @@ _HINTS: dict[int, str] = {
 
 
 _GRANT = "`pytubemq permission grant "
-"""What is in the text of a Master that checks users: it names the remedy, and the list of a topic's groups is none."""
+"""Words in the text of a Master that checks users: it names the remedy, and the list of a topic's groups is none."""
 
 
 async def missing_topics_error(error: NotFoundError, topics: Iterable[str], cluster: Cluster) -> RefusedError:

@@ -58,7 +58,7 @@ class Guard(Protocol):
     """The check before a method."""
 
     refusals: Refusals
-    """What was refused, or would be."""
+    """The refusals, also those that permissive access only counts."""
 
     def check(self, method: Method, call: Call, request: Any) -> Caller | None:
         """Return who calls, or refuse a request that is not permitted; None if nobody asks who it is.

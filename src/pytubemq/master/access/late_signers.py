@@ -62,7 +62,7 @@ class Waiting:
 
     @property
     def host(self) -> str:
-        """Where it came from."""
+        """The host that it came from."""
         return host_of(self.connection)
 
 

@@ -30,7 +30,7 @@ _RECORDS_AN_ENTRY: Final = 20
 _FORGOTTEN_A_CHANGE: Final = 1_000
 _MAX_NAME_CHARS: Final = 200
 _REFUSALS_SHARE: Final = 10
-"""Of so many entries one may be about a refused sign-in."""
+"""The number of entries of which one may be about a refused sign-in."""
 _WORDS: Final = {
     "deploy": "deployment",
     "consume": "consume control of group",

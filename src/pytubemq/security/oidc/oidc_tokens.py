@@ -33,7 +33,7 @@ class OidcTokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What is asked of a token.
+    """The demands on a token.
 
     Args:
         issuer: the exact value of `iss`.

@@ -1,4 +1,4 @@
-"""Who calls over HTTP, and what they are allowed.
+"""Callers over HTTP, and what they are allowed.
 
 The invariants: a refused sign-in says the same, and takes about the same time, for an unknown user as for a wrong
 password; passwords are checked off the loop, a few at a time; refused sign-ins, also with access tokens of an OIDC
