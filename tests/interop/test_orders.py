@@ -86,6 +86,7 @@ async def test_a_java_masters_word(master: JavaMaster, tmp_path: Path) -> None:
         await until(lambda: ours.health()["status"] == "degraded")
         await master.start()
         await until(lambda: ours.health()["status"] == "ok", timeout_s=60)
+        await until_answers(master)
         await until_writable(api, "kept")
     finally:
         await ours.close()
