@@ -13,6 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pytubemq.model.limits import HTTP_READ_LEAST_BYTES
+from pytubemq.net.sockets import close_once
 
 if TYPE_CHECKING:
     import asyncio
@@ -101,7 +102,7 @@ class HttpConnection(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:  # a response has begun: another cannot follow
-            self.transport.close()
+            close_once(self.transport)
 
     @property
     def _asking(self) -> bool:
@@ -121,7 +122,7 @@ class HttpConnection(H11Protocol):
         self._deadline = None
         if self._asking:
             logger.info("HTTP: closing %s: no whole request within %g s", self.client, self._request_timeout_s)
-            self.transport.close()
+            close_once(self.transport)
 
     # --- the response -------------------------------------------------------------------------------------------
 

@@ -102,3 +102,11 @@ def deadline(sock: socket.socket, timeout_s: float, over: threading.Event) -> It
         yield
     finally:
         timer.cancel()
+
+
+def close_once(transport: asyncio.BaseTransport) -> None:
+    """Close a transport unless it is closing: closed twice, asyncio's TLS transport forgets its protocol, and then
+    `abort` does nothing, or fails (Python 3.11.2).
+    """
+    if not transport.is_closing():
+        transport.close()

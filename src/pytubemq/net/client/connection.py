@@ -32,7 +32,7 @@ from pytubemq.model.limits import (
 )
 from pytubemq.net.client.pending_calls import PendingCall, PendingCalls, PendingRun
 from pytubemq.net.outbox import Outbox
-from pytubemq.net.sockets import watch_peer
+from pytubemq.net.sockets import close_once, watch_peer
 from pytubemq.net.tls.failures import is_tls_failure, no_connection, no_handshake
 from pytubemq.net.tls.reload import client_tls
 from pytubemq.wire.protocol.extensions import OURS, Capability
@@ -305,7 +305,7 @@ class RpcConnection(asyncio.Protocol):
         """Close without waiting for the end of it; calls without a response fail."""
         self._end(None)
         if self._transport is not None:
-            self._transport.close()
+            close_once(self._transport)
 
     # --- asyncio calls these --------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from pytubemq.net.outbox import Outbox
 from pytubemq.net.server.hosts import Host
 from pytubemq.net.server.request_dispatch import DispatchServer, dispatch
 from pytubemq.net.server.response_budget import COUNTED_BYTES
-from pytubemq.net.sockets import watch_peer
+from pytubemq.net.sockets import close_once, watch_peer
 from pytubemq.net.tls.contexts import certificate_name
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.rpc.stream import RequestStream
@@ -358,7 +358,7 @@ class ServerConnection(asyncio.Protocol):
         if self._outbox is not None:
             self._outbox.flush()
         if self._transport is not None:
-            self._transport.close()
+            close_once(self._transport)
         elif self.handshake is not None:
             self.handshake.cancel()
 

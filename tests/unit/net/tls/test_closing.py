@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.ids import Address
+from pytubemq.net.client import connection as connection_module
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.client.pool import ConnectionPool
 from tests.support.certificates import Authority, server_files
@@ -73,6 +74,21 @@ async def test_a_closed_pool_holds_no_socket_of_a_connection_that_was_dropped_be
         sock = file_of(connection)
         connection.drop()
         await pool.close()
+        assert sock.fileno() == -1
+
+
+async def test_a_connection_that_was_dropped_twice_can_still_be_aborted(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "TLS_CLOSE_TIMEOUT_S", 600.0)
+    async with mute_peer(authority) as address:
+        connection = await RpcConnection.connect(address, tls=authority.options())
+        sock, transport = file_of(connection), connection._transport
+        assert transport is not None
+        connection.drop()
+        connection.drop()
+        transport.abort()
+        await connection.disconnected
         assert sock.fileno() == -1
 
 
