@@ -10,7 +10,11 @@ import httpx
 from pytubemq import Credentials
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.server.processes import ServerProcess
-from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, SecuritySection, Settings
+from pytubemq.server.sections.broker import BrokerSection
+from pytubemq.server.sections.http import HttpSection
+from pytubemq.server.sections.master import MasterSection
+from pytubemq.server.sections.security import SecuritySection
+from pytubemq.server.settings import Settings
 from tests.support.ports import free_port
 from tests.support.waiting import until_answer
 

@@ -9,7 +9,11 @@ import httpx
 
 from pytubemq.model.tls_options import TlsOptions
 from pytubemq.server.processes import ServerProcess
-from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings, TlsSection
+from pytubemq.server.sections.broker import BrokerSection
+from pytubemq.server.sections.http import HttpSection
+from pytubemq.server.sections.master import MasterSection
+from pytubemq.server.sections.tls import TlsSection
+from pytubemq.server.settings import Settings
 from pytubemq.server.trial_certificates import key_of, make_trial_certificates
 from tests.support.ports import free_port
 from tests.support.waiting import until_answer

@@ -12,7 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.server.processes import ServerProcess
-from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
+from pytubemq.server.sections.broker import BrokerSection
+from pytubemq.server.sections.http import HttpSection
+from pytubemq.server.sections.master import MasterSection
+from pytubemq.server.settings import Settings
 from tests.support.ports import free_port
 from tests.support.waiting import until_answer
 

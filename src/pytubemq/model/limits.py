@@ -1,7 +1,7 @@
 """Every bound of the system in one place, each with its precedent.
 
 Sizes are bytes and times seconds unless the name says otherwise. A bound that operators may change is a setting in
-`server.settings` with its default here.
+`server.sections` with its default here.
 """
 
 from __future__ import annotations

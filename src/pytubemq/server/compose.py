@@ -33,7 +33,9 @@ from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.exposure import ExposureReminder, exposure
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.keys.root_key import load_root_key
-from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
+from pytubemq.server.sections.addresses import is_loopback, parse_address
+from pytubemq.server.sections.broker import DEFAULT_BROKER_HTTP_PORT
+from pytubemq.server.sections.http import DEFAULT_HTTP_PORT
 from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from pytubemq.master.access.http.oidc import OidcTokens
     from pytubemq.master.service import MasterService
     from pytubemq.net.client.connection import Route
+    from pytubemq.server.settings import Settings
     from pytubemq.storage.disk.disk import DirectoryLock
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,12 @@ import msgspec
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.net.free_ports import is_free, next_free
-from pytubemq.server.settings import parse_address
+from pytubemq.server.sections.addresses import parse_address
 
 if TYPE_CHECKING:
-    from pytubemq.server.settings import BrokerSection, MasterSection, Settings
+    from pytubemq.server.sections.broker import BrokerSection
+    from pytubemq.server.sections.master import MasterSection
+    from pytubemq.server.settings import Settings
 
 _PORTS = (
     ("master", "listen", "master"),

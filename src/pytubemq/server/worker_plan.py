@@ -15,12 +15,14 @@ import msgspec
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address
 from pytubemq.model.limits import MAX_WORKERS
-from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, parse_address
+from pytubemq.server.sections.addresses import parse_address
+from pytubemq.server.sections.broker import DEFAULT_BROKER_HTTP_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.server.settings import BrokerSection, Settings
+    from pytubemq.server.sections.broker import BrokerSection
+    from pytubemq.server.settings import Settings
 
 SPREAD: Final = "spread"
 """The value of `--worker-ip` for the address of `broker.listen`, and those that follow it."""

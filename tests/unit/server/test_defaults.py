@@ -12,7 +12,9 @@ import pytest
 
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.master.settings import MasterSettings
-from pytubemq.server import settings
+from pytubemq.server.sections.broker import BrokerSection
+from pytubemq.server.sections.log import LogSection
+from pytubemq.server.sections.master import MasterSection
 from pytubemq.storage.store_settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 OTHERWISE: Final = {"listen", "advertised", "masters"}
 """Texts in the settings file, addresses in the rooms."""
 PAIRS: Final[list[tuple[type[msgspec.Struct], type[DataclassInstance], set[str]]]] = [
-    (settings.MasterSection, MasterSettings, {"client_timeout_s", "auto_register_brokers"}),
-    (settings.BrokerSection, BrokerSettings, {"heartbeat_period_s", "retention_check_s"}),
-    (settings.BrokerSection, StoreSettings, {"durability", "check_packs_on_read", "segment_bytes"}),
+    (MasterSection, MasterSettings, {"client_timeout_s", "auto_register_brokers"}),
+    (BrokerSection, BrokerSettings, {"heartbeat_period_s", "retention_check_s"}),
+    (BrokerSection, StoreSettings, {"durability", "check_packs_on_read", "segment_bytes"}),
 ]
 
 
@@ -54,7 +56,7 @@ def test_such_a_default_is_written_down_once(
 
 
 def test_a_default_that_is_written_down_is_seen_as_one() -> None:
-    assert dict(literals(settings.LogSection)).keys() == {"level", "format", "story"}
+    assert dict(literals(LogSection)).keys() == {"level", "format", "story"}
 
 
 def literals(section: type[msgspec.Struct]) -> Iterator[tuple[str, ast.expr]]:
