@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WATCHED_POSITIONS
 from pytubemq.model.offset import messages_between
-from pytubemq.net.server.stats import days_until
+from pytubemq.net.server.server_metrics import server_metrics
 from pytubemq.observe.metrics import MOST_LABELS, OTHER, Reading, Shown, Source, Values, counter, gauge, grouped, times
 
 if TYPE_CHECKING:
@@ -310,38 +310,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         lambda f: {(reason.value,): count for reason, count in sorted(f.state.access.refusals.would_refuse.items())},
         ("reason",),
     ),
-    gauge(
-        "broker_certificate_days_left",
-        "Days until the certificate of the TLS port expires",
-        lambda f: f.server.certificate_days,
-    ),
-    gauge(
-        "broker_http_certificate_days_left",
-        "Days until the certificate of HTTP expires",
-        lambda f: days_until(f.http_expires_s),
-    ),
-    counter(
-        "broker_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures
-    ),
-    gauge("broker_connections", "Open connections", lambda f: f.server.connections),
-    counter("broker_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
-    counter(
-        "broker_connections_refused_total", "Connections refused because too many were open", lambda f: f.server.refused
-    ),
-    counter(
-        "broker_connection_faults_total", "Connections closed because of malformed input", lambda f: f.server.faults
-    ),
-    counter(
-        "broker_slow_readers_total",
-        "Connections closed because the peer did not read its responses",
-        lambda f: f.server.slow_readers,
-    ),
-    counter(
-        "broker_connections_made_room_total",
-        "Unused or long-silent connections closed to make room for new ones",
-        lambda f: f.server.made_room,
-    ),
-    gauge("broker_unsent_bytes", "Bytes of responses that peers have not yet read", lambda f: f.server.unsent_bytes),
+    *server_metrics("broker"),
     counter("broker_calls_total", "RPC requests", lambda f: f.server.calls),
     counter("broker_calls_failed_total", "RPC requests answered with an exception", lambda f: f.server.failed),
     counter(

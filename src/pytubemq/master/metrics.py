@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.net.server.stats import days_until
+from pytubemq.net.server.server_metrics import server_metrics
 from pytubemq.observe.metrics import Source, Values, counter, gauge
 from pytubemq.security.refusals import Refusals
 from pytubemq.wire.rpc.methods import Method
@@ -106,38 +106,7 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
         lambda f: {(reason.value,): count for reason, count in sorted(f.refusals.would_refuse.items())},
         ("reason",),
     ),
-    gauge(
-        "master_certificate_days_left",
-        "Days until the certificate of the TLS port expires",
-        lambda f: f.server.certificate_days,
-    ),
-    gauge(
-        "master_http_certificate_days_left",
-        "Days until the certificate of HTTP expires",
-        lambda f: days_until(f.http_expires_s),
-    ),
-    counter(
-        "master_tls_failures_total", "TLS handshakes that failed or took too long", lambda f: f.server.tls_failures
-    ),
-    gauge("master_connections", "Open connections", lambda f: f.server.connections),
-    counter("master_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
-    counter(
-        "master_connections_refused_total", "Connections refused because too many were open", lambda f: f.server.refused
-    ),
-    counter(
-        "master_connection_faults_total", "Connections closed because of malformed input", lambda f: f.server.faults
-    ),
-    counter(
-        "master_slow_readers_total",
-        "Connections closed because the peer did not read its responses",
-        lambda f: f.server.slow_readers,
-    ),
-    counter(
-        "master_connections_made_room_total",
-        "Unused or long-silent connections closed to make room for new ones",
-        lambda f: f.server.made_room,
-    ),
-    gauge("master_unsent_bytes", "Bytes of responses that peers have not yet read", lambda f: f.server.unsent_bytes),
+    *server_metrics("master"),
     counter("master_calls_failed_total", "RPC requests answered with an exception", lambda f: f.server.failed),
     counter(
         "master_calls_late_total", "Responses dropped because their callers had timed out", lambda f: f.server.late

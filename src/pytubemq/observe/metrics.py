@@ -23,7 +23,7 @@ OTHER: Final = "other"
 Labels = tuple[str, ...]
 """Values, in the order of the metric's labels."""
 Values = Mapping[Labels, float]
-F = TypeVar("F")
+F = TypeVar("F", contravariant=True)
 
 
 @unique
