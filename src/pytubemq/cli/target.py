@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.cli.api import with_scheme
+from pytubemq.cli.api import Api, with_scheme
 from pytubemq.cli.api_address import ApiAddress, absolute_file
 from pytubemq.client.client_credentials import USER_VARIABLE
 from pytubemq.errors import ConfigError, RemoteError, TransportError, UnreachableError
@@ -97,6 +97,11 @@ def shown_masters(master: str) -> str:
 def http_url(options: GlobalOptions, http: str | None) -> str:
     """Return the URL of the JSON API."""
     return with_scheme(http or _chosen(options).http)
+
+
+def open_api(options: GlobalOptions, http: str | None, *, extra_s: float = 0.0) -> Api:
+    """Return a client of the JSON API; a request may take `extra_s` longer than the usual timeout."""
+    return Api(http_url(options, http), timeout_s=options.timeout_s + extra_s)
 
 
 def http_with_absolute_files(http: str) -> str:

@@ -9,11 +9,10 @@ from datetime import datetime
 
 import click
 
-from pytubemq.cli.api import Api
 from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_rows
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import open_api
 from pytubemq.core.reset_target import ResetTo, parse_reset_target, utc, with_zone
 from pytubemq.errors import BadRequestError
 
@@ -58,7 +57,7 @@ def list_entries(user: str | None, target: str | None, since: str | None, limit:
     options = current()
     given = {"user": user, "target": target, "since": since, "limit": str(limit)}
     query = {name: value for name, value in given.items() if value is not None}
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("audit", query=query)
+    rows = open_api(options, http).rows("audit", query=query)
     if options.output in (None, "table", "csv"):
         for row in rows:
             row["before"], row["after"] = (_brief(row[name]) for name in ("before", "after"))

@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from pytubemq.cli.api import Api
 from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import master_option, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output.output import emit_object
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import http_url, masters
+from pytubemq.cli.target import masters, open_api
 from pytubemq.errors import ConfigError, NotFoundError
 
 TOPIC = "bench"
@@ -117,6 +116,6 @@ def _run(
 
 
 def _make_topic(options: GlobalOptions, http: str | None, topic: str, partitions: int) -> None:
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     options.say(f"there is no topic {topic}: it is created with {count_of(partitions, 'partition')}, and stays")
     api.post("topics", body={"name": topic, "partitions": partitions})

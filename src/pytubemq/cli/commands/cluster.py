@@ -13,7 +13,7 @@ from pytubemq.cli.commands.topic_options import DEFAULTS, check_shorter, given, 
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import http_url, open_api
 from pytubemq.errors import ExitCode
 
 
@@ -53,7 +53,7 @@ def health(http: str | None, wait_s: float | None) -> int:
 def info(http: str | None) -> None:
     """Show Masters and Brokers with their versions."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     emit_object(options, api.get("cluster"), name="name")
 
 
@@ -63,7 +63,7 @@ def info(http: str | None) -> None:
 def show(http: str | None) -> None:
     """Show the defaults for topics without settings of their own, and the origin of each."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     emit_object(options, api.get("cluster", "defaults"), name="durability")
 
 
@@ -78,7 +78,7 @@ def alter(yes: bool, http: str | None, **settings: str | int | None) -> None:
     body = given(settings)
     if not body:
         raise click.UsageError("say what to change: --durability, --retention or --max-message-size")
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     check_shorter(api, DEFAULTS, body, yes=yes)
     found = api.patch(*DEFAULTS, body=body)
     if options.output:
@@ -102,7 +102,7 @@ def adopt(http: str | None, discard: bool, yes: bool) -> None:
     if discard and not yes:
         raise click.UsageError("with --discard the Brokers stop serving these topics: confirm with --yes")
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     found = api.post("cluster", "adopt", body={"discard": discard})
     rows = found["discarded" if discard else "adopted"]
     if options.output:

@@ -10,7 +10,7 @@ from pytubemq.cli.names import group_name, optional_topic_name, partition_names,
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import open_api
 from pytubemq.errors import ExitCode, NotFoundError, TubeError
 
 MOVED = ["partition", "old_offset", "new_offset", "old_lag", "new_lag"]
@@ -29,7 +29,7 @@ def group() -> None:
 def list_groups(http: str | None) -> None:
     """List all groups, including those without members that have committed offsets."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("groups")
+    rows = open_api(options, http).rows("groups")
     emit_rows(options, rows, COLUMNS, name="name")
     for line in sorted({line for row in rows for line in (*row.get("unreachable", ()), *row.get("unsupported", ()))}):
         options.say(f"unknown: {line}")
@@ -44,7 +44,7 @@ def list_groups(http: str | None) -> None:
 def show(name: str, topic: str | None, http: str | None) -> None:
     """Show a group: its members, their partitions and lag, and the reason if it gets no messages."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     found = api.get("groups", name, query=None if topic is None else {"topic": topic})
     emit_object(options, found, name="name")
 
@@ -68,7 +68,7 @@ def reset(
     if not dry_run and not yes:
         raise click.UsageError("this moves the group: preview it with --dry-run, then confirm with --yes")
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     body = {"topic": topic, "to": place, "partitions": list(partitions), "dry_run": dry_run, "user": this_user()}
     found = api.post("groups", name, "resets", body=body)
     emit_rows(options, found["partitions"], MOVED, name="partition")
@@ -88,7 +88,7 @@ def history(name: str, http: str | None) -> int:
     Ends with 5 if Brokers do not respond, and with 3 if there is no such group and never was a reset.
     """
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     found = api.get("groups", name, "resets")
     if not found["resets"] and not found["unreachable"]:
         api.get("groups", name)  # fails if there is none, as for a misspelt name

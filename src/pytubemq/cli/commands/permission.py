@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from pytubemq.cli.api import Api
 from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import this_user
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import open_api
 from pytubemq.errors import ExitCode
 
 COLUMNS = ["user", "operation", "kind", "pattern"]
@@ -33,7 +32,7 @@ def grant(name: str, operation: str, kind: str, pattern: str, http: str | None) 
     PATTERN is a name, the start of names with * behind it, or * (the default).
     """
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     body = {"operation": operation, "kind": kind, "pattern": pattern, "by": this_user()}
     api.post("users", name, "permissions", body=body)
     options.say(f"granted {name}: {operation} {kind} {pattern}")
@@ -49,7 +48,7 @@ def grant(name: str, operation: str, kind: str, pattern: str, http: str | None) 
 def revoke(name: str, operation: str, kind: str, pattern: str, http: str | None) -> None:
     """Revoke a permission, named as it was granted."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     body = {"operation": operation, "kind": kind, "pattern": pattern}
     api.post("users", name, "permissions:revoke", body=body)
     options.say(f"revoked from {name}: {operation} {kind} {pattern}")
@@ -62,7 +61,7 @@ def revoke(name: str, operation: str, kind: str, pattern: str, http: str | None)
 def list_permissions(name: str | None, http: str | None) -> None:
     """List the permissions of a user, or of all users."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     users = api.rows("users") if name is None else [api.get("users", name)]
     rows = [{"user": one["name"], **granted} for one in users for granted in one["permissions"]]
     emit_rows(options, rows, COLUMNS, name="user")
@@ -78,7 +77,7 @@ def list_permissions(name: str | None, http: str | None) -> None:
 def test(name: str, operation: str, kind: str, resource: str, http: str | None) -> int:
     """Show whether a user may do something, and by which permission; ends with 4 if it may not."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     body = {"operation": operation, "kind": kind, "pattern": resource}
     found = api.post("users", name, "permissions:test", body=body)
     emit_object(options, found, name="allowed")

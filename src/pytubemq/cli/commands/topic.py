@@ -13,7 +13,7 @@ from pytubemq.cli.names import read_topic_names, topic_name, topic_names
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
 from pytubemq.cli.output.words import count_of
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import open_api
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_TOPICS_PER_CALL
 
@@ -54,7 +54,7 @@ def create(
     Several are created in one step, all of them or none (1,000 at a time).
     """
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     wanted = list(dict.fromkeys([*names, *read_topic_names(listed)]))
     if not wanted:
         raise click.UsageError("name a topic, or give a file of names with --file")
@@ -103,7 +103,7 @@ def _create_many(
 def list_topics(http: str | None) -> None:
     """List all topics."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("topics")
+    rows = open_api(options, http).rows("topics")
     emit_rows(options, rows, COLUMNS, name="name")
     untold = (row for row in rows if row.get("messages") is None)
     for line in sorted({line for row in untold for line in (*row.get("unreachable", ()), *row.get("unsupported", ()))}):
@@ -120,7 +120,7 @@ def list_topics(http: str | None) -> None:
 def show(name: str, http: str | None) -> None:
     """Show a topic: its settings and the origin of each, its partitions and their offsets."""
     options = current()
-    found = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics", name)
+    found = open_api(options, http).get("topics", name)
     emit_object(options, found, name="name")
 
 
@@ -138,7 +138,7 @@ def alter(name: str, yes: bool, http: str | None, **settings: str | int | None) 
     body = given(settings)
     if not body:
         raise click.UsageError("say what to change: --partitions, --durability, --retention or --max-message-size")
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     check_shorter(api, ("topics", name), body, yes=yes)
     found = api.patch("topics", name, body=body)
     if options.output:
@@ -157,7 +157,7 @@ def delete(name: str, yes: bool, http: str | None) -> None:
     if not yes:
         raise click.UsageError(f"this permanently deletes all messages of {name}: confirm with --yes")
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    api = open_api(options, http, extra_s=SERVER_WAIT_S)
     found = api.delete("topics", name)
     if options.output:
         emit_object(options, found, name="name")

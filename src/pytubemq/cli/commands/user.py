@@ -8,12 +8,11 @@ from typing import TextIO
 
 import click
 
-from pytubemq.cli.api import Api
 from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.names import this_user
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
-from pytubemq.cli.target import http_url
+from pytubemq.cli.target import open_api
 
 COLUMNS = ["name", "enabled", "permissions", "changed_by", "changed_at"]
 TOKEN_COLUMNS = ["id", "created_by", "created_at", "expires_at"]
@@ -32,9 +31,7 @@ def user() -> None:
 def create(name: str, http: str | None) -> None:
     """Create a user without permissions, and print its secret once; with `-o name` the secret alone."""
     options = current()
-    found = Api(http_url(options, http), timeout_s=options.timeout_s).post(
-        "users", body={"name": name, "by": this_user()}
-    )
+    found = open_api(options, http).post("users", body={"name": name, "by": this_user()})
     emit_object(options, found, name="secret")
     options.say(_KEEP)
     options.say(f"Next:  {options.next(f'pytubemq permission grant {name} produce topic TOPIC')}")
@@ -46,7 +43,7 @@ def create(name: str, http: str | None) -> None:
 def list_users(http: str | None) -> None:
     """List all users with their permissions."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("users")
+    rows = open_api(options, http).rows("users")
     for row in rows:
         row["permissions"] = [" ".join(one.values()) for one in row["permissions"]]
     emit_rows(options, rows, COLUMNS, name="name")
@@ -62,7 +59,7 @@ def rotate(name: str, yes: bool, http: str | None) -> None:
     if not yes:
         raise click.UsageError("clients with the old secret are refused at once: confirm with --yes")
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     emit_object(options, api.post("users", name, "secret", body={"by": this_user()}), name="secret")
     options.say(_KEEP)
 
@@ -95,7 +92,7 @@ def remove(name: str, yes: bool, http: str | None) -> None:
     if not yes:
         raise click.UsageError("this removes the user with its permissions: confirm with --yes")
     options = current()
-    Api(http_url(options, http), timeout_s=options.timeout_s).delete("users", name)
+    open_api(options, http).delete("users", name)
     options.say(f"removed user {name}")
 
 
@@ -110,7 +107,7 @@ def password(name: str, source: TextIO | None, http: str | None) -> None:
     """Set a user's password for HTTP, typed at a prompt that does not show it; this ends its sessions."""
     options = current()
     text = _ask_password() if source is None else source.readline().rstrip("\r\n")
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     api.patch("users", name, body={"password": text, "by": this_user()})
     options.say(f"set the password of user {name}")
 
@@ -147,7 +144,7 @@ def token() -> None:
 def create_token(name: str, days: int | None, http: str | None) -> None:
     """Create a bearer token and print it once; it allows what its user may do. `-o name` prints it alone."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     body = {"by": this_user(), **({} if days is None else {"days": days})}
     emit_object(options, api.post("users", name, "tokens", body=body), name="token")
     options.say(_KEEP)
@@ -160,7 +157,7 @@ def create_token(name: str, days: int | None, http: str | None) -> None:
 def list_tokens(name: str, http: str | None) -> None:
     """List the bearer tokens of a user, without their text."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("users", name, "tokens")
+    rows = open_api(options, http).rows("users", name, "tokens")
     emit_rows(options, rows, TOKEN_COLUMNS, name="id")
 
 
@@ -172,12 +169,12 @@ def list_tokens(name: str, http: str | None) -> None:
 def revoke_token(name: str, token_id: str, http: str | None) -> None:
     """Revoke a bearer token; it is refused from now on."""
     options = current()
-    Api(http_url(options, http), timeout_s=options.timeout_s).delete("users", name, "tokens", token_id)
+    open_api(options, http).delete("users", name, "tokens", token_id)
     options.say(f"revoked token {token_id} of user {name}")
 
 
 def _set_enabled(name: str, http: str | None, *, enabled: bool) -> None:
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api = open_api(options, http)
     api.patch("users", name, body={"enabled": enabled, "by": this_user()})
     options.say(f"{'enabled' if enabled else 'disabled'} user {name}")
