@@ -17,13 +17,13 @@ from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.master.access.tokens import consumer_tokens
 from pytubemq.master.client_connections import origin_of
+from pytubemq.master.groups.consumer_methods import ConsumerMethods
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
-from pytubemq.master.held_heartbeats import allowed_wait_s
 from pytubemq.master.registration_checks import check_other_text
 from pytubemq.master.responses import UNCHANGED
 from pytubemq.model.ids import UNDEFINED, Partition
-from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S, META_FORCE_UPDATE_S
+from pytubemq.model.limits import META_FORCE_UPDATE_S
 from pytubemq.wire.protocol.messages.master import (
     ClientSubRepInfo,
     GetPartMetaRequestC2M,
@@ -38,38 +38,16 @@ from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.partition_strings import parse_part_sub_info
 
 if TYPE_CHECKING:
-    from pytubemq.master.access.tokens import Tokens
-    from pytubemq.master.catalogue.catalogue import Catalogue
-    from pytubemq.master.groups.authorization import Authorization
-    from pytubemq.master.groups.flow_control import FlowResponses
     from pytubemq.master.groups.group import Group
-    from pytubemq.master.groups.groups import Groups
     from pytubemq.master.groups.partition_metadata import PartitionMetadata
-    from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
 
 
-class ClientBalance:
+class ClientBalance(ConsumerMethods):
     """The three methods of client-balanced consumers; they leave with method 6, as all consumers do."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        groups: Groups,
-        clock: Clock,
-        tokens: Tokens,
-        authorization: Authorization,
-        flow: FlowResponses,
-        *,
-        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
-    ) -> None:
-        self._catalogue = catalogue
-        self._groups = groups
-        self._clock = clock
-        self._tokens = tokens
-        self._authorization = authorization
-        self._flow = flow
-        self._longest_wait_s = longest_wait_s
+    client_balanced = True
+    heartbeats_of_others = "method 5, not 21 or 22"
 
     def register(self, call: Call, request: RegisterRequestC2MV2) -> RegisterResponseM2CV2:
         """Serve method 20. The checks and their order are the original's."""
@@ -97,11 +75,7 @@ class ClientBalance:
             size_bytes=call.size_bytes,
             origin=origin,
         )
-        if mismatch is not None:
-            raise Refused(mismatch.code, mismatch.text)
-        group = self._groups.groups[name]
-        self._groups.record_use(group, client_id, call.connection)
-        group.sent_rules[client_id] = self._flow.ids(name)
+        group = self._admit(name, client_id, call, mismatch)
         known_id = UNDEFINED if request.sub_rep_info is None else request.sub_rep_info.broker_config_id
         return RegisterResponseM2CV2(
             err_code=Code.SUCCESS,
@@ -114,7 +88,7 @@ class ClientBalance:
 
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
         """Serve method 21: record what the consumer holds, and respond with changes; held until there are any."""
-        client_id, group = self._known(request.client_id, request.group_name)
+        client_id, group = self._find(request.client_id, request.group_name)
         parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
         check_partitions(self._groups.brokers, client_id, group.terms.topics, sum(text.count(",") for text in parts))
         reported = _reported(request.sub_rep_info)
@@ -122,16 +96,14 @@ class ClientBalance:
         if reported is not None:
             self._groups.record_report(group.name, client_id, call.size_bytes)
             self._groups.apply(group, Reported(client_id, reported))
-        wait_s = allowed_wait_s(
-            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
-        )
+        wait_s = self._allowed_wait_s(call, request.max_wait_ms)
         self._groups.hold(
             group, client_id, wait_s, lambda must: self._respond(group, client_id, call, request, must=must)
         )
 
     def part_meta(self, call: Call, request: GetPartMetaRequestC2M) -> GetPartMetaResponseM2C:
         """Serve method 22: respond with the partitions there are; it counts as a heartbeat."""
-        client_id, group = self._known(request.client_id, request.group_name)
+        client_id, group = self._find(request.client_id, request.group_name)
         self._groups.record_use(group, client_id, call.connection)
         meta = _meta(group)
         return GetPartMetaResponseM2C(
@@ -144,19 +116,6 @@ class ClientBalance:
         )
 
     # --- inside -------------------------------------------------------------------------------------------------
-
-    def _known(self, client_id: str, group_name: str) -> tuple[str, Group]:
-        client_id = check_client_id(client_id, in_lists=True)
-        name = check_group_name(group_name, in_lists=True)
-        group = self._groups.find(name, client_id)
-        if group is None:
-            raise Refused(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
-        if group.kind is not GroupKind.CLIENT_BALANCE:
-            raise Refused(
-                Code.CLIENT_INCONSISTENT_CONSUMETYPE,
-                f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 5, not 21 or 22",
-            )
-        return client_id, group
 
     def _respond(self, group: Group, client_id: str, call: Call, request: HeartRequestC2MV2, *, must: bool) -> bool:
         if client_id not in group.members:

@@ -15,12 +15,11 @@ from pytubemq.errors import Code
 from pytubemq.master import responses
 from pytubemq.master.access.tokens import consumer_tokens
 from pytubemq.master.client_connections import origin_of
+from pytubemq.master.groups.consumer_methods import ConsumerMethods
 from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
-from pytubemq.master.held_heartbeats import allowed_wait_s
 from pytubemq.master.registration_checks import check_other_text
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
-from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.protocol.messages.master import (
     CloseRequestC2M,
     CloseResponseM2C,
@@ -39,13 +38,7 @@ from pytubemq.wire.text.partition_strings import (
 )
 
 if TYPE_CHECKING:
-    from pytubemq.master.access.tokens import Tokens
-    from pytubemq.master.catalogue.catalogue import Catalogue
-    from pytubemq.master.groups.authorization import Authorization
-    from pytubemq.master.groups.flow_control import FlowResponses
     from pytubemq.master.groups.group import Group
-    from pytubemq.master.groups.groups import Groups
-    from pytubemq.net.clock import Clock
     from pytubemq.net.server.call import Call
 
 
@@ -53,27 +46,11 @@ EVENT_FAILED = -2
 """The status of an event that its consumer could not carry out."""
 
 
-class Consumers:
+class Consumers(ConsumerMethods):
     """The three methods of server-balanced consumers."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        groups: Groups,
-        clock: Clock,
-        tokens: Tokens,
-        authorization: Authorization,
-        flow: FlowResponses,
-        *,
-        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
-    ) -> None:
-        self._catalogue = catalogue
-        self._groups = groups
-        self._clock = clock
-        self._tokens = tokens
-        self._authorization = authorization
-        self._flow = flow
-        self._longest_wait_s = longest_wait_s
+    client_balanced = False
+    heartbeats_of_others = "method 21, not 5"
 
     def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
         """Serve method 4. The checks and their order are the original's."""
@@ -109,11 +86,7 @@ class Consumers:
             size_bytes=call.size_bytes,
             origin=origin,
         )
-        if mismatch is not None:
-            raise Refused(mismatch.code, mismatch.text)
-        group = self._groups.groups[name]
-        self._groups.record_use(group, client_id, call.connection)
-        group.sent_rules[client_id] = self._flow.ids(name)
+        group = self._admit(name, client_id, call, mismatch)
         return RegisterResponseM2C(
             success=True,
             err_code=Code.SUCCESS,
@@ -125,23 +98,14 @@ class Consumers:
 
     def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
         """Serve method 5: record the last event's result and the held partitions; respond with the next event."""
-        client_id = check_client_id(request.client_id, in_lists=True)
-        name = check_group_name(request.group_name, in_lists=True)
-        group = self._groups.find(name, client_id)
-        if group is None:
-            raise Refused(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
-        if group.kind is GroupKind.CLIENT_BALANCE:
-            raise Refused(
-                Code.CLIENT_INCONSISTENT_CONSUMETYPE,
-                f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
-            )
+        client_id, group = self._find(request.client_id, request.group_name)
         self._groups.record_use(group, client_id, call.connection)
         check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
         held = parse_subscribed(request.subscribe_info) if request.report_subscribe_info else None
         result = request.event if request.event is not None and (request.event.rebalance_id or 0) > 0 else None
         if held is not None:  # otherwise the last report still counts
             try:
-                self._groups.record_report(name, client_id, call.size_bytes)
+                self._groups.record_report(group.name, client_id, call.size_bytes)
             except Refused:
                 # What it did of the last event counts all the same: only its report is too long to be remembered.
                 self._record_result(group, client_id, result, None)
@@ -150,9 +114,7 @@ class Consumers:
             self._record_result(group, client_id, result, held)
         elif held is not None:
             self._groups.apply(group, Reported(client_id, held))
-        wait_s = allowed_wait_s(
-            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
-        )
+        wait_s = self._allowed_wait_s(call, request.max_wait_ms)
         self._groups.hold(
             group, client_id, wait_s, lambda must: self._respond(group, client_id, call, request, must=must)
         )
