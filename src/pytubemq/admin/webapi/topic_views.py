@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import base, props
+from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.params import PROP_FIELDS, has_stamp
 from pytubemq.model.ids import UNDEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from pytubemq.admin.webapi.params import Args
     from pytubemq.master.service import MasterService
@@ -142,3 +143,13 @@ class Totals:
                 share.places += 1
                 share.stores += stores
                 share.partitions += partitions
+
+
+async def topic_totals(master: MasterService, args: Args) -> AsyncIterator[tuple[str, Totals]]:
+    """Yield each topic that a query names and that is deployed, with its sums; other tasks run in between."""
+    turns = Turns()
+    for topic in topics_of(master, args):
+        totals = Totals.of(master, places(master, args, topic))
+        if totals.places:
+            yield topic, totals
+        await turns.took(1 + totals.places)

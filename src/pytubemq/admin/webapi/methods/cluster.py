@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import Reply, base, props, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, FlowRules, Int, ListOf, QryPriority
-from pytubemq.admin.webapi.long_responses import Turns
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param
-from pytubemq.admin.webapi.topic_views import Totals, places, topics_of
+from pytubemq.admin.webapi.topic_views import topic_totals
 from pytubemq.core.flow import parse_rules
 from pytubemq.model.limits import MIB
 from pytubemq.model.records import BUILT_IN_PROPS
@@ -55,25 +54,22 @@ async def _update(master: MasterService, args: Args) -> Reply:
 
 
 async def _topic_view(master: MasterService, args: Args) -> Reply:
-    found, turns = [], Turns()
-    for topic in topics_of(master, args):
-        totals = Totals.of(master, places(master, args, topic))
-        if totals.places:
-            found.append(
-                {
-                    "topicName": topic,
-                    "totalCfgBrokerCnt": totals.places,
-                    "totalCfgNumStore": totals.stores,
-                    "totalRunNumStore": totals.run_stores,
-                    "totalCfgNumPart": totals.partitions,
-                    "totalRunNumPartCount": totals.run_partitions,
-                    "isSrvAcceptPublish": totals.publish.places > 0,
-                    "isSrvAcceptSubscribe": totals.subscribe.places > 0,
-                    "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
-                }
-            )
-        await turns.took(1 + totals.places)
-    return rows(found)
+    return rows(
+        [
+            {
+                "topicName": topic,
+                "totalCfgBrokerCnt": totals.places,
+                "totalCfgNumStore": totals.stores,
+                "totalRunNumStore": totals.run_stores,
+                "totalCfgNumPart": totals.partitions,
+                "totalRunNumPartCount": totals.run_partitions,
+                "isSrvAcceptPublish": totals.publish.places > 0,
+                "isSrvAcceptSubscribe": totals.subscribe.places > 0,
+                "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
+            }
+            async for topic, totals in topic_totals(master, args)
+        ]
+    )
 
 
 def _given(args: Args) -> dict[str, Any]:

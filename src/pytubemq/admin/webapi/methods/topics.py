@@ -13,7 +13,7 @@ from pytubemq.admin.webapi.methods.brokers import BROKER_ID
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.methods.topic_control import auth_data, consume_shown, consumes_of, control_shown
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param, filters, json_set
-from pytubemq.admin.webapi.topic_views import NOTHING, Totals, place, places, running_places, topics_of
+from pytubemq.admin.webapi.topic_views import NOTHING, Totals, place, places, running_places, topic_totals, topics_of
 from pytubemq.master.registry.topics import DeploySpec
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MIB
@@ -106,27 +106,24 @@ async def _broker_sums(master: MasterService, args: Args) -> Reply:
 
 
 async def _topic_sums(master: MasterService, args: Args) -> Reply:
-    found, turns = [], Turns()
-    for topic in topics_of(master, args):
-        totals = Totals.of(master, places(master, args, topic))
-        if totals.places:
-            found.append(
-                {
-                    "topicName": topic,
-                    "brokerTotalCfgCnt": totals.places,
-                    "brokerTotalRunCnt": totals.run_places,
-                    "storeTotalCfgCnt": totals.stores,
-                    "storeTotalRunCnt": totals.run_stores,
-                    "partTotalCfgCnt": totals.partitions,
-                    "partTotalRunCnt": totals.run_partitions,
-                    **_usable(totals, "broker"),
-                    "topicSrvAccPubStatus": totals.publish.places > 0,
-                    "topicSrvAccSubStatus": totals.subscribe.places > 0,
-                    "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
-                }
-            )
-        await turns.took(1 + totals.places)
-    return rows(found)
+    return rows(
+        [
+            {
+                "topicName": topic,
+                "brokerTotalCfgCnt": totals.places,
+                "brokerTotalRunCnt": totals.run_places,
+                "storeTotalCfgCnt": totals.stores,
+                "storeTotalRunCnt": totals.run_stores,
+                "partTotalCfgCnt": totals.partitions,
+                "partTotalRunCnt": totals.run_partitions,
+                **_usable(totals, "broker"),
+                "topicSrvAccPubStatus": totals.publish.places > 0,
+                "topicSrvAccSubStatus": totals.subscribe.places > 0,
+                "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
+            }
+            async for topic, totals in topic_totals(master, args)
+        ]
+    )
 
 
 def _usable(totals: Totals, places_name: str) -> dict[str, int]:
