@@ -95,6 +95,7 @@ class BatchSettlement:
             self.batch_messages = messages
         one = Confirm(
             ticket,
+            start=self._marks.start,
             end=self._marks.fetched,
             messages=self.batch_messages,
             fetched_in=self._fetcher.fetched_in,
@@ -107,6 +108,7 @@ class BatchSettlement:
             self._handle_failed_confirm(one, error)
             raise
         self.backoff.record_success()
+        self._fetcher.record_confirm(one.start, one.end)
         self._owner.count(confirmed=one.messages)
         if self._outcomes.is_last(ticket):
             self._outcomes.record(ticket, "it was confirmed before")

@@ -74,12 +74,13 @@ def check_takes_parts(connection: RpcConnection, partition: Partition) -> None:
 class Confirm:
     """The confirm of one batch."""
 
-    __slots__ = ("done", "end", "fetched_in", "messages", "sent_in", "ticket")
+    __slots__ = ("done", "end", "fetched_in", "messages", "sent_in", "start", "ticket")
 
-    def __init__(self, ticket: int, *, end: int | None, messages: int, fetched_in: int) -> None:
-        """`end`: the offset of its end, if the Broker reports it; `fetched_in`: the number of the registration it was
+    def __init__(self, ticket: int, *, start: int | None, end: int | None, messages: int, fetched_in: int) -> None:
+        """`start`, `end`: its offsets, if the Broker reports them; `fetched_in`: the number of the registration it was
         fetched in."""
         self.ticket = ticket
+        self.start = start
         self.end = end
         self.messages = messages
         self.fetched_in = fetched_in

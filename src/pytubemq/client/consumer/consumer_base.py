@@ -67,6 +67,8 @@ class ConsumerStats:
     """Messages that failed their check."""
     batches: int
     rebalances: int
+    repeated: int = 0
+    """Messages that a Broker sent again after it had accepted their confirm."""
 
 
 class ConsumerBase:
@@ -96,7 +98,7 @@ class ConsumerBase:
         self._failure: TubeError | None = None
         self._closed = False
         self._entered = False
-        self._fetched = self._confirmed = self._skipped = self._batches = self._rebalances = 0
+        self._fetched = self._confirmed = self._skipped = self._batches = self._rebalances = self._repeated = 0
 
     def __repr__(self) -> str:
         topics = ", ".join(map(repr, self.options.topics))
@@ -160,12 +162,16 @@ class ConsumerBase:
     def batches(self, options: FetchOptions) -> Batches:
         """Iterate over the batches of all partitions, as they come; each is one fetch from one partition.
 
+        It waits until a batch comes, for as long as `idle_timeout_s` allows, and never yields an empty one. Where
+        something else is to be done meanwhile, call `next_batch(timeout_s=)` in a loop: it returns None each time.
+
         A partition hands out its next batch only after the one before was confirmed, rejected, or given back after
         the confirm timeout.
 
         Args:
             max_messages: most messages in a batch (a Java Broker may bring more).
-            max_wait_s: how long a Broker may hold a fetch until there is something to bring.
+            max_wait_s: how long a Broker may hold one fetch until there is something to bring; then the partition is
+                fetched again. It does not end the wait for a batch.
             max_bytes: most bytes of payload in a batch; one message may exceed it.
             idle_timeout_s: end the iteration when nothing has come for so long; None goes on forever.
         """
@@ -262,6 +268,7 @@ class ConsumerBase:
             skipped=self._skipped,
             batches=self._batches,
             rebalances=self._rebalances,
+            repeated=self._repeated,
         )
 
     # --- the held partitions call these ---------------------------------------------------------------------
@@ -280,11 +287,12 @@ class ConsumerBase:
         self._ready[consumer] = batch
         self._arrived.set()
 
-    def count(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
+    def count(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0, repeated: int = 0) -> None:
         """Count messages."""
         self._fetched += fetched
         self._confirmed += confirmed
         self._skipped += skipped
+        self._repeated += repeated
 
     def give_up(self, consumer: OwnedPartition, error: TubeError) -> None:
         """Give up a partition that a Broker refuses; the next report says so to the Master."""
@@ -380,7 +388,9 @@ class ConsumerBase:
 
 
 class Batches:
-    """Iterates over a consumer's batches, until none has come for `idle_timeout_s` or the consumer is closed.
+    """Iterates over a consumer's batches, none of them empty.
+
+    It ends when none has come for `idle_timeout_s`, or the consumer is closed.
 
     The invariant: it keeps nothing itself, so it may be left and taken up again, and a cancelled wait loses nothing.
     """

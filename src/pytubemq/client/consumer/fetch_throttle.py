@@ -2,7 +2,8 @@
 
 The invariants: a pause ends on its own, and at once if the rule that asked for it is gone; a Broker without a long poll
 is asked again after a short pause that grows, so that an idle partition costs it at most five requests a second; the
-user is notified of a pause, but at most once a minute for each partition.
+user is notified of a pause, but at most once a minute for each partition; a Broker that accepts confirms and sends what
+was confirmed again is asked less and less often.
 """
 
 from __future__ import annotations
@@ -36,8 +37,45 @@ LIMITED_S: Final = 0.4
 OTHER_S: Final = 0.3
 FAILED: Final = Backoff(first_s=OTHER_S, most_s=5.0, jitter=0.25)
 """The pauses after consecutive fetches without a readable response."""
+REPEATED: Final = Backoff(first_s=0.1, most_s=5.0, jitter=0.25)
+"""The pauses after fetches that brought what was confirmed before."""
 _WAITS_S: Final[dict[int, float]] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: OTHER_S}
 """The original's pauses after refusals."""
+
+
+class RepeatedStarts:
+    """Fetches that do not begin behind the last confirmed batch: its confirm was accepted and had no effect.
+
+    One is no fault: somebody may have moved the group back. So the count goes on until a fetch is further on than all
+    that was confirmed, and begins anew then.
+    """
+
+    def __init__(self) -> None:
+        self.in_row = 0
+        """Repeats since a fetch was last further on than all that was confirmed."""
+        self._confirmed: int | None = None
+        """The start of the last confirmed batch, until a fetch repeats it."""
+        self._furthest = -1
+        """The largest start of a confirmed batch."""
+
+    def record_confirm(self, start: int | None, end: int | None) -> None:
+        """Record that a batch was confirmed up to `end`; None if the Broker does not report it."""
+        if start is None or start == end:
+            return
+        self._confirmed = start
+        self._furthest = max(self._furthest, start)
+
+    def record_fetch(self, start: int | None) -> bool:
+        """Record the start of a fetch that has messages; return True if these were confirmed before."""
+        if start is None:
+            return False
+        if self._confirmed is not None and start <= self._confirmed:
+            self._confirmed = None  # the user may reject what came again: only another confirm without effect counts
+            self.in_row += 1
+            return True
+        if start > self._furthest:
+            self.in_row = 0
+        return False
 
 
 class RateLimits:
@@ -86,7 +124,8 @@ class FetchThrottle:
         """Consecutive successful responses without progress."""
         self._failures = 0
         """Consecutive fetches without a readable response."""
-        self._reported_s = self._failure_reported_s = float("-inf")
+        self._repeats = RepeatedStarts()
+        self._reported_s = self._failure_reported_s = self._repeat_reported_s = float("-inf")
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait before the next fetch."""
@@ -131,6 +170,34 @@ class FetchThrottle:
     def record_progress(self) -> None:
         """Record progress: the next fetch is further on."""
         self._idle = 0
+
+    def record_confirm(self, start: int | None, end: int | None) -> None:
+        """Record that the Broker accepted the confirm of a batch."""
+        self._repeats.record_confirm(start, end)
+
+    def forget_confirms(self) -> None:
+        """Forget what was confirmed: the user reads on elsewhere, maybe further back."""
+        self._repeats = RepeatedStarts()
+
+    def record_start(self, start: int | None, now_s: float, emit: Callable[[Event], None]) -> bool:
+        """Record the start of a fetch that has messages; return True if these were confirmed before.
+
+        Then the next fetch waits, each time longer; it is logged and emitted, at most once a minute.
+        """
+        if not self._repeats.record_fetch(start):
+            return False
+        times = self._repeats.in_row
+        wait_s = REPEATED.delay_s(times, self._rng)
+        self._not_before_s = max(self._not_before_s, now_s + wait_s)
+        if now_s - self._repeat_reported_s >= WARNING_PERIOD_S:
+            self._repeat_reported_s = now_s
+            reason = (
+                f"the Broker accepted a confirm and sends its messages again, from offset {start} on "
+                f"({times} in a row): the group was moved back, or the Broker loses its confirms"
+            )
+            logger.warning("%s: %s; the fetch after these waits %.3g s", self._partition, reason, wait_s)
+            emit(Throttled(reason, wait_s, self._partition))
+        return True
 
     def record_response(
         self,

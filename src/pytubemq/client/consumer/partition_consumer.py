@@ -127,6 +127,7 @@ class PartitionConsumer:
         self.marks.record_newest(head.max_offset)
         self._fetcher.fetched_in = self.registration.number
         if found.messages:
+            self._fetcher.record_start(head.curr_offset, len(found.messages))
             self._make_ready(Portions(found.messages, found.malformed, head.curr_offset, head.next_offset), options)
         else:
             ticket = self.marks.record_fetch(head.curr_offset, head.next_offset, head.max_offset)
@@ -211,6 +212,7 @@ class PartitionConsumer:
         while self._settlement.is_confirming:
             await self._settlement.wait_settled()
         self.registration.begin_at(offset)
+        self._fetcher.forget_confirms()
         self.marks.confirmed = None
         self._settlement.leave("the consumer was sent to another offset")
         self.lose_registration()

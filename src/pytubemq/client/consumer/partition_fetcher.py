@@ -134,6 +134,19 @@ class PartitionFetcher:
         self._skip_report.record_expired(head, now_s)
         return fetched
 
+    def record_confirm(self, start: int | None, end: int | None) -> None:
+        """Record that the Broker accepted the confirm of a batch."""
+        self._throttle.record_confirm(start, end)
+
+    def forget_confirms(self) -> None:
+        """Forget what was confirmed: the user reads on elsewhere, maybe further back."""
+        self._throttle.forget_confirms()
+
+    def record_start(self, start: int | None, messages: int) -> None:
+        """Record the start of a fetch that has messages; count these, and pace the next fetch, if they come again."""
+        if self._throttle.record_start(start, asyncio.get_running_loop().time(), self._owner.emit):
+            self._owner.count(repeated=messages)
+
     def unpack(self, fetched: Fetched[GetMessageResponseB2C], *, expected: int | None) -> Unpacked:
         """Return the messages of a fetch, and report those that are lost; `expected`: where it was to begin."""
         head = fetched.head

@@ -54,7 +54,7 @@ class PartitionOwner(requests.Requester, Protocol):
     def add_ready(self, partition: OwnedPartition, batch: Batch) -> None:
         """Add a batch that is ready for the user."""
 
-    def count(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
+    def count(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0, repeated: int = 0) -> None:
         """Count messages."""
 
     def give_up(self, partition: OwnedPartition, error: TubeError) -> None:

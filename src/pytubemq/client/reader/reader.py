@@ -134,7 +134,8 @@ class Reader:
         Args:
             max_messages: most messages in a batch.
             max_bytes: most bytes of payload in a batch; one message may exceed it.
-            max_wait_s: how long the Broker may hold a fetch at the partition's end.
+            max_wait_s: how long the Broker may hold one fetch at the partition's end, before the next one is sent. It
+                does not end the wait for a batch.
             idle_timeout_s: end the iteration when nothing has come for so long; None goes on.
         """
         return ReadBatches(self, options)

@@ -99,6 +99,22 @@ async def test_one_unconfirmed_batch_per_partition() -> None:
             assert (await anext(batches)).messages[0].body == b"b"
 
 
+async def test_the_iteration_yields_nothing_while_nothing_comes_and_next_batch_returns_none() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.consumer("g", "demo", start=Start.EARLIEST) as consumer,
+    ):
+        waiting = asyncio.ensure_future(anext(consumer.batches(max_wait_s=0.01)))
+        await mock.until(lambda: len(mock.received(Method.GET_MESSAGE_C2B)) > 5)
+        assert not waiting.done(), "the end of one fetch is no batch"
+        mock.store("demo", b"a")
+        batch = await waiting
+        assert [message.body for message in batch] == [b"a"]
+        await batch.confirm()
+        assert await consumer.next_batch(timeout_s=0.02) is None
+
+
 async def test_partitions_take_turns() -> None:
     async with MockBroker(topics={"demo": 2}) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", partition_id=0)
