@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code, TubeError
 from pytubemq.model.ids import Address, Partition
-from pytubemq.model.limits import INSPECT_TIMEOUT_S, MAX_INSPECTED_AT_ONCE, MAX_INSPECTED_PER_REQUEST
+from pytubemq.model.limits import (
+    INSPECT_TIMEOUT_S,
+    INSPECTED_SLICE,
+    MAX_INSPECTED_AT_ONCE,
+    MAX_INSPECTED_PER_REQUEST,
+)
 from pytubemq.net.client.probe import probed
 from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
 from pytubemq.wire.rpc.methods import Method, Service
+from pytubemq.wire.serialization.message_bytes import decode_all_apart, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytubemq.net.client.pool import ConnectionPool
     from pytubemq.wire.protocol.messages.broker import AuthorizedInfo
+    from pytubemq.wire.protocol.messages.extension import GroupPosition, PartitionEnds
+    from pytubemq.wire.serialization.message_bytes import Values
 
 CLIENT_ID = "master-inspect"
 
@@ -60,7 +69,7 @@ class BrokerInspector:
         partitions: Iterable[Partition] | None = None,
         groups: Sequence[str] = (),
         all_groups: bool = False,
-        in_parts: Callable[[int], Sequence[TopicPartition]] | None = None,
+        in_parts: Callable[[int], Iterable[TopicPartition]] | None = None,
     ) -> InspectedOffsets:
         """Query some Brokers, for some of their partitions (None: all of them), and for groups.
 
@@ -103,17 +112,19 @@ class BrokerInspector:
         broker_id: int,
         address: Address,
         request: PartitionOffsetsRequest,
-        in_parts: Callable[[int], Sequence[TopicPartition]] | None,
+        in_parts: Callable[[int], Iterable[TopicPartition]] | None,
     ) -> None:
         """Query so many partitions at a time that each response comes within the time for one request."""
-        every = () if in_parts is None or request.partitions else in_parts(broker_id)
-        if len(every) <= MAX_INSPECTED_PER_REQUEST:
+        left = iter(() if in_parts is None or request.partitions else in_parts(broker_id))
+        part = tuple(islice(left, MAX_INSPECTED_PER_REQUEST))
+        following = tuple(islice(left, MAX_INSPECTED_PER_REQUEST))
+        if not following:
             await self._request(found, broker_id, address, request, in_parts)
             return
-        for at in range(0, len(every), MAX_INSPECTED_PER_REQUEST):
-            part = tuple(every[at : at + MAX_INSPECTED_PER_REQUEST])
+        while part:
             if not await self._request(found, broker_id, address, replace(request, partitions=part), in_parts):
                 return
+            part, following = following, tuple(islice(left, MAX_INSPECTED_PER_REQUEST))
 
     async def _request(
         self,
@@ -121,7 +132,7 @@ class BrokerInspector:
         broker_id: int,
         address: Address,
         request: PartitionOffsetsRequest,
-        in_parts: Callable[[int], Sequence[TopicPartition]] | None,
+        in_parts: Callable[[int], Iterable[TopicPartition]] | None,
     ) -> bool:
         """Send one request, or two for the halves where that is too much; return True if the Broker responded."""
         try:
@@ -133,13 +144,15 @@ class BrokerInspector:
                         "its own page shows the offsets (/broker.htm?method=admin_query_offset)"
                     )
                     return False
-                response = await connection.request(
-                    replace(request, auth_info=self._tokens(CLIENT_ID)),
-                    PartitionOffsetsResponse,
+                received = await connection.call(
                     Method.PARTITION_OFFSETS,
                     Service.BROKER_READ,
+                    encode(replace(request, auth_info=self._tokens(CLIENT_ID))),
                     timeout_s=self._timeout_s,
                 )
+            response, (ends, positions) = decode_all_apart(
+                PartitionOffsetsResponse, received.body, ("partitions", "groups")
+            )
         except (TubeError, TimeoutError) as error:
             reason = str(error).splitlines()[0] if str(error) else f"no response within {self._timeout_s:g} s"
             found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
@@ -155,10 +168,21 @@ class BrokerInspector:
         if not response.success:
             found.unreachable.append(f"broker {broker_id} at {address}: {response.err_msg}")
             return False
-        for end in response.partitions:
+        await _read(found, broker_id, ends, positions)
+        return True
+
+
+async def _read(
+    found: InspectedOffsets, broker_id: int, ends: Values[PartitionEnds], positions: Values[GroupPosition]
+) -> None:
+    """Read a Broker's response in slices between which the loop runs."""
+    for some_ends in ends.slices(INSPECTED_SLICE):
+        for end in some_ends:
             partition = Partition(broker_id, end.topic_name, end.partition_id)
             found.ends[partition] = (end.min_offset, end.max_offset)
-        for position in response.groups:
+        await asyncio.sleep(0)
+    for some_positions in positions.slices(INSPECTED_SLICE):
+        for position in some_positions:
             partition = Partition(broker_id, position.topic_name, position.partition_id)
             found.confirmed.setdefault(position.group_name, {})[partition] = position.confirmed_offset
-        return True
+        await asyncio.sleep(0)

@@ -249,6 +249,8 @@ MAX_INSPECTED_AT_ONCE: Final = 16
 """Brokers that are queried about offsets at the same time."""
 MAX_INSPECTED_PER_REQUEST: Final = 10_000
 """Partitions of a Broker in one request about positions of groups, so that it responds within `INSPECT_TIMEOUT_S`."""
+INSPECTED_SLICE: Final = 2_000
+"""Values of a Broker's response about offsets that the Master reads in one turn of the loop, in about 10 ms."""
 MAX_REPORTED_PROBLEMS: Final = 16
 """The problems that a Broker reports to the Master, and that the Master keeps of these."""
 MAX_PROBLEM_CHARS: Final = 500

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code, NotFoundError, UntoldError
 from pytubemq.master.groups.stall_reasons import ABSENT, CONFIRMS_UNKNOWN, NOTHING_CONFIRMED, why_nothing
+from pytubemq.master.reports.shared_build import SharedBuild
+from pytubemq.master.slices import slices
 from pytubemq.master.views import ClosedTopic, GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pytubemq.master.broker_inspector import BrokerInspector, InspectedOffsets
     from pytubemq.master.brokers.brokers import Brokers
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.master.groups.group import Group
     from pytubemq.master.groups.groups import Groups
     from pytubemq.master.reports.layout import Layout
+    from pytubemq.model.ids import Partition
 
 _MOST_SHOWN: Final = 8
 """Brokers in one error; the others are counted."""
@@ -33,6 +36,7 @@ class GroupReports:
         self._layout = layout
         self._groups = groups
         self._inspector = inspector
+        self._all_groups = SharedBuild(self._list_groups)
 
     async def groups(self) -> list[GroupView]:
         """Return all groups, also those without members that have confirmed something.
@@ -40,6 +44,9 @@ class GroupReports:
         Raises:
             UntoldError: none is known, and a Broker that may know one cannot be asked.
         """
+        return await self._all_groups.get()
+
+    async def _list_groups(self) -> list[GroupView]:
         online = self._layout.online()
         in_parts = self._layout.partitions_on
         offsets = await self._inspector.offsets(online, all_groups=True, in_parts=in_parts)
@@ -47,7 +54,7 @@ class GroupReports:
         names = sorted({*self._groups.groups, *offsets.confirmed})
         if not names and offsets.unreachable:
             raise _undetermined("which groups exist", offsets)
-        return [self._group(name, offsets) for name in names]
+        return [self._group(name, offsets, await self._lag(name, offsets)) for name in names]
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
         """Return one group; with a topic only that topic's rows.
@@ -61,7 +68,8 @@ class GroupReports:
         offsets.unreachable += self._layout.away()
         group = self._groups.groups.get(name)
         has_confirmed = bool(offsets.confirmed.get(name))
-        view = self._group(name, offsets, topic)
+        lag = await self._lag(name, offsets, topic)
+        view = self._group(name, offsets, lag)
         forbidden = self._recorded(name)
         topics = sorted({*view.topics, *forbidden}) if topic is None else [topic]
         closed = _closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
@@ -83,7 +91,7 @@ class GroupReports:
             ),
             closed=closed,
             member_list=_members(group),
-            lag=self._lag(name, offsets, topic),
+            lag=lag,
         )
 
     def _recorded(self, name: str) -> list[str]:
@@ -91,9 +99,8 @@ class GroupReports:
         consumes = self._layout.catalogue.consumes.values()
         return sorted(record.topic for record in consumes if record.group == name and not record.consume_enable)
 
-    def _group(self, name: str, offsets: InspectedOffsets, topic: str | None = None) -> GroupView:
+    def _group(self, name: str, offsets: InspectedOffsets, lag: list[LagView]) -> GroupView:
         group = self._groups.groups.get(name)
-        lag = self._lag(name, offsets, topic)
         known = [line.lag_messages for line in lag if line.lag_messages is not None]
         positions = offsets.confirmed.get(name, {})
         topics = group.terms.topics if group is not None else {partition.topic for partition in positions}
@@ -112,33 +119,44 @@ class GroupReports:
             unsupported=offsets.unsupported,
         )
 
-    def _lag(self, name: str, offsets: InspectedOffsets, topic: str | None = None) -> list[LagView]:
-        """Return the lag by partition: of its topics and wherever else it has confirmed something; or of `topic`."""
+    async def _lag(self, name: str, offsets: InspectedOffsets, topic: str | None = None) -> list[LagView]:
+        """Return the lag by partition: of its topics and wherever else it has confirmed something; or of `topic`.
+
+        It is made in slices between which the loop runs.
+        """
         group = self._groups.groups.get(name)
         confirmed = offsets.confirmed.get(name, {})
-        partitions = set(confirmed)
-        for read in group.terms.topics if group is not None else ():
-            partitions.update(self._layout.partitions(read))
-        if topic is not None:
-            partitions = {partition for partition in partitions if partition.topic == topic}
-        owners = group.view.owners if group is not None else {}
-        lines = []
-        for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):
-            ends = offsets.ends.get(partition)
-            position = confirmed.get(partition)
-            # Where nothing is confirmed yet, everything that is kept is still to be read.
-            start = position if position is not None else (ends[0] if ends is not None else 0)
-            lines.append(
-                LagView(
-                    partition=str(partition),
-                    topic=partition.topic,
-                    holder=owners.get(partition),
-                    confirmed=position,
-                    max_offset=None if ends is None else ends[1],
-                    lag_messages=None if ends is None else messages_between(max(start, ends[0]), ends[1]),
-                )
-            )
+        partitions: dict[str, set[Partition]] = {}
+        for partition in confirmed:
+            partitions.setdefault(partition.topic, set()).add(partition)
+        read = group.terms.topics if group is not None else frozenset[str]()
+        lines: list[LagView] = []
+        for each in sorted({*partitions, *read}) if topic is None else [topic]:
+            found = partitions.get(each, set()).union(self._layout.partitions(each) if each in read else ())
+            async for some in slices(sorted(found, key=lambda one: (one.broker_id, one.partition_id))):
+                owners = group.view.owners if group is not None else {}
+                lines += [_lag_of(partition, owners, confirmed, offsets) for partition in some]
         return lines
+
+
+def _lag_of(
+    partition: Partition,
+    owners: Mapping[Partition, str],
+    confirmed: Mapping[Partition, int],
+    offsets: InspectedOffsets,
+) -> LagView:
+    ends = offsets.ends.get(partition)
+    position = confirmed.get(partition)
+    # Where nothing is confirmed yet, everything that is kept is still to be read.
+    start = position if position is not None else (ends[0] if ends is not None else 0)
+    return LagView(
+        partition=str(partition),
+        topic=partition.topic,
+        holder=owners.get(partition),
+        confirmed=position,
+        max_offset=None if ends is None else ends[1],
+        lag_messages=None if ends is None else messages_between(max(start, ends[0]), ends[1]),
+    )
 
 
 def _members(group: Group | None) -> list[MemberView]:

@@ -13,7 +13,7 @@ from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.protocol.messages.extension import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
@@ -45,14 +45,12 @@ class Layout:
         """Return the partitions of a topic at each of its Brokers, but where it is being removed."""
         return partitions_of(topic, self.configs(topic))
 
-    def partitions_on(self, broker_id: int) -> list[TopicPartition]:
-        """Return the partitions of a Broker, but of topics that are being removed there."""
-        return [
-            TopicPartition(topic_name=place.topic, partition_id=partition_id)
-            for place in self.catalogue.deployed_on(broker_id)
-            if not place.topic_status.removed
-            for partition_id in self.catalogue.config(place).partition_ids()
-        ]
+    def partitions_on(self, broker_id: int) -> Iterator[TopicPartition]:
+        """Yield the partitions that a Broker had when asked, but of topics that are being removed there."""
+        for place in self.catalogue.deployed_on(broker_id):
+            if not place.topic_status.removed:
+                for partition_id in self.catalogue.config(place).partition_ids():
+                    yield TopicPartition(topic_name=place.topic, partition_id=partition_id)
 
     def addresses(self, broker_ids: Iterable[int]) -> dict[int, Address]:
         """Return the addresses of these Brokers, online or not."""

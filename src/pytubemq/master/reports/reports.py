@@ -5,13 +5,14 @@ The invariant: values that cannot be known, since a Broker does not respond, are
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq._version import __version__
-from pytubemq.master.broker_inspector import BrokerInspector, InspectedOffsets
 from pytubemq.master.reports import origins
 from pytubemq.master.reports.layout import OUT_OF_USE, partitions_of
+from pytubemq.master.reports.shared_build import SharedBuild
 from pytubemq.master.views import (
     BrokerView,
     ClusterView,
@@ -30,6 +31,7 @@ from pytubemq.model.records import ManageStatus, TopicStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pytubemq.master.broker_inspector import BrokerInspector, InspectedOffsets
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.groups.groups import Groups
     from pytubemq.master.producers import Producers
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from pytubemq.model.topic import TopicConfig
 
 
-_MOST_SHOWN: Final = 8
-"""Brokers in one error; the others are counted."""
+TOPIC_COST: Final = 20
+"""The cost of a topic's view beside its partitions, in partitions."""
+TURN_COST: Final = 5_000
+"""Partitions that are looked up in one turn of the loop, in about 10 ms."""
 
 
 class Reports:
@@ -56,14 +60,29 @@ class Reports:
         self._producers = producers
         self._inspector = inspector
         self._started_ms = started_ms
+        self._all_topics = SharedBuild(self._list_topics)
 
     # --- topics -------------------------------------------------------------------------------------------------
 
     async def topics(self) -> list[TopicView]:
-        """Return all topics with the number of messages in each."""
-        offsets = await self._inspector.offsets(self.layout.online()) if self._catalogue.topics else InspectedOffsets()
-        away = self.layout.away_by_id()
-        return [self._topic(topic, offsets, away) for topic in self.layout.topics()]
+        """Return all topics with the number of messages in each; who asks at the same time gets the same list."""
+        return await self._all_topics.get()
+
+    async def _list_topics(self) -> list[TopicView]:
+        """Return all topics, and let the loop run after each `TURN_COST`."""
+        if not self._catalogue.topics:
+            return []
+        offsets = await self._inspector.offsets(self.layout.online())
+        away, found, cost = self.layout.away_by_id(), list[TopicView](), 0
+        for topic in self.layout.topics():
+            if topic.topic not in self._catalogue.topics:
+                continue  # its record went while the loop ran
+            found.append(self._topic(self._catalogue.topics[topic.topic], offsets, away))
+            cost += TOPIC_COST + found[-1].partitions
+            if cost >= TURN_COST:
+                cost = 0
+                await asyncio.sleep(0)
+        return found
 
     async def topic(self, name: str) -> TopicDetail:
         """Return one topic; it must exist."""

@@ -112,13 +112,13 @@ def _to_pb(message: Any) -> Any:
     return binding.pb(**dict(zip(binding.names, values, strict=True)))
 
 
-def _from_pb(cls: type[T], pb: Any, *, apart: int | None = None) -> T:
-    """Read the message in a protobuf object, without the values of the repeated field number `apart`."""
+def _from_pb(cls: type[T], pb: Any, *, apart: Sequence[int] = ()) -> T:
+    """Read the message in a protobuf object, without the values of the repeated fields of the numbers `apart`."""
     binding = _binding(cls)
     values = list(binding.read(pb))
     # Taken out before a tuple is made of it: these are the values that are too many for one turn.
-    if apart is not None:
-        values[apart] = ()
+    for index in apart:
+        values[index] = ()
     names = binding.names
     for index in binding.optionals:
         # a value other than the default is there; only for the default protobuf must be asked
@@ -197,12 +197,21 @@ def decode_apart(cls: type[T], data: bytes, attribute: str) -> tuple[T, Values[A
     Raises:
         EnvelopeError: as `decode`.
     """
+    message, (values,) = decode_all_apart(cls, data, (attribute,))
+    return message, values
+
+
+def decode_all_apart(cls: type[T], data: bytes, attributes: Sequence[str]) -> tuple[T, list[Values[Any]]]:
+    """Decode as `decode_apart`, for several repeated fields.
+
+    Raises:
+        EnvelopeError: as `decode`.
+    """
     pb = parse(cls, PB[cls], data)
     binding = _binding(cls)
-    spec = specs(cls)[attribute]
-    values = getattr(pb, proto_name(attribute))
+    values = [Values(cast("type", specs(cls)[name].kind), getattr(pb, proto_name(name))) for name in attributes]
     try:
-        return _from_pb(cls, pb, apart=binding.attributes.index(attribute)), Values(cast("type", spec.kind), values)
+        return _from_pb(cls, pb, apart=[binding.attributes.index(name) for name in attributes]), values
     except UnicodeDecodeError as error:
         raise malformed(cls, error) from error
 
