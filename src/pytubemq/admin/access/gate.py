@@ -177,9 +177,13 @@ class Gate:
 
     def sees(self, caller: Caller, kind: ResourceKind, name: str) -> bool:
         """True if a resource may be listed to a caller."""
+        return self.may(caller, Operation.DESCRIBE, kind, name)
+
+    def may(self, caller: Caller, operation: Operation, kind: ResourceKind, name: str) -> bool:
+        """True if a caller that may make a call may do this, too; everything where access is not enforced."""
         if self.mode is not AuthenticationMode.ENFORCED or caller.identity is None:
             return True
-        return caller.identity.allows(Operation.DESCRIBE, kind, name)
+        return caller.identity.allows(operation, kind, name)
 
     def _check_own(self, request: Request, *, guarded: bool, query: Mapping[str, str], form: Mapping[str, str]) -> None:
         if self._own is not None:

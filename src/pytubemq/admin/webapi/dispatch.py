@@ -9,6 +9,8 @@ parameter.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic
 from urllib.parse import parse_qsl
 
@@ -89,6 +91,7 @@ class WebApi(Generic[A]):
         )
         names = names_of(args)
         self._calls.authorize(caller, method.name, names, modify=method.modify)
+        args = replace(args, may=partial(self._calls.gate.may, caller))
         if not method.modify:
             return await self._run(request, method, args, called=name, peer=peer)
         origin = ChangeOrigin(caller.user, peer, name)

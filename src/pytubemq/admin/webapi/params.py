@@ -31,9 +31,10 @@ from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_WEBAPI_TARGETS
 from pytubemq.model.records import TopicProps
 from pytubemq.model.suggest import suggest
+from pytubemq.security.permissions import Operation, ResourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytubemq.model.records import Stamp
 
@@ -98,13 +99,26 @@ def clean(text: str) -> str:
     return text
 
 
+def _may_all(operation: Operation, kind: ResourceKind, name: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Args:
-    """The arguments of a call by their long names; `now_ms` is the time of the call."""
+    """The arguments of a call by their long names, and what else its caller may do; `now_ms` is the time of the call."""
 
     values: Mapping[str, Any]
     now_ms: int = 0
     inherited: Mapping[str, Any] = field(default_factory=dict)
+    may: Callable[[Operation, ResourceKind, str], bool] = field(default=_may_all, compare=False)
+
+    def shows_group(self, group: str) -> bool:
+        """True if a group may be named to the caller."""
+        return self.may(Operation.DESCRIBE, ResourceKind.GROUP, group)
+
+    def shows_consumer(self, topic: str, group: str) -> bool:
+        """True if a rule about a group and a topic may be shown to the caller: who may `admin` the topic makes it."""
+        return self.shows_group(group) or self.may(Operation.ADMIN, ResourceKind.TOPIC, topic)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -57,6 +57,7 @@ async def _query_groups(master: MasterService, args: Args) -> Reply:
 
 
 def found_records(master: MasterService, args: Args) -> Iterable[ConsumeRecord]:
+    """Yield the records that a query asks for, of those that its caller sees."""
     consume, filtered = args.get("consumeEnable"), args.get("filterEnable")
     items: frozenset[str] = args.get("filterConds", frozenset())
     for record in master.registry.consumes.find(args.get("groupName", ()), args.get("topicName", ())):
@@ -65,6 +66,7 @@ def found_records(master: MasterService, args: Args) -> Iterable[ConsumeRecord]:
             and (filtered is None or record.filter_enable == filtered)
             and items <= record.filter_conds
             and has_stamp(record.stamp, args)
+            and args.shows_consumer(record.topic, record.group)
         ):
             yield record
 

@@ -52,12 +52,14 @@ async def _masters(master: MasterService, _: Args) -> Reply:
 
 
 def _online(master: MasterService, args: Args) -> list[Group]:
-    """Return the groups with members, of those that are named, that subscribe to one of the named topics."""
+    """Return the groups with members, of those named that the caller sees, that subscribe to one of the named topics."""
     groups, topics = frozenset(args.get("groupName", ())), frozenset(args.get("topicName", ()))
     return [
         group
         for name, group in sorted(master.group_room.groups.items())
-        if (not groups or name in groups) and (not topics or not topics.isdisjoint(group.terms.topics))
+        if (not groups or name in groups)
+        and (not topics or not topics.isdisjoint(group.terms.topics))
+        and args.shows_group(name)
     ]
 
 

@@ -15,6 +15,7 @@ from pytubemq.admin.webapi.methods.consumes import conditions
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, CallError, Param, filters, has_stamp, json_set
 from pytubemq.master.registry.topics import TopicSpec
 from pytubemq.model.limits import MIB
+from pytubemq.security.permissions import Operation, ResourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ async def _query_controls(master: MasterService, args: Args) -> Reply:
 async def _query_authorization(master: MasterService, args: Args) -> Reply:
     found, turns = [], Turns()
     for record in _records(master, args):
-        topic, consumes = record.topic, consumes_of(master, record.topic)
+        topic, consumes = record.topic, consumes_of(master, record.topic, args)
         groups = await turns.all(
             {"topicName": topic, "groupName": consume.group, **who(consume.stamp)}
             for consume in consumes
@@ -85,8 +86,12 @@ def _records(master: MasterService, args: Args) -> list[TopicRecord]:
     return [topics[name] for name in named if name in topics and has_stamp(topics[name].stamp, args)]
 
 
-def consumes_of(master: MasterService, topic: str) -> Sequence[ConsumeRecord]:
-    return master.registry.consumes.find((), (topic,))
+def consumes_of(master: MasterService, topic: str, args: Args) -> Sequence[ConsumeRecord]:
+    """Return the records about a topic and its groups, of those that the caller of a query sees."""
+    found = master.registry.consumes.find((), (topic,))
+    if args.may(Operation.ADMIN, ResourceKind.TOPIC, topic):
+        return found
+    return [record for record in found if args.shows_consumer(topic, record.group)]
 
 
 def control_shown(record: TopicRecord) -> dict[str, Any]:
@@ -111,11 +116,11 @@ def consume_shown(record: ConsumeRecord) -> dict[str, Any]:
     }
 
 
-async def auth_data(master: MasterService, record: TopicRecord, turns: Turns) -> dict[str, Any]:
+async def auth_data(master: MasterService, record: TopicRecord, args: Args, turns: Turns) -> dict[str, Any]:
     """Return the access control of a topic; empty while all may consume. Its creator is the last author, as there."""
     if not record.enable_auth_control:
         return {}
-    consumes = consumes_of(master, record.topic)
+    consumes = consumes_of(master, record.topic, args)
     groups = await turns.all({"groupName": c.group, **who(c.stamp)} for c in consumes if c.consume_enable)
     conds = await turns.all(_filter_shown(consume) for consume in consumes)
     return {

@@ -48,7 +48,7 @@ async def _query_places(master: MasterService, args: Args) -> Reply:
                 "maxMsgSizeInMB": record.max_message_bytes // MIB,
                 **running_places(master, listed, "topicInfo"),
             }
-            found.append({**shown, "authData": await auth_data(master, record, turns)})
+            found.append({**shown, "authData": await auth_data(master, record, args, turns)})
         await turns.took(1 + len(listed))
     return rows(found)
 
@@ -60,7 +60,7 @@ async def _query_places_new(master: MasterService, args: Args) -> Reply:
         if listed:
             shown = {**control_shown(master.catalogue.topics[topic]), **running_places(master, listed, "deployInfo")}
             if args["withGroupAuthInfo"]:
-                groups = await turns.all(consume_shown(record) for record in consumes_of(master, topic))
+                groups = await turns.all(consume_shown(record) for record in consumes_of(master, topic, args))
                 shown |= {"groupAuthInfo": groups, "groupAuthCount": len(groups)}
             found.append(shown)
         await turns.took(1 + len(listed))
