@@ -106,17 +106,24 @@ class NewUser(_Secrets, frozen=True, kw_only=True):
 
 
 class NewSecret(_Secrets, frozen=True, kw_only=True):
-    """Another secret for a user; without one a random one is made."""
+    """Another secret for a user; without one a random one is made. `keep_tokens` keeps its bearer tokens."""
 
     secret: str | None = None
+    keep_tokens: bool = False
     by: str | None = None
 
 
 class ChangedUser(_Secrets, frozen=True, kw_only=True):
-    """Changes to a user: whether it is enabled, and its password for HTTP."""
+    """Changes to a user: whether it is enabled, and its password for HTTP.
+
+    `force` disables it also if that locks out a Broker, or everyone from changing users; `keep_tokens` keeps its bearer
+    tokens, which another password revokes.
+    """
 
     enabled: bool | None = None
     password: str | None = None
+    force: bool = False
+    keep_tokens: bool = False
     by: str | None = None
 
 
@@ -127,6 +134,12 @@ class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
     kind: _KindName
     pattern: str = "*"
     by: str | None = None
+
+
+class OldPermission(NewPermission, frozen=True, kw_only=True):
+    """A permission to be revoked; with `force` also if that locks out a Broker, or everyone from changing users."""
+
+    force: bool = False
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):

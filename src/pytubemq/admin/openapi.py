@@ -41,6 +41,7 @@ _TYPES: Final[dict[str, Any]] = {
     "new_secret": bodies.NewSecret,
     "changed_user": bodies.ChangedUser,
     "new_permission": bodies.NewPermission,
+    "old_permission": bodies.OldPermission,
     "new_token": bodies.NewToken,
     "made_token": views.MadeToken,
     "token": views.TokenView,
@@ -69,6 +70,13 @@ _AUDIT_FILTERS: Final[tuple[_Json, ...]] = tuple(
         ("limit", "integer", "the most entries, 1 to 1,000; 100 if left out"),
     )
 )
+_FORCE: Final[_Json] = {
+    "name": "force",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "boolean"},
+    "description": "remove it also if that locks out a Broker, or everyone from changing users",
+}
 _MADE: Final = "created, and ready to use"
 
 
@@ -192,14 +200,15 @@ def _user_paths(operations: _Operations) -> _Json:
     }
     of_one = {"parameters": [_NAME]}
     grant = change("user", "new_permission", "grant a permission", **of_one)
-    revoke = change("user", "new_permission", "revoke a permission", **of_one)
+    revoke = change("user", "old_permission", "revoke a permission", **of_one)
+    remove = get("user", "remove a user with its permissions", parameters=[_NAME, _FORCE])
     test = change("permission_test", "new_permission", "whether the user may do something", **of_one)
     return {
         "/api/v1/users": {"get": get("users", "all users and what they are allowed"), "post": create},
         "/api/v1/users/{name}": {
             "get": get("user", "one user and what it is allowed", **of_one),
             "patch": change("user", "changed_user", "enable or disable a user, or set its password", **of_one),
-            "delete": get("user", "remove a user with its permissions", **of_one),
+            "delete": remove,
         },
         "/api/v1/users/{name}/secret": {
             "post": change("secret", "new_secret", "give a user another secret, shown this once", **of_one)

@@ -116,6 +116,14 @@ async def read_body(request: Request, kind: type[T]) -> T:
         raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json has the types") from error
 
 
+def read_flag(request: Request, name: str) -> bool:
+    """Return a parameter of the address that is `true` or `false`; False if it is not there. Raises ApiError."""
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise _bad(f"{name} is {text[:80]!r}", f"write {name}=true, or leave it out")
+    return text == "true"
+
+
 async def read_bounded(request: Request) -> bytes:
     """Return the body of a request, also a second time. Raises ApiError: it is too long, or the connection ended."""
     known: bytes | None = getattr(request.state, "body", None)

@@ -13,8 +13,8 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pytubemq.admin.bodies import ChangedUser, NewPermission, NewSecret, NewUser
-from pytubemq.admin.request_checks import read_body
+from pytubemq.admin.bodies import ChangedUser, NewPermission, NewSecret, NewUser, OldPermission
+from pytubemq.admin.request_checks import read_body, read_flag
 from pytubemq.errors import UnavailableError
 from pytubemq.master.views import PermissionTest, PermissionView, SecretView, UserView, iso
 from pytubemq.security.secret import Secret
@@ -74,16 +74,16 @@ class UserApi:
         change = await read_body(request, ChangedUser)
         by = self._master.change_by(change.by)
         if change.password is not None:
-            await users.set_password(name, Secret(change.password), by=by)
+            await users.set_password(name, Secret(change.password), by=by, keep_tokens=change.keep_tokens)
         if change.enabled is not None:
-            await users.set_enabled(name, enabled=change.enabled, by=by)
+            await users.set_enabled(name, enabled=change.enabled, by=by, force=change.force)
             await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 
     async def remove(self, request: Request) -> Response:
         """Remove a user with its permissions."""
         found = view_of(self._master.registry.users.find(request.path_params["name"]))
-        await self._master.registry.users.remove(found.name)
+        await self._master.registry.users.remove(found.name, force=read_flag(request, "force"))
         await self._master.registry.waits.until_access_known()
         return _json(found)
 
@@ -92,7 +92,10 @@ class UserApi:
         name = request.path_params["name"]
         new = await read_body(request, NewSecret)
         secret = await self._master.registry.users.rotate(
-            name, by=self._master.change_by(new.by), secret=_secret(new.secret)
+            name,
+            by=self._master.change_by(new.by),
+            secret=_secret(new.secret),
+            keep_tokens=new.keep_tokens,
         )
         try:
             await self._master.registry.waits.until_access_known()
@@ -111,8 +114,8 @@ class UserApi:
     async def revoke(self, request: Request) -> Response:
         """Revoke a permission; respond with the user when the Brokers online have it."""
         name, users = request.path_params["name"], self._master.registry.users
-        old = await read_body(request, NewPermission)
-        await users.revoke(name, old.operation, old.kind, old.pattern)
+        old = await read_body(request, OldPermission)
+        await users.revoke(name, old.operation, old.kind, old.pattern, force=old.force)
         await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 

@@ -74,9 +74,9 @@ class Api:
         """PATCH one object with a JSON object."""
         return self._object("PATCH", path, body)
 
-    def delete(self, *path: str) -> dict[str, Any]:
+    def delete(self, *path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """DELETE one object."""
-        return self._object("DELETE", path, None)
+        return self._object("DELETE", path, None, query=query)
 
     def health(self) -> dict[str, Any]:
         """GET `/api/v1/health`, whose response is the same object whether healthy (200) or not (503)."""

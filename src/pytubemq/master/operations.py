@@ -71,7 +71,7 @@ class MasterOperations:
         self._adoption = Adoption(catalogue, parts.brokers, clock)
         self._waits = BrokerWaits(catalogue, parts.brokers, settings, clock)
         self._topic_life = TopicLife(catalogue, parts.brokers, self._waits, clock)
-        self.registry = make_registry(catalogue, parts.brokers, parts.access.sealer, self._waits)
+        self.registry = make_registry(catalogue, parts.brokers, parts.access, self._waits)
         tokens = parts.access.tokens.of_master
         inspector = BrokerInspector(pool, timeout_s=settings.inspect_timeout_s, tokens=tokens)
         self._resets = GroupResets(pool, inspector, timeout_s=RESET_TIMEOUT_S, tokens=tokens)

@@ -102,9 +102,7 @@ class MasterService(MasterOperations):
     @property
     def tls_address(self) -> Address | None:
         """The address for TLS; None without a TLS port."""
-        if self._tls_address is None:
-            return None
-        return Address(self.address.host, self._tls_address.port)
+        return None if self._tls_address is None else Address(self.address.host, self._tls_address.port)
 
     async def start(self) -> None:
         """Open the metadata and the port; ready when it returns. Raises as `prepare` and `open`."""
@@ -120,6 +118,7 @@ class MasterService(MasterOperations):
         """
         try:
             await self._catalogue.open(partial(make_metastore, self.settings.data_dir))
+            await self._access.open(self.settings.data_dir)
             self._brokers.expect_all()
             self._address = await self._server.bind(self.settings.listen)
             if self._tls is not None and self.settings.tls_listen is not None:
@@ -163,6 +162,7 @@ class MasterService(MasterOperations):
         await self._server.close()
         await self._brokers.upkeep.close()
         await self._pool.close()
+        self._access.close()
         await self._catalogue.close()
 
     # --- views --------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,6 +91,33 @@ async def test_a_permission_that_is_missing_is_named_with_the_command_that_grant
             async with tube.producer("orders") as producer:
                 with pytest.raises(NotAllowedError, match="permission grant reader produce topic orders"):
                     await producer.send(b"not allowed")
+
+
+async def test_who_may_do_nothing_learns_that_a_send_needs_produce_and_nothing_about_the_topic(tmp_path: Path) -> None:
+    async with cluster(tmp_path / "data") as node:
+        ann = await user(node, "ann")
+        (tmp_path / "secret").write_text(ann.secret.reveal())
+        (tmp_path / "secret").chmod(0o600)
+        said = []
+        async with connect(address_of(node), credentials=ann) as tube:
+            for topic in ("orders", "nosuch"):
+                with pytest.raises(NotAllowedError) as refused:
+                    async with tube.producer(topic):
+                        pass
+                assert refused.value.code == Code.UNAUTHORIZED
+                assert f"user ann lacks the permission produce on topic {topic}; " in refused.value.message
+                assert f"`pytubemq permission grant ann produce topic {topic}`" in refused.value.message
+                assert "describe" not in str(refused.value)
+                said.append(str(refused.value).replace(topic, "TOPIC"))
+        assert said[0] == said[1]
+        environ = {"PYTUBEMQ_USER": "ann", "PYTUBEMQ_SECRET_FILE": str(tmp_path / "secret")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pytubemq", "produce", "orders", "hello", "--master", address_of(node),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **environ},
+        )  # fmt: skip
+        out, err = await process.communicate()
+        assert (process.returncode, b"permission grant ann produce topic orders" in err) == (4, True), out + err
+        assert b"describe" not in err
 
 
 async def test_a_new_secret_ends_the_sessions_of_the_old_one(tmp_path: Path) -> None:

@@ -74,3 +74,18 @@ def test_what_is_remembered_is_bounded_and_forgotten_in_time() -> None:
     for nonce in range(18):
         window.record("bob", later_ms, nonce, now_ms=later_ms)
     assert not window.is_full("ann", now_ms=later_ms), "what was forgotten counts no more"
+
+
+def test_what_is_restored_is_refused_and_forgotten_as_what_was_recorded() -> None:
+    recorded: list[tuple[int, bytes]] = []
+    before = ReplayWindow(on_recorded=lambda until_ms, digest: recorded.append((until_ms, digest)))
+    assert before.record("ann", NOW, 1, now_ms=NOW)
+    assert not before.record("ann", NOW, 1, now_ms=NOW)
+    assert len(recorded) == 1, "what is refused is recorded once"
+    after = ReplayWindow(max_remembered=2)
+    after.restore([*recorded, (NOW + 2**40, b"a time that no record has")], now_ms=NOW)
+    assert after.is_full("bob", now_ms=NOW)
+    assert not after.record("ann", NOW, 1, now_ms=NOW)
+    assert not after.is_full("bob", now_ms=NOW + 2 * WINDOW_MS + 1)
+    for user, nonce in (("bob", 1), ("ann", 2)):
+        assert after.record(user, NOW, nonce, now_ms=NOW + 2 * WINDOW_MS + 1)

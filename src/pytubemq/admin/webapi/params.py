@@ -105,7 +105,7 @@ def _may_all(operation: Operation, kind: ResourceKind, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """The arguments of a call by their long names, and what else its caller may do; `now_ms` is the time of the call."""
+    """The arguments of a call by their long names, and what else its caller may do; `now_ms` is when it came."""
 
     values: Mapping[str, Any]
     now_ms: int = 0

@@ -43,13 +43,16 @@ def grant(name: str, operation: str, kind: str, pattern: str, http: str | None) 
 @click.argument("operation")
 @click.argument("kind", metavar="KIND")
 @click.argument("pattern", default="*")
+@click.option("--force", is_flag=True, help="Do it also if that locks out a Broker, or everyone from changing users.")
 @http_option
 @global_options
-def revoke(name: str, operation: str, kind: str, pattern: str, http: str | None) -> None:
+def revoke(name: str, operation: str, kind: str, pattern: str, force: bool, http: str | None) -> None:
     """Revoke a permission, named as it was granted."""
     options = current()
     api = open_api(options, http)
-    body = {"operation": operation, "kind": kind, "pattern": pattern}
+    body: dict[str, object] = {"operation": operation, "kind": kind, "pattern": pattern}
+    if force:
+        body["force"] = True
     api.post("users", name, "permissions:revoke", body=body)
     options.say(f"revoked from {name}: {operation} {kind} {pattern}")
 

@@ -17,6 +17,12 @@ from pytubemq.cli.target import open_api
 COLUMNS = ["name", "enabled", "permissions", "changed_by", "changed_at"]
 TOKEN_COLUMNS = ["id", "created_by", "created_at", "expires_at"]
 _KEEP = "keep it now: it cannot be shown again"
+_force_option = click.option(
+    "--force", is_flag=True, help="Do it also if that locks out a Broker, or everyone from changing users."
+)
+_keep_tokens_option = click.option(
+    "--keep-tokens", is_flag=True, help="Keep the user's bearer tokens, which are revoked otherwise."
+)
 
 
 @click.group(cls=CommandGroup)
@@ -52,25 +58,34 @@ def list_users(http: str | None) -> None:
 @user.command("rotate")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Confirm that clients with the old secret are refused from now on.")
+@_keep_tokens_option
 @http_option
 @global_options
-def rotate(name: str, yes: bool, http: str | None) -> None:
-    """Give a user another secret, and print it once; the old one counts no longer. `-o name` prints it alone."""
+def rotate(name: str, yes: bool, keep_tokens: bool, http: str | None) -> None:
+    """Give a user another secret, and print it once; `-o name` prints it alone.
+
+    The old one counts no longer, and neither do the user's sessions and bearer tokens.
+    """
     if not yes:
-        raise click.UsageError("clients with the old secret are refused at once: confirm with --yes")
+        raise click.UsageError(
+            "clients with the old secret are refused at once, and the user's sessions"
+            f"{' end' if keep_tokens else ' and bearer tokens end, unless --keep-tokens is given'}: confirm with --yes"
+        )
     options = current()
     api = open_api(options, http)
-    emit_object(options, api.post("users", name, "secret", body={"by": this_user()}), name="secret")
+    body = {"by": this_user(), **_if_set(keep_tokens=keep_tokens)}
+    emit_object(options, api.post("users", name, "secret", body=body), name="secret")
     options.say(_KEEP)
 
 
 @user.command("disable")
 @click.argument("name")
+@_force_option
 @http_option
 @global_options
-def disable(name: str, http: str | None) -> None:
+def disable(name: str, force: bool, http: str | None) -> None:
     """Refuse a user from now on; its permissions stay."""
-    _set_enabled(name, http, enabled=False)
+    _set_enabled(name, http, enabled=False, force=force)
 
 
 @user.command("enable")
@@ -85,14 +100,16 @@ def enable(name: str, http: str | None) -> None:
 @user.command("remove")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Confirm the removal.")
+@_force_option
 @http_option
 @global_options
-def remove(name: str, yes: bool, http: str | None) -> None:
+def remove(name: str, yes: bool, force: bool, http: str | None) -> None:
     """Remove a user with all its permissions."""
     if not yes:
         raise click.UsageError("this removes the user with its permissions: confirm with --yes")
     options = current()
-    open_api(options, http).delete("users", name)
+    query = {"force": "true"} if force else None
+    open_api(options, http).delete("users", name, query=query)
     options.say(f"removed user {name}")
 
 
@@ -101,14 +118,18 @@ def remove(name: str, yes: bool, http: str | None) -> None:
 @click.option(
     "--file", "source", type=click.File("r"), help="Read the password from a file, or with - from standard input."
 )
+@_keep_tokens_option
 @http_option
 @global_options
-def password(name: str, source: TextIO | None, http: str | None) -> None:
-    """Set a user's password for HTTP, typed at a prompt that does not show it; this ends its sessions."""
+def password(name: str, source: TextIO | None, keep_tokens: bool, http: str | None) -> None:
+    """Set a user's password for HTTP, typed at a prompt that does not show it.
+
+    This ends the user's sessions and, if it had a password before, its bearer tokens.
+    """
     options = current()
     text = _ask_password() if source is None else source.readline().rstrip("\r\n")
     api = open_api(options, http)
-    api.patch("users", name, body={"password": text, "by": this_user()})
+    api.patch("users", name, body={"password": text, "by": this_user(), **_if_set(keep_tokens=keep_tokens)})
     options.say(f"set the password of user {name}")
 
 
@@ -173,8 +194,13 @@ def revoke_token(name: str, token_id: str, http: str | None) -> None:
     options.say(f"revoked token {token_id} of user {name}")
 
 
-def _set_enabled(name: str, http: str | None, *, enabled: bool) -> None:
+def _set_enabled(name: str, http: str | None, *, enabled: bool, force: bool = False) -> None:
     options = current()
     api = open_api(options, http)
-    api.patch("users", name, body={"enabled": enabled, "by": this_user()})
+    api.patch("users", name, body={"enabled": enabled, "by": this_user(), **_if_set(force=force)})
     options.say(f"{'enabled' if enabled else 'disabled'} user {name}")
+
+
+def _if_set(**flags: bool) -> dict[str, bool]:
+    """Return the flags that are set, so that a Master that does not know the others is asked for nothing new."""
+    return {name: True for name, is_set in flags.items() if is_set}

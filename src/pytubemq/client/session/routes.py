@@ -8,12 +8,13 @@ know it says that the topic is on no Broker any more, whether those run or not.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.client.session.entry_reader import ENTRIES, PartitionBudget
-from pytubemq.errors import Code, ConfigError, TubeError, UnavailableError
+from pytubemq.errors import Code, ConfigError, NotAllowedError, TubeError, UnavailableError, refused
 from pytubemq.model.ids import UNDEFINED, Address, Partition
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S, MAX_MESSAGE_BYTES
 from pytubemq.model.missing_topic import topic_missing
@@ -32,7 +33,7 @@ from pytubemq.wire.rpc.methods import Method
 from pytubemq.wire.text.topic_strings import parse_topic_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytubemq.client.session.cluster import Cluster
 from pytubemq.client.session.membership import LongPollPause
@@ -188,11 +189,13 @@ class ProducerRole:
         """Register, and learn the partitions, so that whoever is registered can send.
 
         Raises:
+            NotAllowedError: the user may not send to the topic.
             NotFoundError: the topic has no partition, and this is the first time we ask.
             UnavailableError: it has, but no Broker takes messages of it now.
         """
-        await self._discovery.register()
-        routes = await self._discovery.request_first_routes()
+        with _naming_produce(self._topic):
+            await self._discovery.register()
+            routes = await self._discovery.request_first_routes()
         while self._known is None and self._topic not in routes:
             if not self._patient:
                 raise await self._missing_error()
@@ -204,7 +207,8 @@ class ProducerRole:
         """Update the routes, at once after a change if the Master has a long poll, else every period."""
         held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         before = asyncio.get_running_loop().time()
-        routes = await self._discovery.request_routes(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
+        with _naming_produce(self._topic):
+            routes = await self._discovery.request_routes(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
         if held and self._topic not in routes and self._known is not None and self._known.partitions:
             await self._drop_if_removed(self._known)
         self._update(routes)
@@ -241,6 +245,21 @@ class ProducerRole:
             return
         self._known, self._addresses = found, addresses
         self._on_routes(found)
+
+
+@contextmanager
+def _naming_produce(topic: str) -> Iterator[None]:
+    """Name the permission that a producer lacks, `produce`, where its Master refuses it for the lack of `describe`.
+
+    The Master asks for `describe` alone, since readers request the partitions of topics in the same way; `produce`
+    includes it. The error says no more than the Master's text.
+    """
+    try:
+        yield
+    except NotAllowedError as error:
+        message = error.message.replace(f" describe on topic {topic};", f" produce on topic {topic};")
+        message = message.replace(f" describe topic {topic}`", f" produce topic {topic}`")
+        raise refused(error.code or Code.UNAUTHORIZED, message, hint=error.hint) from None
 
 
 async def known_topics(discovery: RouteDiscovery) -> tuple[str, ...] | None:

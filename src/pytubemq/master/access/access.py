@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.sealing import Sealer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
     from pytubemq.net.clock import Clock
@@ -38,6 +41,18 @@ class Access:
     """None where nobody has to sign."""
     sealer: Sealer | None = None
     """None where no secret can be kept."""
+    authenticator: Authenticator | None = None
+    """None where nobody is identified."""
+
+    async def open(self, data_dir: Path | None) -> None:
+        """Read what must outlive a restart of the Master and is no record."""
+        if self.authenticator is not None:
+            await asyncio.to_thread(self.authenticator.open, data_dir)
+
+    def close(self) -> None:
+        """Close what was opened. Idempotent."""
+        if self.authenticator is not None:
+            self.authenticator.close()
 
 
 def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) -> Access:
@@ -64,4 +79,5 @@ def make_access(catalogue: Catalogue, settings: MasterSettings, clock: Clock) ->
         HttpAccess(catalogue, accounts, clock, mode=mode),
         LateSigners(clock) if enforced else None,
         sealer,
+        authenticator,
     )

@@ -1,7 +1,8 @@
 """Identification of callers, by a signature or by a token that this Master has issued.
 
-The invariants: a signature is verified with the user's secret, counts once and for a short time; a refusal says to the
-caller only what it may know, and takes the same time for an unknown user as for a wrong secret. The log says the rest.
+The invariants: a signature is verified with the user's secret, counts once, also across a restart, and for a short
+time; a refusal says to the caller only what it may know, and takes the same time for an unknown user as for a wrong
+secret. The log says the rest.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from pytubemq.security.secret import Secret
 from pytubemq.security.signature import is_signature
 from pytubemq.security.token_keys import accepted_keys, client_key
 from pytubemq.security.visit_token import issue_visit_token
+from pytubemq.storage.metastore.used_signatures import UsedSignatures
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytubemq.master.access.accounts import Accounts
     from pytubemq.net.clock import Clock
     from pytubemq.wire.protocol.messages.master import AuthenticateInfo, MasterCertificateInfo
 
 logger = logging.getLogger(__name__)
 
+USED_SIGNATURES: Final = "used-signatures"
+"""The file of used signatures in the Master's data directory."""
 _NOBODY: Final = Secret("the secret of a user that does not exist")
 _HINT: Final = "give the client a user and its secret (`pytubemq user create` on the Master makes one)"
 _WRONG: Final = (
@@ -51,6 +57,36 @@ class Authenticator:
         self._root = root
         self._clock = clock
         self._window = ReplayWindow()
+        self._used: UsedSignatures | None = None
+
+    def open(self, data_dir: Path | None) -> None:
+        """Remember the signatures that were used before a restart, and keep those used from now on; it blocks.
+
+        Without a directory, or where its file cannot be written, they are in memory alone.
+        """
+        if data_dir is None:
+            return
+        path, now_ms, window = data_dir / USED_SIGNATURES, self._clock.wall_ms(), self._window
+        try:
+            used = UsedSignatures(path, most=window.max_remembered, now_ms=now_ms)
+        except OSError as error:
+            logger.warning(
+                "used signatures cannot be kept in %s: %s; after the next restart one that someone has read on the "
+                "network could be used once more for %g s: make the file writable, and start the Master again",
+                path,
+                error.strerror or error,
+                2 * window.window_ms / 1000,
+            )
+            return
+        window.restore(used.found, now_ms=now_ms)
+        window.on_recorded = used.record
+        self._used = used
+
+    def close(self) -> None:
+        """Close the file of used signatures. Idempotent."""
+        self._window.on_recorded = None
+        if self._used is not None:
+            self._used.close()
 
     def identify(self, certificate: MasterCertificateInfo | None, client_id: str) -> ClientIdentity:
         """Return who a request is from.

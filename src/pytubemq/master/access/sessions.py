@@ -37,6 +37,14 @@ class Sessions:
         """Return who registered a client; None if nobody did."""
         return self._identities.get(key)
 
+    def brokers_of(self, user: str) -> list[int]:
+        """Return the numbers of the registered Brokers of a user."""
+        return [
+            int(client_id)
+            for (kind, client_id), identity in self._identities.items()
+            if kind == "broker" and identity.user == user
+        ]
+
     def check_owner(self, key: ClientKey, identity: ClientIdentity) -> None:
         """Refuse the use of a client id that another user registered, with 415.
 

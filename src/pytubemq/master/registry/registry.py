@@ -16,10 +16,10 @@ from pytubemq.master.registry.user_tokens import UserTokenRegistry
 from pytubemq.master.registry.users import SECRET_BYTES, UserRegistry
 
 if TYPE_CHECKING:
+    from pytubemq.master.access.access import Access
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.registry.broker_waits import BrokerWaits
-    from pytubemq.security.sealing import Sealer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Registry:
     """The waits until Brokers have applied a change."""
 
 
-def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None, waits: BrokerWaits) -> Registry:
+def make_registry(catalogue: Catalogue, brokers: Brokers, access: Access, waits: BrokerWaits) -> Registry:
     """Create the registries of one Master."""
     return Registry(
         ClusterRegistry(catalogue),
@@ -45,7 +45,13 @@ def make_registry(catalogue: Catalogue, brokers: Brokers, sealer: Sealer | None,
         TopicRegistry(catalogue),
         ConsumeRegistry(catalogue),
         GroupRegistry(catalogue),
-        UserRegistry(catalogue, sealer, os.urandom, lambda: secrets.token_urlsafe(SECRET_BYTES)),
+        UserRegistry(
+            catalogue,
+            access.sealer,
+            os.urandom,
+            lambda: secrets.token_urlsafe(SECRET_BYTES),
+            access.sessions.brokers_of,
+        ),
         UserTokenRegistry(catalogue, secrets.token_hex, secrets.token_urlsafe),
         waits,
     )

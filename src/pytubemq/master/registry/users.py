@@ -1,7 +1,9 @@
 """Users, their secrets and their permissions, as an administrator changes them.
 
 The invariants: a secret is returned once, by the call that made it, and stored sealed; whatever takes access away
-(another secret, a disabled or removed user) invalidates the client and visit tokens that were issued before.
+(another secret, a disabled or removed user) invalidates the client and visit tokens that were issued before; another
+secret or password ends bearer tokens, too, unless they shall stay; no change locks a registered Broker, or everyone,
+out unless it is forced.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, ConfigError, FormatError, NotFoundError
+from pytubemq.master.registry.lockout import brokers_locked_out, loses, may, no_admin_left
 from pytubemq.model.limits import MAX_PERMISSIONS, MAX_USERS
 from pytubemq.model.names import is_plain, unplain
 from pytubemq.model.records import PermissionRecord, UserRecord
@@ -21,10 +24,11 @@ from pytubemq.security.secret import Secret
 from pytubemq.security.token_strength import MIN_BITS, estimate_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.registry.audit import Audit
+    from pytubemq.model.records import UserTokenRecord
     from pytubemq.security.sealing import Sealer
 
 MAX_USER_NAME_CHARS: Final = 64
@@ -56,12 +60,14 @@ class UserRegistry:
         sealer: Sealer | None,
         random_bytes: Callable[[int], bytes],
         new_secret: Callable[[], str],
+        brokers_of: Callable[[str], Collection[int]] = lambda _: (),
     ) -> None:
-        """`new_secret` returns a random text that nobody can guess."""
+        """`new_secret` returns a random text that nobody can guess, `brokers_of` a user's registered Brokers."""
         self._catalogue = catalogue
         self._sealer = sealer
         self._random_bytes = random_bytes
         self._new_secret = new_secret
+        self._brokers_of = brokers_of
 
     async def create(self, name: str, *, by: Audit, secret: Secret | None = None) -> Secret:
         """Create a user without permissions; return its secret, which is never returned again.
@@ -90,16 +96,22 @@ class UserRegistry:
             await self._catalogue.apply([record])
         return given
 
-    async def rotate(self, name: str, *, by: Audit, secret: Secret | None = None) -> Secret:
-        """Give a user another secret; its clients must use it from their next request on. Raises as `create`."""
+    async def rotate(self, name: str, *, by: Audit, secret: Secret | None = None, keep_tokens: bool = False) -> Secret:
+        """Give a user another secret; its clients must use it from their next request on, and its sessions end.
+
+        Its bearer tokens are revoked unless `keep_tokens`. Raises as `create`.
+        """
         given = self._checked(secret)
         async with self._catalogue.lock:
             known = self._find(name)
-            await self._replace(known, by, sealed_secret=self._seal(name, given), secret_epoch=known.secret_epoch + 1)
+            changes = {"sealed_secret": self._seal(name, given), "secret_epoch": known.secret_epoch + 1}
+            await self._replace(known, by, () if keep_tokens else self._tokens_of(name), **changes)
         return given
 
-    async def set_password(self, name: str, password: Secret, *, by: Audit) -> None:
-        """Give a user a password for HTTP.
+    async def set_password(self, name: str, password: Secret, *, by: Audit, keep_tokens: bool = False) -> None:
+        """Give a user a password for HTTP; its sessions end, and another password revokes its bearer tokens.
+
+        They stay with `keep_tokens`, and where the user had no password, with which someone could have made them.
 
         Raises:
             BadRequestError: it is too short.
@@ -114,22 +126,32 @@ class UserRegistry:
         # Off the loop, since it takes as long as a check of a password.
         stored = await asyncio.to_thread(hash_password, password, salt=self._random_bytes(SALT_BYTES))
         async with self._catalogue.lock:
-            await self._replace(self._find(name), by, password_hash=stored)
+            known = self._find(name)
+            kept = keep_tokens or not known.password_hash
+            await self._replace(known, by, () if kept else self._tokens_of(name), password_hash=stored)
 
-    async def set_enabled(self, name: str, *, enabled: bool, by: Audit) -> None:
-        """Enable or disable a user; a disabled one keeps its permissions for later. Raises NotFoundError."""
+    async def set_enabled(self, name: str, *, enabled: bool, by: Audit, force: bool = False) -> None:
+        """Enable or disable a user; a disabled one keeps its permissions for later.
+
+        Raises:
+            NotFoundError: there is no such user.
+            RefusedError: this would lock out a Broker, or everyone; not with `force`.
+        """
         async with self._catalogue.lock:
             known = self._find(name)
             if known.user_enabled != enabled:
+                if not enabled and not force:
+                    self._check_lockout(known, ())
                 await self._replace(known, by, user_enabled=enabled, secret_epoch=known.secret_epoch + 1)
 
-    async def remove(self, name: str) -> None:
-        """Remove a user with its permissions. Raises NotFoundError."""
+    async def remove(self, name: str, *, force: bool = False) -> None:
+        """Remove a user with its permissions and tokens. Raises as `set_enabled`."""
         async with self._catalogue.lock:
             known = self._find(name)
+            if not force:
+                self._check_lockout(known, ())
             granted = self._catalogue.permissions.get(name, {})
-            tokens = [token for token in self._catalogue.user_tokens.values() if token.user == name]
-            await self._catalogue.apply(deletes=[known, *granted.values(), *tokens])
+            await self._catalogue.apply(deletes=[known, *granted.values(), *self._tokens_of(name)])
 
     async def grant(self, name: str, operation: str, kind: str, pattern: str, *, by: Audit) -> Permission:
         """Grant a user a permission; granting it again is no error.
@@ -153,16 +175,17 @@ class UserRegistry:
             await self._catalogue.apply([PermissionRecord(name, *_words(permission), stamp=by.made())])
         return permission
 
-    async def revoke(self, name: str, operation: str, kind: str, pattern: str) -> Permission:
+    async def revoke(self, name: str, operation: str, kind: str, pattern: str, *, force: bool = False) -> Permission:
         """Revoke a permission, named as it was granted.
 
         Raises:
             BadRequestError: there is no such permission.
             NotFoundError: there is no such user, or it was not granted this.
+            RefusedError: this would lock out a Broker, or everyone; not with `force`.
         """
         permission = _permission(operation, kind, pattern)
         async with self._catalogue.lock:
-            self._find(name)
+            user = self._find(name)
             known = self._catalogue.permissions.get(name, {}).get(_words(permission))
             if known is None:
                 raise NotFoundError(
@@ -170,6 +193,8 @@ class UserRegistry:
                     hint=f"`pytubemq permission list {name}` shows what it was granted",
                     code=Code.NOT_FOUND,
                 )
+            if not force:
+                self._check_lockout(user, [one for one in self._view(user).permissions if one != permission])
             await self._catalogue.apply(deletes=[known])
         return permission
 
@@ -208,9 +233,25 @@ class UserRegistry:
             )
         return known
 
-    async def _replace(self, known: UserRecord, by: Audit, **changes: object) -> None:
+    async def _replace(
+        self, known: UserRecord, by: Audit, revoked: Iterable[UserTokenRecord] = (), **changes: object
+    ) -> None:
         record = replace(known, stamp=by.changed(known.stamp), **changes)  # type: ignore[arg-type]
-        await self._catalogue.apply([record])
+        await self._catalogue.apply([record], revoked)
+
+    def _tokens_of(self, name: str) -> list[UserTokenRecord]:
+        return [token for token in self._catalogue.user_tokens.values() if token.user == name]
+
+    def _check_lockout(self, known: UserRecord, left: Collection[Permission]) -> None:
+        """Refuse to leave a user these permissions alone, where that locks someone out. Raises RefusedError."""
+        before = self._view(known).permissions if known.user_enabled else ()
+        if loses(Operation.BROKER, before, left) and (brokers := self._brokers_of(known.user)):
+            raise brokers_locked_out(known.user, brokers)
+        if loses(Operation.ADMIN, before, left) and not any(
+            other.enabled and other.name != known.user and may(Operation.ADMIN, other.permissions)
+            for other in self.all()
+        ):
+            raise no_admin_left(known.user)
 
     def _seal(self, name: str, secret: Secret) -> str:
         if self._sealer is None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
-from pytubemq.admin.app import create_app
 from pytubemq.admin.webapi.authorization import Access
-from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.master.access.http.attempts import FREE_ATTEMPTS
 from pytubemq.master.access.http.oidc import OidcTokens
 from pytubemq.model.limits import MAX_OIDC_TOKEN_CHARS
@@ -21,18 +17,16 @@ from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.oidc.issuer_keys import read_issuer_keys
 from pytubemq.security.oidc.oidc_tokens import TokenRules
 from pytubemq.security.secret import Secret
-from tests.support.http_callers import SERVER_TOKEN, headers_of, master, own_access, with_users
+from tests.support.http_callers import SERVER_TOKEN, headers_of
 from tests.support.oidc import AUDIENCE, ISSUER, SigningKey, claims, ec_key, jwks
+from tests.unit.admin.access.served import PAGE, PASSWORD, served, sign_in
+from tests.unit.master.groups.room import StandingClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
-    from pytubemq.master.service import MasterService
 
 pytestmark = pytest.mark.anyio
-
-PASSWORD = "four random words here"
-PAGE = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}
 GRANT = {"operation": "produce", "kind": "topic", "pattern": "more"}
 
 
@@ -42,28 +36,6 @@ class KeysOf:
     def __init__(self, key: SigningKey) -> None:
         self.keys = read_issuer_keys(jwks(key), "keys.json")
         self.problem: str | None = None
-
-
-@asynccontextmanager
-async def served(
-    mode: AuthenticationMode = AuthenticationMode.ENFORCED, access: Access | None = None, scheme: str = "http"
-) -> AsyncIterator[tuple[MasterService, httpx.AsyncClient, dict[str, str]]]:
-    """A Master, a client without credentials, and the tokens of its users; the administrator has a password."""
-    async with master(mode) as made:
-        tokens = await with_users(made)
-        await made.registry.users.set_password("admin", Secret(PASSWORD), by=made.change_by("test"))
-        await made.registry.users.set_password("producer", Secret(PASSWORD), by=made.change_by("test"))
-        own = access or own_access()
-        pages = master_routes(made, own, made.http_access)
-        app = create_app(made, pages=pages, access=own, http=made.http_access)
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url=f"{scheme}://127.0.0.1:8080"
-        ) as client:
-            yield made, client, tokens
-
-
-async def sign_in(client: httpx.AsyncClient, user: str = "admin", password: str = PASSWORD) -> httpx.Response:
-    return await client.post("/api/v1/session", json={"user": user, "password": password})
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------
@@ -102,9 +74,9 @@ async def test_a_session_ends_with_its_users_rights(end: str) -> None:
         assert (await client.get("/api/v1/users")).status_code == 200
         users, by = made.registry.users, made.change_by("test")
         if end == "disable":
-            await users.set_enabled("admin", enabled=False, by=by)
+            await users.set_enabled("admin", enabled=False, by=by, force=True)
         elif end == "remove":
-            await users.remove("admin")
+            await users.remove("admin", force=True)
         elif end == "password":
             await users.set_password("admin", Secret("another password"), by=by)
         else:
@@ -168,8 +140,9 @@ async def test_another_sites_page_does_not_sign_anyone_in() -> None:
         assert "set-cookie" not in answer.headers
 
 
-async def test_a_wrong_password_tells_nothing_and_many_have_to_wait() -> None:
+async def test_a_wrong_password_tells_nothing_and_many_have_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as (made, client, _):
+        monkeypatch.setattr(made.http_access, "_clock", StandingClock())  # the first wait is of one second
         unknown = await sign_in(client, user="nosuch")
         wrong = await sign_in(client, password="four random words hers")
         assert (unknown.status_code, unknown.text) == (wrong.status_code, wrong.text) == (401, wrong.text)

@@ -16,6 +16,8 @@ from pytubemq.security.replay_window import WINDOW_MS
 from tests.unit.master.access.place import SECRETS, Place
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytubemq.wire.protocol.messages.master import AuthenticateInfo
 
 pytestmark = pytest.mark.anyio
@@ -35,6 +37,31 @@ async def test_a_signature_identifies_its_user_once() -> None:
     assert place.identify(info) == ClientIdentity("ann", 1)
     assert "used before" in reason(place, info)[0]
     assert place.identify(place.signed(nonce=2)) == ClientIdentity("ann", 1)
+
+
+async def test_a_signature_that_was_used_before_a_restart_is_refused_after_it(tmp_path: Path) -> None:
+    killed, place = Place(), Place()
+    killed.authenticator.open(tmp_path)
+    used, fresh, late = killed.signed(), killed.signed(nonce=2), killed.signed(nonce=3, shift_ms=-WINDOW_MS)
+    assert killed.identify(used) == ClientIdentity("ann", 1)
+    place.clock.time_s += 1.0
+    place.authenticator.open(tmp_path)
+    assert "sign each request anew" in reason(place, used)[0]
+    assert place.identify(fresh) == ClientIdentity("ann", 1), "one from before the start that was not used is honest"
+    assert "behind the Master's clock" in reason(place, late)[0]
+    place.authenticator.close()
+    assert place.identify(place.signed(nonce=4)) == ClientIdentity("ann", 1)
+
+
+async def test_a_directory_that_cannot_be_written_is_logged_and_hinders_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place()
+    (tmp_path / "file").touch()
+    place.authenticator.open(tmp_path / "file")
+    assert "used signatures cannot be kept in" in caplog.text
+    assert place.identify(place.signed()) == ClientIdentity("ann", 1)
+    assert "used before" in reason(place, place.signed())[0]
 
 
 async def test_each_fault_is_told_to_whom_it_may_be_told() -> None:

@@ -52,7 +52,7 @@ async def _masters(master: MasterService, _: Args) -> Reply:
 
 
 def _online(master: MasterService, args: Args) -> list[Group]:
-    """Return the groups with members, of those named that the caller sees, that subscribe to one of the named topics."""
+    """Return the groups with members, of those named that the caller sees, with a subscription to a named topic."""
     groups, topics = frozenset(args.get("groupName", ())), frozenset(args.get("topicName", ()))
     return [
         group

@@ -19,6 +19,7 @@ from pytubemq.model.limits import MAX_SIGN_INS, MAX_USER_TOKENS
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.security.permissions import Operation, ResourceKind
 from pytubemq.security.secret import Secret
+from tests.unit.master.groups.room import StandingClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -95,8 +96,9 @@ async def test_a_disabled_user_cannot_sign_in() -> None:
             await made.http_access.sign_in("ann", PASSWORD, "10.0.0.1")
 
 
-async def test_after_some_mistakes_even_the_right_password_has_to_wait() -> None:
+async def test_after_some_mistakes_even_the_right_password_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async with master() as made:
+        monkeypatch.setattr(made.http_access, "_clock", StandingClock())  # the first wait is of one second
         for _ in range(FREE_ATTEMPTS):
             with pytest.raises(SignInRefusedError):
                 await made.http_access.sign_in("ann", WRONG, "10.0.0.1")
