@@ -408,4 +408,5 @@ _BY_CODE: dict[int, type[RefusedError]] = {
 
 def refused(code: int, text: str, *, hint: str | None = None) -> RefusedError:
     """Return the error for a business code from a peer's response."""
-    return _BY_CODE.get(code, RefusedError)(text or f"refused with code {code}", hint=hint, code=code)
+    said = text if text.strip() else f"refused with code {code}"
+    return _BY_CODE.get(code, RefusedError)(said, hint=hint, code=code)

@@ -24,6 +24,8 @@ USER: Final = "user"
 SECRET_FILE: Final = "secretFile"
 DRIVERS_FILE: Final = "the path of a file of mode 0600 on the driver"
 """The value of `SECRET_FILE`."""
+USER_HINT: Final = f"the options {USER} and {SECRET_FILE} name the user and the file with its secret"
+"""The hint for a user that is refused, or missing."""
 USER_DOC: Final = (
     "The user to connect as, where the cluster authenticates clients. Without it that of the environment, "
     "`PYTUBEMQ_USER`."

@@ -85,6 +85,22 @@ async def start_clients(folder: Path, given: dict[str, Any], watch: Watch) -> tu
     return {}, close
 
 
+async def start_spark(folder: Path, given: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], Close]:
+    """Planning and tasks of Spark, each again and again."""
+    from tests.scenario.hostile.spark_tasks import SparkTasks, be_impatient
+
+    be_impatient()
+    tasks = SparkTasks(given["masters"], given["broker"], folder / "losses")
+    watch.begin()  # what was imported is behind us
+    tasks.start()
+
+    async def close() -> None:
+        await asyncio.to_thread(tasks.end, watch)
+        watch.beside = tasks.rows
+
+    return {}, close
+
+
 async def start_http(folder: Path, given: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], Close]:
     """A Master and a Broker with their HTTP, where who does not finish asking is closed soon."""
     master = MasterService(
@@ -116,7 +132,9 @@ async def start_http(folder: Path, given: dict[str, Any], watch: Watch) -> tuple
     return {"master_http": places[0], "broker_http": places[1], "broker": str(broker.address)}, close
 
 
-PARTS = {"broker": start_broker, "master": start_master, "clients": start_clients, "http": start_http}
+PARTS = {"broker": start_broker, "master": start_master, "clients": start_clients, "http": start_http,
+         "spark": start_spark}  # fmt: skip
+BEGUN_BY_PART = "spark"
 
 
 async def main(part: str, folder: Path) -> None:
@@ -127,7 +145,9 @@ async def main(part: str, folder: Path) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     watch = Watch(folder, SOURCE)
     given = json.loads(await reader.readline())
-    if part != "clients":
+    if part == BEGUN_BY_PART:
+        said, close = await PARTS[part](folder, given, watch)
+    elif part != "clients":
         said, close = await PARTS[part](folder, given, watch)
         watch.begin()
     else:

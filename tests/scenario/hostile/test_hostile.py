@@ -169,6 +169,20 @@ async def test_clients_of_a_hostile_cluster(tmp_path: Path, seed: int, times: in
         await ended(party, seed, hostile.faults.cases, hostile.faults.last)
 
 
+@pytest.mark.parametrize("capabilities", [OURS, Capability(0)], ids=["ours", "the original's"])
+async def test_spark_tasks_of_a_hostile_cluster(
+    tmp_path: Path, seed: int, times: int, capabilities: Capability
+) -> None:
+    async with HostileCluster(seed, Scene(), capabilities=capabilities) as hostile:
+        where = {"masters": hostile.masters, "broker": str(hostile.mock.broker_address)}
+        async with running("spark", tmp_path / "spark", **where) as party:
+            await until_cases(hostile, 1000 * times, party)
+            check(await party.report(), seed, hostile.faults.cases, hostile.faults.last)
+            report = await party.end()
+    assert report["problems"] == []
+    assert report["beside"] > 0, "some rows were read or written all the same"
+
+
 @pytest.mark.parametrize("calls", [master_calls(), broker_calls()], ids=["master_http", "broker_http"])
 async def test_hostile_requests_over_http(
     request: pytest.FixtureRequest, tmp_path: Path, seed: int, times: int, calls: tuple[Call, ...]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pytubemq.errors import ConfigError, NotAllowedError, TransportError
+from pytubemq.errors import ConfigError, NotAllowedError, TransportError, TubeError
+from pytubemq.spark.error_boundary import make_printable
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.identity import Identity
 from pytubemq.spark.sink.pinned_partitions import partitions_of
@@ -67,6 +68,14 @@ def write_task(plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> TaskDone:
         MessageError: a row cannot be sent.
         TubeError: a row was not delivered in time.
     """
+    try:
+        return _write(plan, batches)
+    except TubeError as error:
+        make_printable(error)
+        raise
+
+
+def _write(plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> TaskDone:
     context = TaskContext.get()
     if context is None:
         raise ConfigError("the sink runs inside of Spark's tasks only")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytubemq.errors import ConfigError, NotFoundError, RefusedError
+from pytubemq.errors import ConfigError, NotAllowedError, NotFoundError, RefusedError, refused
+from pytubemq.spark.cluster_option import USER_HINT
 from pytubemq.spark.error_boundary import entrance
 from pytubemq.spark.source import batch
 from pytubemq.spark.source.data_source import TubeMqDataSource
@@ -45,6 +46,43 @@ def test_an_error_of_ours_shows_neither_the_way_it_came_nor_what_lies_behind_it(
     shown = "".join(traceback.format_exception(missing.value))
     assert shown.endswith("NotFoundError: it is not there\nmake it\n")
     assert "kernel" not in shown
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (NotAllowedError("this cluster requires authentication", code=415), USER_HINT),
+        (
+            NotAllowedError("the token is not valid any more", hint="start the job again", code=415),
+            "start the job again",
+        ),
+        (NotAllowedError("user 'ann' lacks the permission", code=401), None),
+    ],
+)
+def test_a_refused_user_without_a_remedy_gets_the_names_of_the_options(
+    error: NotAllowedError, hint: str | None
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    with pytest.raises(NotAllowedError) as caught:
+        entrance(refuse)()
+    assert caught.value is error
+    assert caught.value.hint == hint
+
+
+def test_what_a_peer_says_is_escaped_and_cut() -> None:
+    def refuse() -> None:
+        raise refused(400, "no\n26/01/31 00:00:00 ERROR forged \x1b[2J" + "x" * 100_000)
+
+    with pytest.raises(RefusedError) as caught:
+        entrance(refuse)()
+    text = str(caught.value)
+    assert text.isprintable()
+    assert text.startswith(r"no\n26/01/31")
+    assert len(text) < 5_000
+    assert text.endswith("... (100,038 characters)")
+    assert str(refused(400, " \t ")) == "refused with code 400"
 
 
 def test_any_other_exception_keeps_its_trace() -> None:

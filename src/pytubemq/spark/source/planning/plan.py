@@ -26,6 +26,9 @@ Offsets = dict[str, int]
 ROWS_TOGETHER: Final = 5_000
 """Ranges smaller than this share a task: a task of its own takes Spark longer than so many rows take to read."""
 
+MAX_TASKS: Final = 100_000
+"""Tasks into which ranges are cut at most: a Broker that claims to have very many rows must not fill the driver."""
+
 
 class BrokerKind(StrEnum):
     """The protocols by which a partition is read."""
@@ -187,11 +190,14 @@ def split(
         min_tasks: ranges are cut in proportion to their rows until there are as many; never below a row. How many more
             there are depends on how the rows are spread: fewer than one for each range.
         whole: partitions that must not be cut.
+
+    Raises:
+        ConfigError: there would be more than `MAX_TASKS`.
     """
     divisible = [one for one in ranges if one.partition not in whole]
     total = sum(messages_between(one.start, one.end) for one in divisible)
     wanted = 0 if min_tasks is None else min_tasks - (len(ranges) - len(divisible))
-    parts: list[OffsetRange] = []
+    cuts: list[int] = []
     for one in ranges:
         rows = messages_between(one.start, one.end)
         pieces = 1 if max_rows is None else -(-rows // max_rows)
@@ -199,7 +205,16 @@ def split(
             pieces = max(pieces, -(-wanted * rows // max(total, 1)))
         if one.partition in whole:
             pieces = 1
-        pieces = max(1, min(pieces, rows))
+        cuts.append(max(1, min(pieces, rows)))
+    if sum(cuts) > max(MAX_TASKS, len(cuts)):
+        raise ConfigError(
+            f"a batch of {sum(messages_between(one.start, one.end) for one in ranges):,} rows would be cut into "
+            f"{sum(cuts):,} tasks; at most {MAX_TASKS:,} can be",
+            hint="raise maxRecordsPerTask or lower minPartitions; or limit the batch, by maxRowsPerTrigger or an end",
+        )
+    parts: list[OffsetRange] = []
+    for one, pieces in zip(ranges, cuts, strict=True):
+        rows = messages_between(one.start, one.end)
         marks = [one.start + rows * number // pieces * OFFSET_UNIT for number in range(pieces)]
         marks.append(one.end)
         parts.extend(OffsetRange(one.partition, *pair) for pair in pairwise(marks))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pytubemq.errors import TubeError
 from pytubemq.model.offset import messages_between
+from pytubemq.spark.error_boundary import make_printable
 from pytubemq.spark.source.planning.plan import BrokerKind, Hole
 
 if TYPE_CHECKING:
@@ -50,6 +52,14 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
     """Yield the rows of a task. A batch without rows has one task without a range."""
     if not isinstance(partition, RangePartition):
         return
+    try:
+        yield from _rows(options, partition)
+    except TubeError as error:
+        make_printable(error)
+        raise
+
+
+def _rows(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     batches = raw_batches(options, partition)
     if not options.decode:
         yield from batches

@@ -211,6 +211,12 @@ def test_the_largest_partitions_are_split_most() -> None:
     assert [part.partition for part in parts] == [P0] * 9 + [P1]
 
 
+@pytest.mark.parametrize(("max_rows", "min_tasks"), [(1000, None), (None, 1_000_000)])
+def test_a_claim_of_very_many_rows_is_not_cut_into_as_many_tasks(max_rows: int | None, min_tasks: int | None) -> None:
+    with pytest.raises(ConfigError, match=r"tasks; at most 100,000 can be\n.*maxRecordsPerTask"):
+        split([OffsetRange(P0, 0, 2**62), OffsetRange(P1, 0, 28)], max_rows=max_rows, min_tasks=min_tasks)
+
+
 def test_a_checkpoint_of_other_topics_is_refused() -> None:
     topics = Topics(("demo", "two"))
     check_checkpoint({"1:demo:0": 28, "1:two:0": 0}, topics, lenient=False)
