@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytubemq.sync
+from pytubemq.spark.task_secret import check_own_secret
 
 if TYPE_CHECKING:
     from pytubemq.client.partition_state import Known
@@ -39,6 +40,7 @@ def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
             tube.close()
             tube = None
         if tube is None:
+            check_own_secret(masters, known)
             tube = pytubemq.sync.connect(masters, client_name="spark", known=known).__enter__()
             _open[key] = tube, shared
         elif known is not None:

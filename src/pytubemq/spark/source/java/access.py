@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytubemq.client.reader.range_group import GroupRanges
 from pytubemq.net.iothread import IoThread
+from pytubemq.spark.task_secret import check_own_secret
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -72,6 +73,7 @@ def access(masters: ClusterAddress, known: Known | None = None) -> Access:
     with _open_lock:
         found = _open.get(key)
         if found is None:
+            check_own_secret(masters, known)
             found = Access(masters, known)
             found.open()
             _open[key] = found

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import NotFoundError, TlsError, TransportError, TubeError
 from pytubemq.spark.source.planning.plan import Ends
+from pytubemq.spark.task_secret import check_own_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -132,6 +133,7 @@ class Cluster:
             kept = None
         tube = None if kept is None else kept.tube
         if tube is None:
+            check_own_secret(self.masters, self.known)
             tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known).__enter__()
             _open[self._key] = _Connection(tube, shared)
         elif self.known is not None and not self._has_known:

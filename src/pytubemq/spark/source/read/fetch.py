@@ -21,6 +21,7 @@ from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.planning.plan import OffsetRange, data_loss
 from pytubemq.spark.source.read import cluster as clusters
 from pytubemq.spark.source.read.fetch_rows import build
+from pytubemq.spark.task_secret import signs_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -195,7 +196,8 @@ class _Reading:
     def _connection(self) -> RangeConnection:
         partition, known = self._wanted.partition, self._cluster.known
         way = None
-        if known is not None and not self._tries:
+        # Without a client token a task shows a signature of its own, which only the client makes.
+        if known is not None and not self._tries and not signs_itself(self._cluster.masters, known):
             way = RangeWay.known(known, partition.broker_id, client_name="spark", tls=self._cluster.masters.tls)
         kept = None if self._tries else _kept_one(self._key)
         self._was_kept = kept is not None

@@ -12,7 +12,7 @@ import pytest
 import pytubemq.sync
 from pytubemq.client.partition_state import Known
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, TransportError
-from pytubemq.model.cluster_address import ClusterAddress
+from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
@@ -25,6 +25,7 @@ from pytubemq.wire.rpc.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 P0 = Partition(1, "demo", 0)
 UNIT = 28
@@ -212,3 +213,26 @@ def test_a_task_that_is_told_a_wrong_place_asks_the_master(mock: MockBroker) -> 
     assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
     close_kept()
     cluster.forget()
+
+
+def test_without_a_client_token_a_task_shows_a_signature_from_its_first_request_on(
+    mock: MockBroker, tmp_path: Path
+) -> None:
+    """As a Java Master demands, whose Brokers refuse a request without it; no Master is asked for that."""
+    file = tmp_path / "ann.secret"
+    file.touch(mode=0o600)
+    file.write_text("a-secret-of-ann-in-these-tests")
+    address = mock.broker_address
+    signing = Cluster(
+        ClusterAddress.parse("127.0.0.1:1", user=ClusterUser("ann", str(file))),
+        known=Known(((1, address.host, address.port),), 7),
+    )
+    try:
+        assert bodies(batches(signing)) == [b"a", b"b", b"c"]
+    finally:
+        close_kept()
+        signing.forget()
+    shown = [request.auth_info for request in mock.received(Method.READ_RANGE_C2B)]
+    assert {one.visit_authorized_token for one in shown} == {7}
+    assert [one.auth_authorized_token.split(" ")[0] for one in shown] == ["ann"] * len(shown)
+    assert all("a-secret" not in one.auth_authorized_token for one in shown)
