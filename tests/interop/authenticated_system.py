@@ -87,28 +87,32 @@ class AuthenticatedSystem:
             await self._create_users()
 
     async def start_broker(
-        self, *, java: bool, user: Credentials = BROKER, advertised: int | None = None
+        self, *, java: bool, user: Credentials = BROKER, advertised: int | None = None, broker_id: int = 1
     ) -> JavaBroker | ServerProcess:
-        """Start the Broker as a user; whether it is let in is another matter. `advertised`: a port before its own."""
+        """Start a Broker as a user; whether it is let in is another matter. `advertised`: a port before its own."""
         port = free_port()
-        self.broker = f"127.0.0.1:{port}"
+        name = f"broker-{broker_id}"
+        host = f"127.0.0.{broker_id}"  # a Java Master takes one Broker per host
+        self.broker = f"{host}:{port}"
         broker: JavaBroker | ServerProcess
         if java:
             broker = JavaBroker(
-                self._java, self._directory("broker"), broker_id=1, host="127.0.0.1", masters=self.master, port=port,
+                self._java, self._directory(name), broker_id=broker_id, host=host, masters=self.master, port=port,
                 switches={
                     "visitMasterAuth": "true", "visitName": user.user, "visitPassword": user.secret.reveal(),
                 },
             )  # fmt: skip
         else:
-            broker = ServerProcess("broker", self._settings("broker", port=port, user=user, advertised=advertised))
+            settings = self._settings(name, host=host, port=port, user=user, advertised=advertised, broker_id=broker_id)
+            broker = ServerProcess("broker", settings)
         self._running.append(broker)
         api = WebApi(self.web)
         await api.modify(
-            "admin_add_broker_configure", brokerId=1, brokerIp="127.0.0.1", brokerPort=advertised or port,
+            "admin_add_broker_configure", brokerId=broker_id, brokerIp=host, brokerPort=advertised or port,
             manageStatus="online",
         )  # fmt: skip
-        await api.modify("admin_add_new_topic_record", brokerId=1, topicName=f"{TOPIC},{OTHER_TOPIC}", numPartitions=2)
+        topics = f"{TOPIC},{OTHER_TOPIC}"
+        await api.modify("admin_add_new_topic_record", brokerId=broker_id, topicName=topics, numPartitions=2)
         await broker.start()
         return broker
 
@@ -148,7 +152,14 @@ class AuthenticatedSystem:
             (await client.post(path, json=body)).raise_for_status()
 
     def _settings(
-        self, name: str, *, port: int = 0, user: Credentials | None = None, advertised: int | None = None
+        self,
+        name: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        user: Credentials | None = None,
+        advertised: int | None = None,
+        broker_id: int = 1,
     ) -> Settings:
         directory = self._directory(name)
         secret = directory / "user.secret"
@@ -159,7 +170,8 @@ class AuthenticatedSystem:
             data=str(directory),
             master=MasterSection(listen=f"127.0.0.1:{free_port()}"),
             broker=BrokerSection(
-                listen=f"127.0.0.1:{port}",
+                id=broker_id,
+                listen=f"{host}:{port}",
                 http_listen="",
                 masters=[self.master] if self.master else [],
                 advertised="" if advertised is None else f"127.0.0.1:{advertised}",

@@ -1,7 +1,7 @@
 """Spark at Java Brokers: exact ranges, each message once, through kills of readers and of the Broker.
 
 What Spark has written there twice comes once for a reader that drops repeats; where a Java Master gives out visit
-tokens they are shown.
+tokens they are shown, and where it authenticates clients, tasks sign.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import pytubemq.sync
@@ -24,6 +25,7 @@ from pytubemq.errors import TubeError
 from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.net.iothread import IoThread
 from pytubemq.spark.source.java.partition_ends import java_ends
 from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.planning.plan import OffsetRange
@@ -32,6 +34,8 @@ from pytubemq.spark.source.read.fetch import close_kept
 from pytubemq.spark.source.read.task import RangePartition, read_range
 from tests.spark.session import local_session
 
+from .authenticated_system import MEMBER, TOPIC, AuthenticatedSystem
+from .fetch import fetch
 from .message_set import make
 from .rows import VISITS, columns_of
 from .spark_java import KILLED, PARTITIONS, SHARED, SINGLE, STREAMED, WRITTEN, Feeder, JavaCluster, kill_worker, until
@@ -59,6 +63,9 @@ SENT_BEFORE = 1000
 """Rows in the topic, at least, when the attempt that wrote them is killed."""
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 VISIT_ROWS = 100
+SIGNED_ROWS = 400
+JAVA, OURS = 1, 2
+"""Ids of the Brokers under a Java Master that authenticates."""
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +267,63 @@ def test_a_java_masters_visit_token_is_shown_and_fetched_anew(
             found.update(batch.column("body").to_pylist())
     assert found == sent
     survey.cluster.forget()
+
+
+@pytest.fixture(scope="module")
+def authenticated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Options of a topic on a Java Broker and one of ours, at a Java Master that asks everybody to authenticate."""
+    home, thread = tmp_path_factory.mktemp("authenticated"), IoThread(name="authenticated")
+    system = AuthenticatedSystem(home, fetch())
+
+    async def start() -> None:
+        await system.start(java_master=True, java_broker=True)
+        await system.start_broker(java=False, broker_id=OURS)
+
+    try:
+        thread.run(start())
+        with pytubemq.sync.connect(system.master, credentials=MEMBER) as tube:
+            until(lambda: {one.broker_id for one in tube.partitions(TOPIC)} == {JAVA, OURS})
+        secret = home / "member.secret"
+        secret.touch(mode=0o600)
+        secret.write_text(MEMBER.secret.reveal())
+        yield {"master": system.master, "topic": TOPIC, "user": MEMBER.user, "secretFile": str(secret)}
+    finally:
+        thread.run(system.close())
+        thread.close()
+
+
+def test_tasks_sign_where_a_java_master_authenticates(
+    spark: SparkSession, authenticated: dict[str, str], tmp_path: Path
+) -> None:
+    ids = spark.range(SIGNED_ROWS, numPartitions=2)
+    ids.selectExpr("CAST(id AS STRING) AS body").write.format("tubemq").options(**authenticated).mode("append").save()
+    sent = Counter(range(SIGNED_ROWS))
+    batch = spark.read.format("tubemq").options(**authenticated).load()
+    assert numbers(batch) == sent
+    assert {row.brokerId for row in batch.select("brokerId").distinct().collect()} == {JAVA, OURS}
+    query = (
+        spark.readStream.format("tubemq")
+        .options(**authenticated, startingOffsets="earliest", maxRowsPerTrigger=str(SIGNED_ROWS // 2))
+        .load()
+        .select("body")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "rows"))
+    )
+    assert query.awaitTermination(240)
+    assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == sent
+    shown = [batch._jdf.queryExecution().toString().encode(), *(one.json.encode() for one in query.recentProgress)]
+    shown += [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert not [text for text in shown if MEMBER.secret.reveal().encode() in text]
+
+
+def test_who_does_not_sign_at_a_java_master_is_told_the_options(
+    spark: SparkSession, authenticated: dict[str, str]
+) -> None:
+    unsigned = {name: value for name, value in authenticated.items() if name not in ("user", "secretFile")}
+    with pytest.raises(PySparkException, match="the options user and secretFile name the user"):
+        spark.read.format("tubemq").options(**unsigned).load().count()
 
 
 def is_flushed(cluster: JavaCluster, topic: str) -> bool:

@@ -75,6 +75,16 @@ class CommandLine:
             pytest.fail(f"dev did not start: {process.stderr.read().decode()}")
         return process, json.loads(line)
 
+    def end(self) -> None:
+        """Kill what still runs."""
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
 
 def stop(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> tuple[int, str]:
     """Send a signal and wait; returns the exit code and what was said."""
@@ -88,13 +98,7 @@ def tube(tmp_path: Path) -> Iterator[CommandLine]:
     """The command line, at home in a directory of the test's own."""
     line = CommandLine(tmp_path)
     yield line
-    for process in line.running:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+    line.end()
 
 
 @pytest.fixture

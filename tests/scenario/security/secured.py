@@ -20,10 +20,13 @@ ANY = "127.0.0.1:0"
 
 
 @asynccontextmanager
-async def cluster(directory: Path, mode: str = "enforced", *, token: str = "") -> AsyncIterator[Node]:
+async def cluster(directory: Path, mode: str = "enforced", *, token: str = "", **tls: object) -> AsyncIterator[Node]:
+    """A cluster with the topics `orders` and `payments`; `tls` has settings of the section `tls`."""
     flags: dict[str, object] = {"data": str(directory), "log.level": "warning", "security.authentication": mode}
     flags["http.token"] = token
     flags |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY)
+    flags |= {f"tls.{name}": value for name, value in tls.items()}
+    flags |= dict.fromkeys(("master.tls_port", "broker.tls_port"), 0)
     node = Node(load_settings(None, environ={}, flags=flags), ROLES["all"])
     await node.start()
     try:

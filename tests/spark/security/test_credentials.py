@@ -1,4 +1,4 @@
-"""Spark at a cluster that lets nobody in without permission: tasks work with tokens that the driver passes on.
+"""Spark at a cluster that lets nobody in without permission, nor without TLS: tasks work with the driver's tokens.
 
 The canary: the user's secret and tokens are looked for in all that Spark and pytubemq write while a job runs.
 """
@@ -28,8 +28,9 @@ from pytubemq.spark.sink.writer import _known
 from pytubemq.spark.source.planning.plan import OffsetRange
 from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
-from tests.scenario.security.secured import address_of, cluster, is_known, user, users_of
+from tests.scenario.security.secured import cluster, is_known, user, users_of
 from tests.spark.security.job import ROWS
+from tests.support.certificates import Authority
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -77,16 +78,27 @@ def secret(scratch: Path) -> Path:
 
 
 class Secured(NamedTuple):
-    """A cluster that authenticates clients, and its user's secret."""
+    """A cluster that authenticates clients and has no port without TLS, its user's secret and its CA."""
 
     node: Node
     thread: IoThread
     secret: Path
+    ca: str
+
+    @property
+    def address(self) -> str:
+        """The Master's, with the CA and without a user."""
+        return f"tls://{self.node.endpoints.master_tls}?ca={self.ca}"
+
+    @property
+    def signed_address(self) -> str:
+        """The address with the user and the file of its secret."""
+        return f"{self.address}&user={USER}&secret_file={self.secret}"
 
     @property
     def options(self) -> dict[str, str]:
         """What source and sink need."""
-        return {"master": address_of(self.node), "user": USER, "secretFile": str(self.secret)}
+        return {"master": self.address, "user": USER, "secretFile": str(self.secret)}
 
     def rotate(self) -> str:
         """Give the user another secret and return it; the file stays as it is."""
@@ -99,7 +111,9 @@ class Secured(NamedTuple):
 @pytest.fixture(scope="module")
 def secured(scratch: Path, secret: Path) -> Iterator[Secured]:
     thread = IoThread(name="secured-cluster")
-    running = cluster(scratch / "cluster")
+    authority = Authority(scratch)
+    server = authority.issue()
+    running = cluster(scratch / "cluster", cert=server.cert, key=server.key, ca=authority.path, plain=False)
     try:
         node = thread.run(running.__aenter__())
         try:
@@ -109,7 +123,7 @@ def secured(scratch: Path, secret: Path) -> Iterator[Secured]:
             ann = thread.run(user(node, USER, *GRANTED))
             secret.touch(mode=0o600)
             secret.write_text(ann.secret.reveal())
-            yield Secured(node, thread, secret)
+            yield Secured(node, thread, secret, authority.path)
         finally:
             thread.run(running.__aexit__(None, None, None))
     finally:
@@ -181,8 +195,9 @@ def task(options: dict[str, str], known: Known, wanted: OffsetRange) -> int:
         close_kept()
 
 
-def test_a_task_has_its_tokens_renewed_and_says_so_when_they_are_too_old(options: dict[str, str], secret: Path) -> None:
-    with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
+def test_a_task_has_its_tokens_renewed_and_says_so_when_they_are_too_old(secured: Secured) -> None:
+    options = secured.options
+    with pytubemq.sync.connect(secured.signed_address) as tube:
         with tube.producer("tasks") as producer:
             producer.send(b"x")
         ends = tube.offsets(tube.partitions("tasks"))
@@ -213,19 +228,18 @@ dead_letter: {{format: tubemq, topic: rejected}}
 """
 
 
-def test_a_pipeline_names_its_user_and_reads_writes_and_keeps_dead_letters(
-    scratch: Path, secret: Path, options: dict[str, str]
-) -> None:
+def test_a_pipeline_names_its_user_and_reads_writes_and_keeps_dead_letters(scratch: Path, secured: Secured) -> None:
+    secret = secured.secret
     home = scratch / "pipeline"
     home.mkdir()
-    (home / "copied.yaml").write_text(PIPELINE.format(master=options["master"]))
+    (home / "copied.yaml").write_text(PIPELINE.format(master=secured.address))
     environ = {**os.environ, "ORDERS_USER": USER, "XDG_CONFIG_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def pipeline(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "pytubemq", "pipeline", *arguments]
         return subprocess.run(command, env=environ, cwd=home, capture_output=True, timeout=300, check=False)
 
-    with pytubemq.sync.connect(f"{options['master']}?user={USER}&secret_file={secret}") as tube:
+    with pytubemq.sync.connect(secured.signed_address) as tube:
         with tube.producer("lines") as producer:
             producer.send(b'{"id": 7}')
             producer.send(b"not JSON")

@@ -131,7 +131,7 @@ class MasterClient:
 
 
 def _other_port(address: Address) -> str:
-    return f"is {address} the port of a Master ({_PORT}), and not that of TLS or of the JSON API?"
+    return f"is {address} the port of a Master ({_PORT}), and not that of TLS (write tls://) or of the JSON API?"
 
 
 def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
@@ -143,5 +143,6 @@ def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
         return TlsError(f"no Master can be reached: {reasons}", hint=refused[-1].hint)
     return UnreachableError(
         f"no Master can be reached: {reasons}",
-        hint="check the address; for a cluster on this machine run  pytubemq dev",
+        hint="check the address; for a cluster on this machine run  pytubemq dev  (with --secure it is reached over TLS "
+        "only, at the tls:// address that it prints)",
     )
