@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from pytubemq.core.fair_places import FairPlaces
 from pytubemq.core.key_counts import KeyCounts
 from pytubemq.core.key_sizes import KeySizes
 from pytubemq.core.refusal import Refused
@@ -103,14 +104,8 @@ class ClientAdmission:
         self._refused: tuple[float, str] | None = None
         """When a client was last refused for want of room, and why."""
         self._places: dict[Hashable, _Place] = {}
-        self._hosts: KeyCounts[str] = KeyCounts()
-        """Number of clients by host."""
-        self._connections: dict[str, KeyCounts[int]] = {}
-        """Number of clients by connection, by host."""
-        self._carried: dict[Origin, dict[Hashable, None]] = {}
-        """Clients by origin, in the order in which they registered."""
-        self._idle_carried: dict[Origin, dict[Hashable, None]] = {}
-        """Those of them that never sent a heartbeat."""
+        self._shares: FairPlaces[Hashable, int] = FairPlaces()
+        """The clients by origin; one that never sent a heartbeat is idle."""
         self._idle = IdleClients()
         self._host_bytes: KeySizes[str] = KeySizes()
         self._connection_bytes: dict[str, KeySizes[int]] = {}
@@ -175,13 +170,9 @@ class ClientAdmission:
         known = self._places.get(key)
         self._leave(key)
         place = self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_sent_heartbeat)
-        host, connection = origin
-        self._hosts.add(host)
         self._clients.add(client_of(key))
-        self._connections.setdefault(host, KeyCounts()).add(connection)
-        self._carried.setdefault(origin, {})[key] = None
+        self._shares.enter(key, origin, is_idle=not place.has_sent_heartbeat)
         if not place.has_sent_heartbeat:
-            self._idle_carried.setdefault(origin, {})[key] = None
             self._idle.add(key, size_bytes)
         self._resize(key, size_bytes)
 
@@ -205,7 +196,8 @@ class ClientAdmission:
         place = self._places.get(key)
         if place is not None and not place.has_sent_heartbeat:
             place.has_sent_heartbeat = True
-            self._no_longer_idle(key, place)
+            self._idle.remove(key)
+            self._shares.record_use(key, place.origin)
 
     def leave(self, key: Hashable) -> None:
         """Forget a client that is gone."""
@@ -219,18 +211,9 @@ class ClientAdmission:
             return
         self._resize(key, 0)
         del self._places[key]
-        self._no_longer_idle(key, place)
-        host, connection = place.origin
-        self._hosts.remove(host)
-        self._clients.remove(client_of(key))
-        self._connections[host].remove(connection)
-        if not self._connections[host]:
-            del self._connections[host]
-        _discard(self._carried, place.origin, key)
-
-    def _no_longer_idle(self, key: Hashable, place: _Place) -> None:
         self._idle.remove(key)
-        _discard(self._idle_carried, place.origin, key)
+        self._clients.remove(client_of(key))
+        self._shares.leave(key, place.origin)
 
     # --- room ---------------------------------------------------------------------------------------------------
 
@@ -242,19 +225,10 @@ class ClientAdmission:
         """
         if len(self._places) < self._max_clients:
             return []
-        host, connection = origin
-        crowd = self._hosts.largest()
-        connections = self._connections.get(crowd) if crowd is not None else None
-        carrier = connections.largest() if connections is not None else None
-        if crowd is None or connections is None or carrier is None:
-            self._refuse_place()
-        most, own = self._hosts[crowd], self._hosts[host]
-        if crowd == host:  # then its connections share
-            most, own = connections[carrier], connections[connection]
-        if most <= own + 1:
-            self._refuse_place()
-        idle = self._idle_carried.get((crowd, carrier))
-        return [next(reversed(idle or self._carried[crowd, carrier]))]
+        found = self._shares.displaced_by(origin)
+        if found is None:
+            self._refuse(f"this Master has {len(self._places)} clients, {self._max_clients} are allowed")
+        return [found]
 
     def _for_bytes(self, short_bytes: int, more_bytes: int, origin: Origin, but: Sequence[Hashable]) -> list[Hashable]:
         """Return who makes room when `short_bytes` more are reported than are allowed: the largest that are idle.
@@ -313,9 +287,6 @@ class ClientAdmission:
             most, own = connections[carrier], connections[connection]
         return self._client_bytes[crowd, carrier].largest() if most > own + more_bytes else None
 
-    def _refuse_place(self) -> NoReturn:
-        self._refuse(f"this Master has {len(self._places)} clients, {self._max_clients} are allowed")
-
     def _refuse(self, text: str) -> NoReturn:
         self._refused = (self._now_s(), text)
         raise Refused(Code.BAD_REQUEST, text)
@@ -346,11 +317,3 @@ class ClientAdmission:
 def client_of(key: Hashable) -> Hashable:
     """Return the client of a registration: its kind and its id, without its group."""
     return (key[0], key[-1]) if isinstance(key, tuple) else key
-
-
-def _discard(by_origin: dict[Origin, dict[Hashable, None]], origin: Origin, key: Hashable) -> None:
-    keys = by_origin.get(origin)
-    if keys is not None:
-        keys.pop(key, None)
-        if not keys:
-            del by_origin[origin]

@@ -179,8 +179,9 @@ def test_all_that_is_remembered_goes_with_the_clients() -> None:
     for key in range(8):
         admission.leave(key)
     assert (len(admission), admission.total_bytes) == (0, 0)
-    assert not any((admission._carried, admission._idle_carried, admission._connections))
-    assert (len(admission._hosts), len(admission._idle)) == (0, 0)
+    shares = admission._shares
+    assert not any((shares._all, shares._idle, shares._connections))
+    assert (len(shares._hosts), len(admission._idle)) == (0, 0)
     assert not any((admission._host_bytes, admission._connection_bytes, admission._client_bytes))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pytubemq.core.fair_places import FairPlaces
 from pytubemq.core.key_counts import KeyCounts
 from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.model.ids import UNDEFINED
@@ -81,16 +82,10 @@ class ConsumerRegistry:
     max_registrations: int = MAX_REGISTRATIONS
     _registrations: dict[RegistrationKey, Registration] = field(default_factory=dict)
     _by_connection: dict[int, set[RegistrationKey]] = field(default_factory=dict)
-    _hosts: KeyCounts[str] = field(default_factory=KeyCounts)
-    """Number of registrations by host."""
-    _connections: dict[str, KeyCounts[int | None]] = field(default_factory=dict)
-    """Number of registrations by connection, by host."""
+    _places: FairPlaces[RegistrationKey, int | None] = field(default_factory=FairPlaces)
+    """The registrations by origin; one that never fetched is idle."""
     _groups: KeyCounts[str] = field(default_factory=KeyCounts)
     """Number of registrations by group."""
-    _idle: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """Registrations that never fetched by origin, in the order of registration."""
-    _carried: dict[Origin, dict[RegistrationKey, None]] = field(default_factory=dict)
-    """All registrations by origin, in the order of registration."""
     made_room: int = 0
     """Registrations that had to make room for others."""
 
@@ -111,9 +106,9 @@ class ConsumerRegistry:
         """The reason why a new consumer may be refused; None if there is room."""
         if not self.full:
             return None
-        host = self._hosts.largest()
+        host, count = self._places.largest_host()
         return (
-            f"registrations are full: all {self.max_registrations} are in use, {self._hosts[host or '']} of them from "
+            f"registrations are full: all {self.max_registrations} are in use, {count} of them from "
             f"{host or 'nowhere'}; a new one replaces one of the host that has most"
         )
 
@@ -168,7 +163,7 @@ class ConsumerRegistry:
         if not registration.is_used:
             registration.is_used = True
             if self._registrations.get(registration.key) is registration:
-                _discard(self._idle, registration.origin, registration.key)
+                self._places.record_use(registration.key, registration.origin)
         self._record_use(registration, connection=connection, now_s=now_s)
 
     def _record_use(self, registration: Registration, *, connection: int | None, now_s: float) -> None:
@@ -246,46 +241,15 @@ class ConsumerRegistry:
         Raises:
             RegistryFullError: nobody has clearly more than the new one's own.
         """
-        host = self._hosts.largest()
-        carrier = self._connections[host].largest() if host is not None else None
-        if host is None:
+        key = self._places.displaced_by(origin)
+        if key is None:
             raise RegistryFullError
-        most, own = self._hosts[host], self._hosts[origin.host]
-        # Within one host the connections share, so that one of them cannot push out all others.
-        if host == origin.host:  # then its connections share
-            connections = self._connections[host]
-            most, own = connections[carrier], connections[origin.connection]
-        # With less of a difference two peers at the bound would replace each other's for ever.
-        if most <= own + 1:
-            raise RegistryFullError
-        largest = Origin(host, carrier)
-        # The newest that never fetched, since it has the least to lose; else the newest of all.
-        return self._registrations[next(reversed(self._idle.get(largest) or self._carried[largest]))]
+        return self._registrations[key]
 
     def _enter(self, registration: Registration) -> None:
-        origin = registration.origin
         self._groups.add(registration.key.group)
-        self._hosts.add(origin.host)
-        self._connections.setdefault(origin.host, KeyCounts()).add(origin.connection)
-        self._carried.setdefault(origin, {})[registration.key] = None
-        if not registration.is_used:
-            self._idle.setdefault(origin, {})[registration.key] = None
+        self._places.enter(registration.key, registration.origin, is_idle=not registration.is_used)
 
     def _leave(self, registration: Registration) -> None:
-        host, connection = registration.origin
         self._groups.remove(registration.key.group)
-        self._hosts.remove(host)
-        connections = self._connections[host]
-        connections.remove(connection)
-        if not connections:
-            del self._connections[host]
-        _discard(self._carried, registration.origin, registration.key)
-        _discard(self._idle, registration.origin, registration.key)
-
-
-def _discard(by_origin: dict[Origin, dict[RegistrationKey, None]], origin: Origin, key: RegistrationKey) -> None:
-    keys = by_origin.get(origin)
-    if keys is not None:
-        keys.pop(key, None)
-        if not keys:
-            del by_origin[origin]
+        self._places.leave(registration.key, registration.origin)
