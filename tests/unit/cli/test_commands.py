@@ -158,6 +158,7 @@ def test_a_code_in_the_place_of_a_command_is_led_to_its_explanation(tube: Tube, 
     assert "Did you mean" not in tube("errors", "explain").err
 
 
+@pytest.mark.process
 def test_a_password_is_not_asked_for_where_it_would_be_shown(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytubemq", "user", "password", "ann", "--http", "http://127.0.0.1:1"]
     found = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ def named(text: str) -> list[Named]:
     return found
 
 
+@cache
 def defined() -> dict[Path, frozenset[str]]:
     """The tests of each file under tests/."""
     return {path: frozenset(_DEFINED.findall(path.read_text())) for path in sorted(TESTS.rglob("test_*.py"))}

@@ -54,6 +54,7 @@ def test_what_can_be_guessed_has_too_few_bits(text: str) -> None:
     ],
     ids=["base64url", "base64", "hex", "HEX", "uuid", "digits"],
 )
+@pytest.mark.slow
 def test_what_generators_make_of_128_random_bits_passes(make: Callable[[bytes], str]) -> None:
     rng = random.Random(20240229)
     tokens = [make(rng.randbytes(16)) for _ in range(20_000)]

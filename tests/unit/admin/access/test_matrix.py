@@ -180,6 +180,7 @@ def _value(param: Param, names: dict[str, str]) -> str:
     return _VALUES[param.name]
 
 
+@pytest.mark.slow
 async def test_every_method_for_everyone_by_all_its_names() -> None:
     async with master() as made:
         tokens = await with_users(made)

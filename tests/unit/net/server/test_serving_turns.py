@@ -81,6 +81,7 @@ def requests(count: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 async def test_who_waits_for_each_response_is_served_beside_160_connections_that_do_not() -> None:
     """Without turns each of these has a slice in each turn of the loop, so the other one waits for 160 of them."""
     clock = HandClock()

@@ -62,6 +62,7 @@ def test_each_unusable_file_has_an_error_that_names_it(authority: Authority, tmp
     assert f"the CA certificate {damaged} cannot be used" in _refused(good, ca=str(damaged))
 
 
+@pytest.mark.process
 def test_a_key_with_a_password_is_refused_and_nobody_is_asked(authority: Authority, tmp_path: Path) -> None:
     good = authority.issue()
     locked = tmp_path / "locked.key"

@@ -158,6 +158,7 @@ def test_a_key_that_several_kinds_take_is_of_one_sort() -> None:
     assert [name for name, found in sorts.items() if len(found) > 1] == []
 
 
+@pytest.mark.process
 def test_kinds_are_loaded_without_spark_arrow_or_a_writer() -> None:
     code = (
         "import json, sys; from pytubemq.pipelines.file.sink_table import sink_kinds; "

@@ -70,6 +70,7 @@ def counts(disk: FaultyDisk, caplog: pytest.LogCaptureFixture) -> dict[tuple[str
 
 @pytest.mark.parametrize("power_loss", [False, True])
 @pytest.mark.parametrize("is_new", [True, False], ids=["new store", "store in use"])
+@pytest.mark.slow
 def test_an_import_that_ends_at_any_step_leaves_all_or_nothing(
     caplog: pytest.LogCaptureFixture, *, is_new: bool, power_loss: bool
 ) -> None:

@@ -67,6 +67,7 @@ def test_message_ids_rise_when_the_clock_goes_back_over_a_restart() -> None:
     assert second.message_id > first.message_id
 
 
+@pytest.mark.slow
 def test_a_journal_cut_at_any_byte_keeps_the_whole_blocks_before_it() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
@@ -101,6 +102,7 @@ def test_a_flipped_bit_in_the_last_block_cuts_that_block() -> None:
         assert again.stats.cut_bytes == len(files[JOURNAL]) - start
 
 
+@pytest.mark.slow
 def test_a_damaged_block_before_sound_ones_is_passed_over_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     disk = FaultyDisk()
     store = open_store(disk)
@@ -343,6 +345,7 @@ def test_a_missing_index_costs_nothing_and_is_named(closes: bool) -> None:
             store.close() if closes else lacking.kill()
 
 
+@pytest.mark.slow
 def test_a_damaged_head_of_a_segment_costs_nothing_and_is_named() -> None:
     disk = FaultyDisk()
     wanted, paths = _segments(disk)

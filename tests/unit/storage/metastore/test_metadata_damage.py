@@ -110,6 +110,7 @@ def outcomes(path: Path, file: Path, scratch: Path, part: Part, *, soak: bool) -
             yield found
 
 
+@pytest.mark.slow
 def test_each_bit_of_the_file_is_unused_or_named(memory_path: Path, part: Part, soak: bool) -> None:
     path = made(memory_path / "a")
     whole = loaded(path)

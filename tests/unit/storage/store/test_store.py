@@ -468,6 +468,7 @@ def test_a_checkpoint_that_fails_leaves_the_one_before(monkeypatch: pytest.Monke
     assert payloads(open_store(disk)) == [b"a", b"b"]
 
 
+@pytest.mark.slow
 def test_thousands_of_partitions_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Handles are what counts here, on real files; nine thousand flushes would take most of the test's time.
     monkeypatch.setattr("pytubemq.storage.disk.disk._fdatasync", lambda fd: None)
@@ -494,6 +495,7 @@ def test_thousands_of_partitions_need_few_open_files(tmp_path: Path, monkeypatch
     again.close()
 
 
+@pytest.mark.slow
 def test_reading_goes_on_while_another_thread_applies(tmp_path: Path) -> None:
     settings = StoreSettings(segment_bytes=20_000, journal_segment_bytes=20_000, reserve_bytes=0, max_open_files=2)
     store = BrokerStore.open(tmp_path, settings=settings)

@@ -62,6 +62,7 @@ def test_a_sound_message_is_read_and_a_corrupted_one_is_read_or_refused(cls: typ
     assert refused
 
 
+@pytest.mark.slow
 def test_many_values_stay_within_what_a_message_may_have() -> None:
     for spec in SPECS:
         for seed in range(4):

@@ -114,6 +114,7 @@ async def test_a_long_name_takes_little_memory() -> None:
         assert [len(name) for name in made.http_access._attempts._users._counts] == [65]
 
 
+@pytest.mark.slow
 async def test_checks_at_the_same_time_are_bounded() -> None:
     async with master() as made:
         tasks = [
