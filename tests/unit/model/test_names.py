@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError, MessageError
 from pytubemq.model import names
-from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.ids import Address, BrokerInfo, Partition, make_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +115,17 @@ def test_brokers_that_nobody_can_connect_to(broker: BrokerInfo) -> None:
 def test_what_is_no_partition_key(key: str) -> None:
     with pytest.raises(FormatError, match="not a partition key"):
         Partition.parse(key)
+
+
+def test_partitions_that_are_made_together_are_as_those_made_alone() -> None:
+    made = list(make_partitions(1, "demo", [0, 3]))
+    assert made == [Partition(1, "demo", 0), Partition(1, "demo", 3)]
+    assert [type(one) for one in made] == [Partition, Partition]
+    assert [f"{one}" for one in made] == ["1:demo:0", "1:demo:3"]
+    assert repr(made[0]) == "Partition(broker_id=1, topic='demo', partition_id=0)"
+    assert sorted([Partition(2, "a", 0), Partition(1, "b", 1), Partition(1, "a", 9)])[0] == Partition(1, "a", 9)
+    with pytest.raises(AttributeError):
+        made[0].topic = "other"  # type: ignore[misc]
 
 
 @given(st.text(max_size=40))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytubemq.master.brokers.absent_brokers import is_unused
 from pytubemq.master.brokers.broker_run import Serving
 from pytubemq.master.brokers.reported_topics import reported_surplus, within_record
-from pytubemq.model.ids import Partition
+from pytubemq.model.ids import make_partitions
 from pytubemq.model.records import DeployRecord, ManageStatus, TopicStatus
 from pytubemq.wire.text.topic_strings import TopicBroker
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.brokers.broker_run import BrokerRun
     from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.model.ids import Partition
     from pytubemq.model.records import Record
     from pytubemq.model.topic import TopicConfig
 
@@ -174,6 +175,6 @@ class BrokerTopics:
         known = self._partitions.get(key)
         if known is not None and known[0] == layout:
             return known[1]
-        found = frozenset(Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids())
+        found = frozenset(make_partitions(broker_id, config.name, config.partition_ids()))
         self._partitions[key] = (layout, found)
         return found

@@ -5,6 +5,7 @@ The invariant: an event is sent in a response only, and counts as done only when
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
@@ -31,8 +32,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.partition_strings import (
-    SubscribeInfo,
-    format_subscribe_info,
+    format_subscribed,
     parse_required_partition,
     parse_subscribed,
 )
@@ -154,14 +154,12 @@ class Consumers(ConsumerMethods):
         return True
 
     def _event(self, group: Group, client_id: str, event: Event, *, over_tls: bool) -> EventProto:
-        infos = [
-            SubscribeInfo(client_id, group.name, self._broker(partition.broker_id, over_tls=over_tls), partition)
-            for partition in event.partitions
-        ]
         return EventProto(
             rebalance_id=event.rebalance_id,
             op_type=int(event.op),
-            subscribe_info=tuple(format_subscribe_info(info) for info in infos),
+            subscribe_info=format_subscribed(
+                client_id, group.name, event.partitions, partial(self._broker, over_tls=over_tls)
+            ),
         )
 
     def _broker(self, broker_id: int, *, over_tls: bool) -> BrokerInfo:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.model.ids import Partition
+from pytubemq.model.ids import make_partitions
 from pytubemq.model.records import ManageStatus
 from pytubemq.model.topic import HISTORY_TOPIC
 from pytubemq.wire.protocol.messages.extension import TopicPartition
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
-    from pytubemq.model.ids import Address
+    from pytubemq.model.ids import Address, Partition
     from pytubemq.model.records import TopicRecord
     from pytubemq.model.topic import TopicConfig
 
@@ -77,7 +77,7 @@ class Layout:
 def partitions_of(topic: str, configs: Mapping[int, TopicConfig]) -> list[Partition]:
     """Return the partitions of a topic that has these configurations on its Brokers, by Broker id."""
     return [
-        Partition(broker_id, topic, partition_id)
+        partition
         for broker_id, config in configs.items()
-        for partition_id in config.partition_ids()
+        for partition in make_partitions(broker_id, topic, config.partition_ids())
     ]

@@ -26,7 +26,7 @@ from pytubemq.wire.text.string_parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _LEAST_LONG_DIGITS: Final = len(str(MAX_PARTITION_ID))
 """Numbers with fewer digits are ids of partitions."""
@@ -127,6 +127,21 @@ def format_subscribe_info(info: SubscribeInfo) -> str:
     return f"{info.consumer_id}@{info.group}#{held}"
 
 
+def format_subscribed(
+    consumer_id: str, group: str, partitions: Iterable[Partition], broker: Callable[[int], BrokerInfo]
+) -> tuple[str, ...]:
+    """Format as `format_subscribe_info` many partitions of one consumer; `broker` returns the Broker of an id."""
+    heads: dict[tuple[int, str], str] = {}
+    found = []
+    for partition in partitions:
+        head = heads.get(partition[:2])
+        if head is None:
+            whole = format_subscribe_info(SubscribeInfo(consumer_id, group, broker(partition.broker_id), partition))
+            head = heads[partition[:2]] = whole.removesuffix(str(partition.partition_id))
+        found.append(f"{head}{partition.partition_id}")
+    return tuple(found)
+
+
 def parse_failure_info(text: str) -> FailureInfo:
     """Parse `errCode:brokerId:host:port#topic:partitionId`.
 
@@ -185,6 +200,7 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
     """
     shape = "brokerId:topic:partitionId=offset"
     wanted = {}
+    read: dict[str, Partition] = {}
     # Counted before it is split, as above.
     if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
         raise FormatError(
@@ -192,8 +208,15 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
         )
     for item in items_of(text):
         key, _, offset = item.partition("=")
+        head, _, number = key.rpartition(":")
+        before = read.get(head)
+        # As in `parse_subscribed`: what precedes the partition's number is read once if it is the same.
+        if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
+            partition = read[head] = Partition.parse(key)
+        else:
+            partition = Partition(before.broker_id, before.topic, int(number))
         # Signed: below 0 leaves the decision to the group's position. Of two for one partition the later one counts.
-        wanted[Partition.parse(key)] = signed_number_of(offset, text, "a list of offsets", shape)
+        wanted[partition] = signed_number_of(offset, text, "a list of offsets", shape)
     return wanted
 
 

@@ -34,6 +34,7 @@ from pytubemq.wire.text.partition_strings import (
     format_partition_info,
     format_required_partition,
     format_subscribe_info,
+    format_subscribed,
     parse_failure_info,
     parse_part_sub_info,
     parse_partition_info,
@@ -340,6 +341,26 @@ def test_many_subscriptions_are_read_as_each_alone() -> None:
     ):
         with pytest.raises(FormatError):
             parse_subscribed(["c@g#1:h:8123#demo:0", f"c@g#1:h:8123#demo:{bad}"])
+
+
+def test_many_subscriptions_are_written_as_each_alone() -> None:
+    partitions = [Partition(broker, topic, n) for broker in (1, 11) for topic in ("demo", "d1") for n in (1, 11, 111)]
+    brokers = {1: BrokerInfo(1, Address("h1", 8123)), 11: BrokerInfo(11, Address("::1", 9123))}
+    assert format_subscribed("c1", "g1", partitions, brokers.__getitem__) == tuple(
+        format_subscribe_info(SubscribeInfo("c1", "g1", brokers[partition.broker_id], partition))
+        for partition in partitions
+    )
+
+
+def test_many_places_to_begin_are_read_as_each_alone() -> None:
+    texts = [f"{broker}:{topic}:{n}={n - 1}" for broker in (1, 11) for topic in ("demo", "d1") for n in (0, 7, 10_000)]
+    texts += ["1:demo:7 = -1", " 1:demo:8=2"]
+    read = parse_required_partition(",".join(texts))
+    alone = [parse_required_partition(text) for text in texts]
+    assert list(read.items()) == list({key: offset for one in alone for key, offset in one.items()}.items())
+    for bad in ("1:demo:x=1", "1:demo:=1", "1:demo:-1=1", "1:demo:9999999999=1", "2:demo=1", "1:demo:0", "1:demo:²=1"):
+        with pytest.raises(FormatError):
+            parse_required_partition(f"1:demo:0=1,{bad}")
 
 
 def test_a_subscription_of_very_many_partitions_is_refused_before_they_are_read() -> None:
