@@ -1,5 +1,5 @@
-"""Registrations, confirms and flushes in all orders: the position of a group never moves back, and a refused confirm
-leaves no trace.
+"""Registrations, confirms, resets and flushes in all orders: only a reset moves the position of a group back, and a
+refused confirm or reset leaves no trace.
 
 Real handlers, append path and store over a disk in memory; each write of the journal waits until a rule lets it go on,
 well or onto a full disk.
@@ -18,11 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pytubemq.broker.consume.fetch import FetchHandlers
 from pytubemq.broker.consume.registration import RegisterHandlers
 from pytubemq.broker.registration_key import RegistrationKey
-from pytubemq.errors import Code
+from pytubemq.errors import Code, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire.batch import stored
-from pytubemq.wire.protocol.extensions import OURS
+from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.broker import (
     CommitOffsetRequestC2B,
     CommitOffsetResponseB2C,
@@ -36,7 +36,7 @@ from tests.support.properties import examples, run_machine
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tests.support.soaking import Part
 
@@ -54,7 +54,7 @@ class Connection:
     """Where a call comes from."""
 
     closed = False
-    capabilities = OURS
+    capabilities: Capability = OURS
     block_bytes = None
     backlogged = False
     peer = "127.0.0.1:1"
@@ -62,6 +62,34 @@ class Connection:
     def __init__(self, server: Any) -> None:
         self.context: dict[Any, Any] = {}
         self.server = server
+
+
+class Change:
+    """A confirm or a reset, in the order in which they were asked for."""
+
+    def __init__(self, up_to: int, most: int, call: RecordedCall | None = None) -> None:
+        self.up_to = up_to
+        """The offset that was asked for."""
+        self.most = most
+        """The largest offset that a confirm may reach."""
+        self.call = call
+        """None: a reset."""
+        self.answered = False
+        self.position: int | None = None
+        """Where the group is by the answer; None if it was refused."""
+        self.behind_reset = False
+        """True for a confirm that was asked for while a reset was in flight.
+
+        Its reader may be at the new place, and its confirm counts there, even if the reset is refused.
+        """
+
+    def look(self) -> None:
+        """Read a confirm's response, if it is there."""
+        if self.call is not None and self.call.body is not None and not self.answered:
+            self.answered = True
+            response = decode(CommitOffsetResponseB2C, self.call.body)
+            if response.err_code == Code.SUCCESS:
+                self.position = response.curr_offset
 
 
 class Request:
@@ -92,6 +120,8 @@ class GroupPositions(RuleBasedStateMachine):
 
     outcomes: ClassVar[Counter[tuple[int | None, bool]]] = Counter()
     """Confirms by response code, and by whether they were to move the group."""
+    resets: ClassVar[Counter[bool]] = Counter()
+    """Resets by whether they were made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,12 +132,13 @@ class GroupPositions(RuleBasedStateMachine):
         self.gate = threading.Semaphore(0)
         self.full = False
         self.durable = -1
-        self.confirmed = 0
-        """The largest offset whose confirm was answered with success."""
         self.connection = Connection(self.broker._server)
-        self.confirms: list[tuple[RecordedCall, int, int]] = []
-        """With the offset that was asked for, and the largest one that the confirm may reach."""
-        self.registrations: list[tuple[RecordedCall, str, int]] = []
+        self.changes: list[Change] = []
+        self.reset_tasks: list[asyncio.Task[None]] = []
+        self.last_move: Change | None = None
+        """The last reset that was answered with success, or the last confirm from its place."""
+        self.registrations: list[tuple[RecordedCall, int]] = []
+        """Those that are not answered yet, each with the least offset that it may begin at."""
 
     async def _start(self) -> None:
         await self.broker.start()
@@ -116,6 +147,7 @@ class GroupPositions(RuleBasedStateMachine):
         async with connected(self.broker) as peer:
             await peer.send_each([item(b"%d" % n) for n in range(MESSAGES)])
         self.register_handlers, self.fetch_handlers = RegisterHandlers(self.state), FetchHandlers(self.state)
+        self.state.resets.add = _forget_record  # type: ignore[method-assign]
         assert self.broker._store is not None
         self.store = self.broker._store
         write = self.store.write
@@ -133,9 +165,13 @@ class GroupPositions(RuleBasedStateMachine):
     def teardown(self) -> None:
         self._drain()
         try:
-            for call, up_to, _ in self.confirms:
-                assert call.body is not None, "a confirm was never answered"
-                self.outcomes[decode(CommitOffsetResponseB2C, call.body).err_code, up_to > 0] += 1
+            for change in self.changes:
+                assert change.answered, "a confirm or a reset was never answered"
+                if change.call is not None and change.call.body is not None:
+                    code = decode(CommitOffsetResponseB2C, change.call.body).err_code
+                    self.outcomes[code, change.up_to > 0] += 1
+                else:
+                    self.resets[change.position is not None] += 1
         finally:
             self.gate.release(1000)
             self.loop.run_until_complete(self.broker.close())
@@ -143,8 +179,10 @@ class GroupPositions(RuleBasedStateMachine):
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    @initialize(member=members)
-    def somebody_registers(self, member: str) -> None:
+    @initialize(member=members, notified=st.booleans())
+    def somebody_registers(self, member: str, notified: bool) -> None:
+        if not notified:
+            self.connection.capabilities = OURS & ~Capability.RESET_NOTICES
         self.register((1, member), unregister=False)
         self._flush(full=False)
 
@@ -162,7 +200,8 @@ class GroupPositions(RuleBasedStateMachine):
         call = RecordedCall(request, self.connection)
         self._serve(self.register_handlers.register, call)
         if not unregister:
-            self.registrations.append((call, member, self.confirmed))
+            self.registrations.append((call, self._floor()))
+            self.the_position_follows_the_last_change()
 
     @rule(really=seldom)
     def lease_runs_out(self, really: bool) -> None:
@@ -188,7 +227,7 @@ class GroupPositions(RuleBasedStateMachine):
         head, _ = stored.decode_get_message(call.body)
         if head.err_code == Code.SUCCESS:
             assert head.curr_offset is not None
-            assert head.curr_offset >= self.confirmed, "handed out again what was confirmed"
+            assert head.curr_offset >= self._floor(), "handed out again what was confirmed"
 
     @rule(caller=callers, messages=st.integers(0, MESSAGES))
     def confirm(self, caller: tuple[int, str], messages: int) -> None:
@@ -204,10 +243,70 @@ class GroupPositions(RuleBasedStateMachine):
         )
         call = RecordedCall(request, self.connection)
         # One below another that is in flight confirms that one as well.
-        under_way = [reach for earlier, _, reach in self.confirms if earlier.body is None]
+        under_way = [earlier.most for earlier in self.changes if not earlier.answered]
         most = max([up_to, self.durable, *under_way])
+        change = Change(up_to, most, call)
+        change.behind_reset = any(other.call is None and not other.answered for other in self.changes)
+        self.changes.append(change)
         self._serve(self.fetch_handlers.commit, call)
-        self.confirms.append((call, up_to, most))
+
+    @rule(messages=st.integers(0, MESSAGES), really=seldom)
+    def reset(self, messages: int, really: bool) -> None:
+        if really:
+            self._reset(messages)
+
+    @rule(
+        messages=st.integers(0, MESSAGES),
+        member=members,
+        by_reset=seldom,
+        unregister=st.booleans(),
+        full=st.booleans(),
+    )
+    def register_behind_a_change(
+        self, messages: int, member: str, by_reset: bool, unregister: bool, full: bool
+    ) -> None:
+        """Begin or leave while a confirm or a reset is in flight, which is made or refused then."""
+        if by_reset:
+            self._reset(messages)
+        else:
+            self.confirm((1, member), messages)
+        self.register((1, member), unregister)
+        self._flush(full=full)
+        self._flush(full=False)
+
+    @rule(
+        messages=st.integers(0, MESSAGES),
+        caller=callers,
+        more=st.integers(1, MESSAGES),
+        full=st.booleans(),
+        really=seldom,
+    )
+    def reset_a_reader(self, messages: int, caller: tuple[int, str], more: int, full: bool, really: bool) -> None:
+        """Reset a group that reads, while its confirm may be in flight; then it reads on."""
+        if not really:
+            return
+        self._drain()
+        self.fetch(caller, MESSAGES)
+        self._reset(messages)
+        self.confirm(caller, min(MESSAGES, messages + more))
+        self.fetch(caller, more)
+        self._flush(full=full)
+        self.fetch(caller, more)
+
+    def _reset(self, messages: int) -> None:
+        change = Change(messages * OFFSET_UNIT, messages * OFFSET_UNIT)
+
+        async def reset() -> None:
+            try:
+                await self.broker.offsets.set_one(KEY, change.up_to)
+                change.position = change.up_to
+            except RefusedError:
+                pass
+            change.answered = True
+
+        self.changes.append(change)
+        self.reset_tasks.append(self.loop.create_task(reset()))
+        self._settle()
 
     @rule(full=st.booleans())
     def flush(self, full: bool) -> None:
@@ -221,25 +320,37 @@ class GroupPositions(RuleBasedStateMachine):
         self._flush(full=False)
 
     @invariant()
-    def the_position_never_moves_back(self) -> None:
-        for call, up_to, most in self.confirms:
-            if call.body is not None:
-                response = decode(CommitOffsetResponseB2C, call.body)
-                if response.err_code == Code.SUCCESS:
-                    self.confirmed = max(self.confirmed, up_to)
-                    assert up_to <= (response.curr_offset or 0) <= most, "a refused confirm counts with a later one"
+    def the_position_follows_the_last_change(self) -> None:
+        for change in self.changes:
+            before = change.answered
+            change.look()
+            if change.answered and not before and change.position is not None and not self._reset_since(change):
+                least, most = change.up_to, change.most
+                assert least <= change.position <= most, "a refused confirm counts with a later one"
         durable = self.store.confirmed(*KEY)
         now = -1 if durable is None else durable
-        assert now >= self.durable, "the position moved back"
-        assert now in self._allowed(), "a refused confirm has left a trace"
+        made = [change for change in self.changes if change.position is not None]
+        moves = [change for change in made if change.call is None or change.behind_reset]
+        if moves and moves[-1] is not self.last_move:
+            self.last_move = moves[-1]
+        else:
+            assert now >= self.durable, "the position moved back"
         self.durable = now
-        assert self.confirmed == 0 or now >= self.confirmed, "an answered confirm was undone"
-        for call, _, confirmed in self.registrations:
+        if made and all(change.answered for change in self.changes):
+            assert now == made[-1].position, "the position is not where the last change has put it"
+        assert now in {-1, 0, *(change.position for change in made)}, "a refused change has left a trace"
+        self._check_registrations(durable)
+
+    def _check_registrations(self, durable: int | None) -> None:
+        """Registrations begin where the group is, and only once that is durable or cannot be."""
+        for call, least in list(self.registrations):
             if call.body is not None:
+                self.registrations.remove((call, least))
                 answer = decode(RegisterResponseB2C, call.body)
                 if answer.err_code == Code.SUCCESS:
                     assert answer.curr_offset is not None
-                    assert answer.curr_offset >= confirmed, "begins before what was confirmed"
+                    assert answer.curr_offset >= min(least, self._floor()), "begins before what was confirmed"
+                    assert durable is not None or self.state.positions.unwritten, "answered before it is durable"
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -249,15 +360,21 @@ class GroupPositions(RuleBasedStateMachine):
         hold = self.state.registry._registrations.get(KEY)
         return member if hold is None or stranger == STRANGER else hold.consumer_id
 
-    def _allowed(self) -> set[int]:
-        """Where the group may be: at the start, or where a confirm with success has put it."""
-        allowed = {-1, 0}
-        for call, _, _ in self.confirms:
-            if call.body is not None:
-                answer = decode(CommitOffsetResponseB2C, call.body)
-                if answer.err_code == Code.SUCCESS:
-                    allowed.add(answer.curr_offset or 0)
-        return allowed
+    def _reset_since(self, change: Change) -> bool:
+        """True if a reset was asked for before this confirm's answer: what it confirms may not count any more."""
+        return change.call is None or any(other.call is None for other in self.changes)
+
+    def _floor(self) -> int:
+        """Return the least offset that may be handed out now."""
+        for change in self.changes:
+            change.look()
+        made = [change.position for change in self.changes if change.position is not None]
+        under_way = [
+            change.up_to
+            for change in self.changes
+            if not change.answered and (change.call is None or change.behind_reset)
+        ]
+        return min([made[-1] if made else 0, *under_way])
 
     def _serve(self, handler: Callable[[Any], object], call: RecordedCall, *, answered: bool = False) -> None:
         async def serve() -> None:
@@ -292,12 +409,20 @@ class GroupPositions(RuleBasedStateMachine):
     def _drain(self) -> None:
         while self.state.path._under_way:
             self._flush(full=False)
-        self.the_position_never_moves_back()
+        self.the_position_follows_the_last_change()
+
+
+async def _forget_record(records: Iterable[object]) -> None:
+    """In place of the history of resets, which is a file of its own."""
+    list(records)
 
 
 def test_a_position_never_moves_back(part: Part) -> None:
     GroupPositions.outcomes.clear()
+    GroupPositions.resets.clear()
     tried = examples(60)
     run_machine(GroupPositions, part, max_examples=tried, step_count=25)
     # A machine whose confirms are all refused would find nothing wrong.
     assert GroupPositions.outcomes[Code.SUCCESS, True] > tried // part.count // 4
+    assert GroupPositions.resets[True] > tried // part.count // 4
+    assert GroupPositions.resets[False] > tried // part.count // 10

@@ -2,8 +2,8 @@
 
 The invariants: a registration is answered only when its starting position is durable (or cannot be now, which is
 logged), so that the group begins there again after a crash; messages that the previous consumer got and did not
-confirm are sent again; while a confirm is in flight no consumer begins and none leaves, so that neither undoes it nor
-keeps a refused one.
+confirm are sent again; while a confirm or a reset is in flight no consumer begins and none leaves, so that neither
+undoes it nor keeps a refused one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RegisterHandlers:
             served = request_checks.topic(request.topic_name, state.topics)
             codes = request_checks.filter_codes(request.filter_cond_str)
             key = RegistrationKey(group, served.config.name, request.partition_id)
-            # The confirm under way decides where the next consumer begins.
+            # The confirm or reset under way decides where the next consumer begins.
             if state.positions.when_decided(key, lambda: self._resume(call, request)):
                 return
             if request.op_type == REGISTER:

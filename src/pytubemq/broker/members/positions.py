@@ -74,7 +74,7 @@ class Positions:
         """The sum of these."""
         self._unwritten: set[RegistrationKey] = set()
         self._deferred: dict[RegistrationKey, list[Callable[[], None]]] = {}
-        """Callbacks that wait until no confirm of a position is in flight."""
+        """Callbacks that wait until no confirm or reset of a position is in flight."""
         self._deferred_count = 0
 
     @property
@@ -154,9 +154,9 @@ class Positions:
             self.spare.record_registration(key)
 
     def when_decided(self, key: RegistrationKey, then: Callable[[], None]) -> bool:
-        """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
+        """Call `then` once no confirm or reset of this position is in flight; False if none is, and it is not called.
 
-        A consumer that began while a confirm is in flight might begin at the wrong side of it.
+        A consumer that began while one is in flight might begin at the wrong side of it, and keep what is refused.
 
         Raises:
             Refused: as many callbacks wait as may; `then` is not called.
@@ -175,12 +175,12 @@ class Positions:
         return True
 
     def _is_undecided(self, key: RegistrationKey) -> bool:
-        return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
+        return any(not write.keep for write in self._writes.get(key, ()))
 
     def start_position(self, key: RegistrationKey) -> int | None:
-        """Return the newest position that was set by a reset or can no longer be refused: a consumer begins there."""
+        """Return the newest position that can no longer be refused: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
-            if write.keep or write.chosen:
+            if write.keep:
                 return write.offset
         return self._durable(key)
 

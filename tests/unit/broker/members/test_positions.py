@@ -53,19 +53,22 @@ def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_writte
     assert not positions.full, "a refused confirm leaves no trace"
 
 
-def test_a_chosen_place_counts_at_once_and_leaves_no_trace_when_it_is_refused() -> None:
+def test_a_chosen_place_counts_at_once_for_who_reads_and_leaves_no_trace_when_it_is_refused() -> None:
     store, path = Store(), Path()
     positions = Positions(store, path)  # type: ignore[arg-type]
     key = RegistrationKey("g", "demo", 0)
     store.durable[key] = 28
     ends: list[object] = []
     positions.choose(key, 280, ends.append)
-    assert (positions.current(key), positions.start_position(key)) == (280, 280)
+    assert (positions.current(key), positions.start_position(key)) == (280, 28)
+    begun: list[int] = []
+    assert positions.when_decided(key, lambda: begun.append(1)), "who begins waits for the outcome"
     path.under_way[0].refuse((Code.SERVER_RECEIVE_OVERFLOW, "full"))
     assert ends == [(Code.SERVER_RECEIVE_OVERFLOW, "full")]
     assert (positions.current(key), positions.start_position(key), positions.unwritten) == (28, 28, 0)
+    assert begun == [1]
     positions.choose(key, None, ends.append)
-    assert (positions.current(key), positions.start_position(key)) == (None, None)
+    assert (positions.current(key), positions.start_position(key)) == (None, 28)
     assert path.under_way[1].confirmation.offset == FORGOTTEN
     del store.durable[key]
     path.under_way[1].complete([])
