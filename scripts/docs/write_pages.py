@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.wire.serialization.descriptors import FILES
 from scripts.docs import (
+    cli_permissions,
     decode_formats,
     fields,
     http_permissions,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TABLES: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "docs/design/fields.md": fields.tables,
+    "docs/reference/cli-permissions.md": cli_permissions.tables,
     "docs/reference/decode-formats.md": decode_formats.tables,
     "docs/reference/http-permissions.md": http_permissions.tables,
     "docs/reference/metrics.md": metrics.tables,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytubemq.master.service import MasterService
     from pytubemq.model.records import UserTokenRecord
 
-_TOKENS: Final = frozenset({Proof.USER_TOKEN, Proof.OIDC_TOKEN})
+_TOKENS: Final = frozenset({Proof.BEARER_TOKEN, Proof.OIDC_TOKEN})
 
 
 class UserTokenApi:

@@ -340,8 +340,8 @@ class PermissionTest(View, frozen=True, kw_only=True):
 
 
 class SessionView(View, frozen=True, kw_only=True):
-    """The caller over HTTP; `proof` is `session`, `user_token` (a bearer token), `oidc_token` (of the OIDC issuer), or
-    `operator_token` (`http.token`)."""
+    """The caller over HTTP; `proof` is `session`, `bearer_token`, `oidc_token` (of the OIDC issuer), or `http_token`
+    (`http.token` of the settings)."""
 
     user: str
     proof: str

@@ -185,8 +185,11 @@ def escaped_json(text: str) -> str:
 
 
 def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
-    """Return foreign text for an error or a log line: quoted, escaped, and cut to `most` characters."""
-    return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text)} characters)"
+    """Return foreign text for an error or a log line: quoted, escaped, and cut to `most` characters between the quotes."""
+    kept = text[:most]
+    while len(repr(kept)) > most + 2:  # escaping makes up to ten characters of one
+        kept = kept[: len(kept) * most // len(repr(kept))]
+    return repr(text) if kept == text else f"{kept!r}... ({len(text)} characters)"
 
 
 def _escape(found: re.Match[str]) -> str:

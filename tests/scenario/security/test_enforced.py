@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +25,7 @@ from pytubemq.wire.protocol.messages.broker import (
     SendMessageResponseB2P,
 )
 from pytubemq.wire.rpc.methods import Method, Service
+from tests.scenario.security.command_line import command
 from tests.scenario.security.secured import ANY, address_of, cluster, is_known, user, users_of
 from tests.support.waiting import until
 
@@ -111,13 +109,9 @@ async def test_who_may_do_nothing_learns_that_a_send_needs_produce_and_nothing_a
                 said.append(str(refused.value).replace(topic, "TOPIC"))
         assert said[0] == said[1]
         environ = {"PYTUBEMQ_USER": "ann", "PYTUBEMQ_SECRET_FILE": str(tmp_path / "secret")}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pytubemq", "produce", "orders", "hello", "--master", address_of(node),
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **environ},
-        )  # fmt: skip
-        out, err = await process.communicate()
-        assert (process.returncode, b"permission grant ann produce topic orders" in err) == (4, True), out + err
-        assert b"describe" not in err
+        sent = await command("produce", "orders", "hello", "--master", address_of(node), environ=environ)
+        assert (sent.code, "permission grant ann produce topic orders" in sent.err) == (4, True), sent
+        assert "describe" not in sent.err
 
 
 async def test_a_new_secret_ends_the_sessions_of_the_old_one(tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import secrets
-import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -16,6 +13,7 @@ import pytest
 from pytubemq.security.secret import Secret
 from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
+from tests.scenario.security.command_line import HttpCommands, command
 from tests.scenario.security.secured import ANY
 
 if TYPE_CHECKING:
@@ -42,25 +40,8 @@ async def node(directory: Path, mode: str = "enforced") -> AsyncIterator[Node]:
         await made.close()
 
 
-async def tube(
-    made: Node, *arguments: str, token: str = TOKEN, given: str = "", query: str = ""
-) -> tuple[int, str, str]:
-    """Run a command against the Master's HTTP; return its exit code, output and errors."""
-    assert made.endpoints.http is not None
-    environ = {**os.environ, "PYTUBEMQ_TOKEN": token}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytubemq", *arguments, "--http", made.endpoints.http + query,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environ,
-    )  # fmt: skip
-    out, err = await process.communicate(given.encode())
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
-
-
-async def as_json(made: Node, *arguments: str, token: str = TOKEN) -> Any:
-    code, out, err = await tube(made, *arguments, "-o", "json", token=token)
-    assert code == 0, err
-    return json.loads(out)
+tube = HttpCommands(TOKEN)
+as_json = tube.as_json
 
 
 async def test_the_command_line_does_what_its_users_token_may_and_the_trail_says_so(tmp_path: Path) -> None:
@@ -121,12 +102,8 @@ async def test_files_with_a_secret_and_a_token_are_made_by_a_redirection_and_tak
         assert code == 0, err
         user = ("--user", "ops", "--secret-file", str(tmp_path / "secret"))
         assert made.endpoints.master is not None
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pytubemq", "produce", "orders", "hello", "--master", made.endpoints.master, *user,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        _, said = await process.communicate()
-        assert (process.returncode, said.decode().strip()) == (0, "sent 1 to orders")
+        sent = await command("produce", "orders", "hello", "--master", made.endpoints.master, *user)
+        assert (sent.code, sent.err.strip()) == (0, "sent 1 to orders")
 
 
 async def test_a_password_from_standard_input_signs_in_and_changes_are_the_users(tmp_path: Path) -> None:

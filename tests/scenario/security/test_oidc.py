@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
 import secrets
-import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -18,6 +15,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
+from tests.scenario.security.command_line import HttpCommands
 from tests.scenario.security.secured import ANY
 from tests.support.oidc import AUDIENCE, ISSUER, SigningKey, claims, ec_key, jwks, rsa_key
 from tests.support.waiting import until
@@ -65,23 +63,8 @@ async def node(directory: Path, keys: Path, *users: str) -> AsyncIterator[Node]:
         await made.close()
 
 
-async def tube(made: Node, *arguments: str, token: str = TOKEN) -> tuple[int, str, str]:
-    """Run a command against the Master's HTTP; return its exit code, output and errors."""
-    assert made.endpoints.http is not None
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytubemq", *arguments, "--http", made.endpoints.http,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTUBEMQ_TOKEN": token},
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
-
-
-async def as_json(made: Node, *arguments: str, token: str = TOKEN) -> Any:
-    code, out, err = await tube(made, *arguments, "-o", "json", token=token)
-    assert code == 0, err
-    return json.loads(out)
+tube = HttpCommands(TOKEN)
+as_json = tube.as_json
 
 
 async def test_the_command_line_works_with_a_token_of_the_issuer(

@@ -61,6 +61,8 @@ class FakeApi:
         self.deletes: tuple[int, Any] = (
             200, {"name": "flights", "removed": True, "pending": [], "record_kept": False},
         )  # fmt: skip
+        self.posted: dict[str, dict[str, Any]] = {}
+        """What the answer to a POST has in addition, by path."""
         self.batches: list[dict[str, Any]] = []
         """The next answers to calls that create many topics."""
         self.places: list[dict[str, Any]] = []
@@ -72,9 +74,8 @@ class FakeApi:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked.append(("GET", self.path, None))
-                self._answer(
-                    *outer.answers.get(self.path, (404, {"code": 404, "message": f"no {self.path}", "try": "t"}))
-                )
+                missing = 404, {"code": 404, "message": f"no {self.path}", "try": "t"}
+                self._answer(*outer.answers.get(self.path, outer.answers.get(self.path.partition("?")[0], missing)))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -82,7 +83,7 @@ class FakeApi:
                 if self.path.endswith("batch"):
                     self._answer(201, outer.batches.pop(0))
                     return
-                made = {**TOPIC, **body, **outer.counted(), "places": outer.places}
+                made = {**TOPIC, **body, **outer.counted(), "places": outer.places, **outer.posted.get(self.path, {})}
                 self._answer(201, MOVED if self.path.endswith("/resets") else made)
 
             def do_PATCH(self) -> None:

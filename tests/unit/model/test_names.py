@@ -134,11 +134,12 @@ def test_what_is_escaped_has_nothing_that_a_terminal_obeys(text: str) -> None:
     assert (names.escaped(text) == text) is text.isprintable()
 
 
-@given(st.text(max_size=300))
+@given(st.text(max_size=300) | st.text(st.sampled_from("\x7f\n'\u202e\U000e0001a"), max_size=300))
 def test_what_is_shown_is_short_and_plain(text: str) -> None:
     shown = names.shown(text, 20)
     assert shown.isprintable()
-    assert len(shown) < 250
+    assert len(shown) <= 20 + len("''... (300 characters)")
+    assert shown == repr(text) if len(repr(text)) <= 22 else shown.endswith(f"... ({len(text)} characters)")
 
 
 def test_how_it_is_escaped() -> None:

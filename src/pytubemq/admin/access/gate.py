@@ -219,7 +219,7 @@ def lacking(identity: HttpIdentity | None, row: Row, names: Names) -> str | None
             where = "the cluster" if kind is ResourceKind.CLUSTER else f"{kind} {name}"
             return f"user {identity.user} lacks the permission {operation} on {where}"
     for need in row.needs:
-        if need.subject is Subject.SERVERS_TOKEN and identity.proof is not Proof.OPERATOR_TOKEN:
+        if need.subject is Subject.SERVERS_TOKEN and identity.proof is not Proof.HTTP_TOKEN:
             return "this call needs the server's own token"
         if need.subject is Subject.ITS_USER and not (identity.is_admin or set(names.users) <= {identity.user}):
             return f"user {identity.user} lacks the permission {Operation.ADMIN} on the cluster"

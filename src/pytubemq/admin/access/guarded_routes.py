@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from pytubemq.admin.access.gate import Caller
 from pytubemq.admin.access.needs import SIGNED_IN, Names, Row, Subject
-from pytubemq.master.catalogue.audit_trail import ChangeOrigin, change_of
+from pytubemq.master.catalogue.audit_trail import ChangeOrigin, NotedCall, change_of
 from pytubemq.security.authentication_mode import AuthenticationMode
 
 if TYPE_CHECKING:
@@ -120,12 +120,14 @@ async def _recorded(gate: Gate, origin: ChangeOrigin, names: Names, endpoint: En
     if gate.http is not None and not origin.noted and response.status_code < 400:
         names = names if named(names) or "name" not in request.path_params else await names_in_path(request)
         await gate.http.note(
-            user=origin.user,
-            host=origin.host,
-            action=origin.action,
-            target=named(names),
-            before=origin.before,
-            after=origin.after,
+            NotedCall(
+                user=origin.user,
+                host=origin.host,
+                action=origin.action,
+                target=named(names),
+                before=origin.before,
+                after=origin.after,
+            )
         )
     return response
 

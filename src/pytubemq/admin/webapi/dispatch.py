@@ -25,7 +25,7 @@ from pytubemq.admin.webapi.long_responses import LongResponses
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
 from pytubemq.errors import TubeError
-from pytubemq.master.catalogue.audit_trail import ChangeOrigin, change_of, current_origin
+from pytubemq.master.catalogue.audit_trail import ChangeOrigin, NotedCall, change_of, current_origin
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class WebApi(Generic[A]):
             reply = await self._run(request, method, args, called=name, peer=peer)
         if reply.get("result") and not origin.noted and (http := self._calls.gate.http) is not None:
             user = caller.user or args.audit.user
-            await http.note(user=user, host=peer, action=name, target=targets(args).replace("; ", ", "))
+            target = targets(args).replace("; ", ", ")
+            await http.note(NotedCall(user=user, host=peer, action=name, target=target))
         return reply
 
     async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:

@@ -68,6 +68,19 @@ class ChangeOrigin:
     """The state before and after a change of something other than records, set by the code that makes it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedCall:
+    """A call that changed no record and is recorded all the same: its user, host and action, and what it was about."""
+
+    user: str
+    host: str
+    action: str
+    target: str
+    outcome: str = DONE
+    before: str = "{}"
+    after: str = "{}"
+
+
 _CURRENT: Final[ContextVar[ChangeOrigin | None]] = ContextVar("pytubemq_change_origin", default=None)
 
 
@@ -196,21 +209,15 @@ class AuditTrail:
         self._next_id += found.count
         return found
 
-    def entry(
-        self,
-        *,
-        user: str,
-        host: str,
-        action: str,
-        target: str,
-        outcome: str = DONE,
-        before: str = "{}",
-        after: str = "{}",
-    ) -> AuditRecord:
+    def entry(self, about: NotedCall) -> AuditRecord:
         """Return a new entry, which is not stored yet."""
         entry_id, self._next_id = self._next_id, self._next_id + 1
-        stamp = _stamp(user, self._clock.wall_ms())
-        return _bounded(AuditRecord(entry_id, host, action, target, outcome, before, after, stamp))
+        stamp = _stamp(about.user, self._clock.wall_ms())
+        return _bounded(
+            AuditRecord(
+                entry_id, about.host, about.action, about.target, about.outcome, about.before, about.after, stamp
+            )
+        )
 
     def to_forget(self, coming: int, *, refusals: int = 0) -> list[AuditRecord]:
         """Return the oldest entries that must go before some more come: too old, or too many.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import DiskFullError
-from pytubemq.master.catalogue.audit_trail import AuditTrail, ChangeOrigin, as_text, change_of
+from pytubemq.master.catalogue.audit_trail import AuditTrail, ChangeOrigin, NotedCall, as_text, change_of
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.model.limits import MAX_AUDIT_CHARS
 from pytubemq.model.records import Stamp, TopicRecord, UserRecord
@@ -146,7 +146,7 @@ async def test_entries_go_by_age_and_by_number() -> None:
         assert [one.target for one in store.load().audit] == ["topic b"]
     trail = AuditTrail(clock, most=3)
     for number in range(5):
-        entry = trail.entry(user="bob", host="", action="", target=str(number))
+        entry = trail.entry(NotedCall(user="bob", host="", action="", target=str(number)))
         for old in trail.to_forget(1):
             trail.remove(old)
         trail.enter(entry)
@@ -163,9 +163,9 @@ def test_a_long_state_is_cut_and_says_so() -> None:
 def test_refused_sign_ins_displace_no_changes() -> None:
     trail = AuditTrail(Clock(), most=100)
     for number in range(50):
-        trail.enter(trail.entry(user="bob", host="", action="", target=f"topic {number}"))
+        trail.enter(trail.entry(NotedCall(user="bob", host="", action="", target=f"topic {number}")))
     for number in range(500):
-        entry = trail.entry(user="", host="", action="sign in", target=f"user {number}", outcome="refused")
+        entry = trail.entry(NotedCall(user="", host="", action="sign in", target=f"user {number}", outcome="refused"))
         for old in trail.to_forget(1, refusals=1):
             trail.remove(old)
         trail.enter(entry)

@@ -19,7 +19,7 @@ from pytubemq.errors import StorageError
 from pytubemq.master.access.http.attempts import Attempts
 from pytubemq.master.access.http.bearer import TOKEN_BYTES, find_token
 from pytubemq.master.access.http.web_sessions import WebSessions
-from pytubemq.master.catalogue.audit_trail import DONE, REFUSED, as_text
+from pytubemq.master.catalogue.audit_trail import REFUSED, NotedCall, as_text
 from pytubemq.model.limits import MAX_SIGN_INS, MAX_USER_CHARS
 from pytubemq.model.names import escaped, shown
 from pytubemq.net.server.peer_warnings import PeerWarnings
@@ -50,9 +50,9 @@ class Proof(Enum):
     """The way in which a caller has shown who it is."""
 
     SESSION = "the session of a browser"
-    USER_TOKEN = "a bearer token of a user"
+    BEARER_TOKEN = "a bearer token of a user"
     OIDC_TOKEN = "an access token of the OIDC issuer"
-    OPERATOR_TOKEN = "the server's own token"
+    HTTP_TOKEN = "the server's own token, `http.token`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class HttpIdentity:
 
 OPERATOR_IDENTITY: Final = HttpIdentity(
     OPERATOR,
-    Proof.OPERATOR_TOKEN,
+    Proof.HTTP_TOKEN,
     (Permission(Operation.ADMIN, ResourceKind.CLUSTER, "*"), Permission(Operation.DESCRIBE, ResourceKind.CLUSTER, "*")),
 )
 """Whoever has the server's own token is an administrator."""
@@ -119,7 +119,7 @@ class HttpAccess:
     def by_token(self, text: str) -> HttpIdentity | None:
         """Return whose bearer token this is; None if it is nobody's (any more)."""
         record = find_token(text, self._catalogue.user_tokens, now_ms=self._clock.wall_ms())
-        return None if record is None else self._identity(record.user, Proof.USER_TOKEN)
+        return None if record is None else self._identity(record.user, Proof.BEARER_TOKEN)
 
     async def by_oidc_token(self, text: str, host: str) -> HttpIdentity | None:
         """Return whose access token of the OIDC issuer this is; None if it is refused, which the trail says, too."""
@@ -194,27 +194,17 @@ class HttpAccess:
         more: dict[str, object] = {"reason": reason} if reason else {}
         if left_out:
             more["not recorded before this one"] = left_out
-        await self.note(user="", host=host, action=SIGN_IN, target=target, outcome=REFUSED, after=as_text(more))
-
-    async def note(
-        self,
-        *,
-        user: str,
-        host: str,
-        action: str,
-        target: str,
-        outcome: str = DONE,
-        before: str = "{}",
-        after: str = "{}",
-    ) -> None:
-        """Store an entry of the audit trail about what changed no record; the log says if that fails."""
-        entry = self._catalogue.audit.entry(
-            user=user, host=host, action=action, target=target, outcome=outcome, before=before, after=after
+        await self.note(
+            NotedCall(user="", host=host, action=SIGN_IN, target=target, outcome=REFUSED, after=as_text(more))
         )
+
+    async def note(self, call: NotedCall) -> None:
+        """Store an entry of the audit trail about what changed no record; the log says if that fails."""
         try:
-            await self._catalogue.note(entry)
+            await self._catalogue.note(self._catalogue.audit.entry(call))
         except StorageError as error:
-            logger.error("the audit trail lacks %s by %s from %s: %s", action, user or "?", host, error.message)
+            who = call.user or "?"
+            logger.error("the audit trail lacks %s by %s from %s: %s", call.action, who, call.host, error.message)
 
     # --- what is allowed ----------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ async def test_a_token_names_its_user_until_it_ends() -> None:
         assert text not in repr(record)
         found = made.http_access.by_token(text)
         assert found is not None
-        assert (found.user, found.proof) == ("ann", Proof.USER_TOKEN)
+        assert (found.user, found.proof) == ("ann", Proof.BEARER_TOKEN)
         for wrong in ("", "tmq_", text[:-1], f"{text}x", text.replace(record.token_id, "0" * 16), OPERATOR, "é"):
             assert made.http_access.by_token(wrong) is None
         await users.set_enabled("ann", enabled=False, by=by)
