@@ -185,7 +185,7 @@ def escaped_json(text: str) -> str:
 
 
 def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
-    """Return foreign text for an error or a log line: quoted, escaped, and cut to `most` characters between the quotes."""
+    """Return foreign text for an error or a log line: quoted, escaped, and then cut to `most` characters."""
     kept = text[:most]
     while len(repr(kept)) > most + 2:  # escaping makes up to ten characters of one
         kept = kept[: len(kept) * most // len(repr(kept))]
