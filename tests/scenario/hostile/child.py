@@ -132,9 +132,15 @@ async def start_http(folder: Path, given: dict[str, Any], watch: Watch) -> tuple
     return {"master_http": places[0], "broker_http": places[1], "broker": str(broker.address)}, close
 
 
-PARTS = {"broker": start_broker, "master": start_master, "clients": start_clients, "http": start_http,
-         "spark": start_spark}  # fmt: skip
-BEGUN_BY_PART = "spark"
+PARTS = {
+    "broker": start_broker,
+    "master": start_master,
+    "clients": start_clients,
+    "http": start_http,
+    "spark": start_spark,
+}
+BEGINS_ITSELF = "spark"
+"""The part that begins the watch when it has imported what it needs, and before its work."""
 
 
 async def main(part: str, folder: Path) -> None:
@@ -145,7 +151,7 @@ async def main(part: str, folder: Path) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     watch = Watch(folder, SOURCE)
     given = json.loads(await reader.readline())
-    if part == BEGUN_BY_PART:
+    if part == BEGINS_ITSELF:
         said, close = await PARTS[part](folder, given, watch)
     elif part != "clients":
         said, close = await PARTS[part](folder, given, watch)

@@ -92,8 +92,8 @@ class SparkTasks:
         self.rounds: dict[str, int] = {}
         self.rows = 0
         """Rows read, and rows of which the Broker has acknowledged each."""
-        context = TaskContext(partitionId=0, attemptNumber=0, localProperties={})
-        TaskContext._setTaskContext(context)
+        facts = {"stageId": 0, "partitionId": 0, "attemptNumber": 0, "taskAttemptId": 0, "cpus": 1}
+        TaskContext._setTaskContext(TaskContext.from_json({**facts, "resources": {}, "localProperties": {}}))
         self._threads = [
             threading.Thread(target=self._again, args=(work,), name=work.__name__, daemon=True)
             for work in (self._batch, self._stream, self._planned, self._planned_java, self._write)

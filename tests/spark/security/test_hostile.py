@@ -7,6 +7,7 @@ query at once, to see what Spark makes of them.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,11 @@ def mock() -> Iterator[MockBroker]:
 def refuse(mock: MockBroker, *methods: Method) -> None:
     """Refuse all requests of these methods, with a text that would forge a line of a log."""
     for method in methods:
-        refusal = mock._handlers.refusal(method, Code.BAD_REQUEST, FORGED)
-        mock.respond_fn(method, lambda call, request, refusal=refusal: refusal)
+        mock.respond_fn(method, partial(_refused, mock, method))
+
+
+def _refused(mock: MockBroker, method: Method, call: Any, request: Any) -> Any:
+    return mock._handlers.refusal(method, Code.BAD_REQUEST, FORGED)
 
 
 def bad_batch() -> ReadRangeResponseB2C:

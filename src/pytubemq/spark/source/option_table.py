@@ -161,7 +161,7 @@ OPTIONS: Final = (
         Scope.BOTH,
         "a number of rows, at least 1",
         "Splits what a batch reads of one partition into tasks of at most so many rows. Java Brokers' partitions are "
-        "not split.",
+        "not split. A batch that would have more than 100,000 tasks is refused.",
     ),
     SourceOption(
         "minPartitions",
