@@ -39,6 +39,10 @@ T = TypeVar("T")
 NO_MASTER = f"No service {int(Service.MASTER)} found"
 """The error of a server that is not a Master, for a Master's service; ours and the original's are alike."""
 _PORT = f"port {DEFAULT_MASTER_PORT} unless it was set otherwise"
+_AWAY_HINT = (
+    "check the address; for a cluster on this machine run  pytubemq dev  (with --secure it is reached over TLS only, "
+    "at the tls:// address that it prints)"
+)
 
 
 def parse_masters(text: str) -> tuple[Address, ...]:
@@ -143,6 +147,5 @@ def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
         return TlsError(f"no Master can be reached: {reasons}", hint=refused[-1].hint)
     return UnreachableError(
         f"no Master can be reached: {reasons}",
-        hint="check the address; for a cluster on this machine run  pytubemq dev  (with --secure it is reached over TLS "
-        "only, at the tls:// address that it prints)",
+        hint=_AWAY_HINT,
     )
