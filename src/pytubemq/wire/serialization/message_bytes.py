@@ -197,8 +197,8 @@ def decode_apart(cls: type[T], data: bytes, attribute: str) -> tuple[T, Values[A
     Raises:
         EnvelopeError: as `decode`.
     """
-    message, (values,) = decode_all_apart(cls, data, (attribute,))
-    return message, values
+    message, found = decode_all_apart(cls, data, (attribute,))
+    return message, found[0]
 
 
 def decode_all_apart(cls: type[T], data: bytes, attributes: Sequence[str]) -> tuple[T, list[Values[Any]]]:
@@ -209,7 +209,9 @@ def decode_all_apart(cls: type[T], data: bytes, attributes: Sequence[str]) -> tu
     """
     pb = parse(cls, PB[cls], data)
     binding = _binding(cls)
-    values = [Values(cast("type", specs(cls)[name].kind), getattr(pb, proto_name(name))) for name in attributes]
+    values: list[Values[Any]] = [
+        Values(cast("type", specs(cls)[name].kind), getattr(pb, proto_name(name))) for name in attributes
+    ]
     try:
         return _from_pb(cls, pb, apart=[binding.attributes.index(name) for name in attributes]), values
     except UnicodeDecodeError as error:

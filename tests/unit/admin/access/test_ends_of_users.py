@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 ADMIN = headers_of(SERVER_TOKEN)
-ROTATE = ("POST", "/api/v1/users/producer/secret", {})
-NEW_PASSWORD = ("PATCH", "/api/v1/users/producer", {"password": "five other random words"})
+ROTATE: tuple[str, str, dict[str, Any]] = ("POST", "/api/v1/users/producer/secret", {})
+NEW_PASSWORD: tuple[str, str, dict[str, Any]] = (
+    "PATCH",
+    "/api/v1/users/producer",
+    {"password": "five other random words"},
+)
 Change = tuple[str, str, dict[str, Any]]
 
 
