@@ -360,7 +360,7 @@ async def test_topics_that_cannot_be_read_are_logged_in_one_line(caplog: pytest.
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
-    monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 10)
+    monkeypatch.setattr("pytubemq.master.brokers.slices.REPORT_SLICE", 10)
     work = {
         reported_topics: ["parse_broker_topic_conf", "within_record"],
         unknown_topics: ["parse_broker_topic_conf"],
@@ -408,7 +408,7 @@ async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pyte
 async def test_a_topic_that_is_created_during_a_long_registration_is_in_its_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 1)
+    monkeypatch.setattr("pytubemq.master.brokers.slices.REPORT_SLICE", 1)
     async with town() as t:
         catalogue = t.master.catalogue
         names = [f"t{number}" for number in range(20)]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytubemq.master.brokers.configuration import changed_conf, first_conf
-from pytubemq.master.slices import slices
+from pytubemq.master.brokers.slices import slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

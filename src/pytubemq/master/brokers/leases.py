@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import FormatError
-from pytubemq.master.slices import slices
+from pytubemq.master.brokers.slices import slices
 from pytubemq.model.limits import MAX_REPORTED_LEASES
 from pytubemq.wire.text.partition_strings import parse_subscribe_info
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import FormatError
 from pytubemq.master.brokers.configuration import DEFAULTS
-from pytubemq.master.slices import slices
+from pytubemq.master.brokers.slices import slices
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_STRAY_PARTITIONS
 from pytubemq.model.names import is_served_topic
 from pytubemq.model.topic import TopicConfig

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code, NotFoundError, UntoldError
+from pytubemq.master.brokers.slices import slices
 from pytubemq.master.groups.stall_reasons import ABSENT, CONFIRMS_UNKNOWN, NOTHING_CONFIRMED, why_nothing
 from pytubemq.master.reports.shared_build import SharedBuild
-from pytubemq.master.slices import slices
 from pytubemq.master.views import ClosedTopic, GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
 

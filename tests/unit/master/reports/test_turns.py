@@ -85,7 +85,7 @@ async def test_topics_are_listed_some_at_a_time_and_one_that_goes_meanwhile_is_l
 
 
 async def test_the_lag_of_a_group_is_made_some_partitions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.slices.REPORT_SLICE", 7)
+    monkeypatch.setattr("pytubemq.master.brokers.slices.REPORT_SLICE", 7)
     offsets = InspectedOffsets()
     for topic in ("a", "b"):
         for number in range(50):

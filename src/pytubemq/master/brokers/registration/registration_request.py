@@ -12,7 +12,7 @@ from pytubemq.master.brokers.leases import read_leases
 from pytubemq.master.brokers.registration.changed_settings import log_changes
 from pytubemq.master.brokers.registration.unknown_topics import unknown_topics
 from pytubemq.master.brokers.reported_topics import check_surplus, read_report, surplus_on
-from pytubemq.master.slices import slices
+from pytubemq.master.brokers.slices import slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from pytubemq.core.refusal import Refused
 from pytubemq.errors import BadRequestError, Code, MessageError
 from pytubemq.master.brokers.broker_run import HeldTopic
 from pytubemq.master.brokers.configuration import DEFAULTS, PROPS
-from pytubemq.master.slices import slices
+from pytubemq.master.brokers.slices import slices
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.limits import MAX_UNKNOWN_TOPICS
 from pytubemq.model.names import check_topic
