@@ -11,7 +11,7 @@ import pytest
 
 from pytubemq import connect
 from pytubemq.cli.api import TOKEN_VARIABLE, Api
-from pytubemq.errors import NotAllowedError, TubeError
+from pytubemq.errors import NotAllowedError, RefusedError, TubeError
 from pytubemq.security.credentials import Credentials
 from tests.scenario.security.secured import address_of, cluster, is_known
 
@@ -107,6 +107,16 @@ async def test_a_broker_that_does_not_learn_it_is_named(
         assert not is_known(node)
         assert await by.rotate("ann"), "a secret that is made and never shown locks its user out"
         assert "user ann has another secret: the change of access is made, but broker 1 " in caplog.text
+
+
+async def test_a_running_broker_keeps_its_user_unless_forced(tmp_path: Path) -> None:
+    async with cluster(tmp_path, token=TOKEN) as node:
+        by = Administrator(node)
+        assert node.master is not None
+        (broker,) = (one for one in node.master.registry.users.all() if one.permissions)
+        with pytest.raises(RefusedError, match=f"^Broker 1 registered as user {broker.name} and would be refused"):
+            await by.remove(broker.name)
+        assert node.master.registry.users.find(broker.name) == broker
 
 
 async def test_without_authentication_nobody_waits(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pytubemq import Start, connect
 from pytubemq.errors import Code, NotAllowedError, RefusedError
 from pytubemq.model.ids import Address
 from pytubemq.net.client.connection import RpcConnection
+from pytubemq.net.client.request_signer import RequestSigner
 from pytubemq.security.credentials import Credentials
 from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
@@ -24,9 +25,11 @@ from pytubemq.wire.protocol.messages.broker import (
     SendMessageRequestP2B,
     SendMessageResponseB2P,
 )
+from pytubemq.wire.protocol.messages.master import MasterCertificateInfo
 from pytubemq.wire.rpc.methods import Method, Service
 from tests.scenario.security.command_line import command
 from tests.scenario.security.secured import ANY, address_of, cluster, is_known, user, users_of
+from tests.support.rpc_requests import Asked, code_of
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -179,6 +182,14 @@ async def test_permissive_serves_everybody_and_logs_what_would_be_refused(
     assert "would be refused: no signature and no token" in caplog.text
 
 
+async def registered(node: Node, certificate: MasterCertificateInfo) -> int:
+    """The code that a registration with this signature gets."""
+    connection = await RpcConnection.connect(Address.parse(address_of(node)))
+    code = await code_of(connection, Method.PRODUCER_REGISTER_P2M, Asked(client_id="p", certificate=certificate))
+    await connection.close()
+    return code
+
+
 def check_files(directory: Path, user: Credentials) -> None:
     for path in directory.rglob("*"):
         if path.is_file():
@@ -189,6 +200,8 @@ def check_files(directory: Path, user: Credentials) -> None:
 async def test_secrets_outlive_a_restart_and_are_in_no_file_in_plain(tmp_path: Path) -> None:
     async with cluster(tmp_path) as node:
         ann = await user(node, "ann", "produce topic *")
+        signed_once = MasterCertificateInfo(auth_info=RequestSigner(ann).new_signature())
+        assert await registered(node, signed_once) == Code.SUCCESS
     check_files(tmp_path, ann)
     flags: dict[str, object] = {"data": str(tmp_path), "security.authentication": "enforced", "log.level": "warning"}
     flags |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY)
@@ -196,6 +209,7 @@ async def test_secrets_outlive_a_restart_and_are_in_no_file_in_plain(tmp_path: P
     await node.start()
     async with connect(address_of(node), credentials=ann) as tube, tube.producer("orders") as producer:
         await producer.send(b"again")
+    assert await registered(node, signed_once) == Code.CERTIFICATE_FAILURE, "a signature counts once"
     await node.close()
 
 

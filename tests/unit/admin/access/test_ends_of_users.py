@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 ADMIN = headers_of(SERVER_TOKEN)
-ROTATE: tuple[str, str, dict[str, Any]] = ("POST", "/api/v1/users/producer/secret", {})
-NEW_PASSWORD: tuple[str, str, dict[str, Any]] = (
-    "PATCH",
-    "/api/v1/users/producer",
-    {"password": "five other random words"},
-)
 Change = tuple[str, str, dict[str, Any]]
+ROTATE: Change = ("POST", "/api/v1/users/producer/secret", {})
+NEW_PASSWORD: Change = ("PATCH", "/api/v1/users/producer", {"password": "five other random words"})
 
 
 async def _do(client: httpx.AsyncClient, change: Change, **more: Any) -> httpx.Response:
