@@ -257,7 +257,10 @@ def _naming_produce(topic: str) -> Iterator[None]:
     try:
         yield
     except NotAllowedError as error:
-        message = error.message.replace(f" describe on topic {topic};", f" produce on topic {topic};")
+        lacking = f" describe on topic {topic};"
+        if lacking not in error.message:
+            raise
+        message = error.message.replace(lacking, f" produce on topic {topic};")
         message = message.replace(f" describe topic {topic}`", f" produce topic {topic}`")
         raise refused(error.code or Code.UNAUTHORIZED, message, hint=error.hint) from None
 
