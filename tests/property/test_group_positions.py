@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tests.support.soaking import Part
 
 KEY = RegistrationKey("g", "demo", 0)
+OTHER = RegistrationKey("other", "demo", 0)
 MEMBERS = ("g_127.0.0.1-1-1-1-Pull-1.0", "g_127.0.0.1-2-1-1-Pull-1.0")
 MESSAGES = 6
 STRANGER = 5
@@ -75,6 +76,8 @@ class Change:
         self.call = call
         """None: a reset."""
         self.answered = False
+        self.seen = False
+        """True once the machine has looked at the answer."""
         self.position: int | None = None
         """Where the group is by the answer; None if it was refused."""
         self.behind_reset = False
@@ -135,6 +138,11 @@ class GroupPositions(RuleBasedStateMachine):
         self.connection = Connection(self.broker._server)
         self.changes: list[Change] = []
         self.reset_tasks: list[asyncio.Task[None]] = []
+        self.blurred = False
+        """True from a reset that was refused with changes behind it to the next one that is made, with none behind it.
+
+        Where the group is meanwhile depends on who read on from the place of the reset.
+        """
         self.last_move: Change | None = None
         """The last reset that was answered with success, or the last confirm from its place."""
         self.registrations: list[tuple[RecordedCall, int]] = []
@@ -179,12 +187,19 @@ class GroupPositions(RuleBasedStateMachine):
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    @initialize(member=members, notified=st.booleans())
-    def somebody_registers(self, member: str, notified: bool) -> None:
+    @initialize(member=members, notified=st.booleans(), full=seldom, messages=st.integers(0, MESSAGES))
+    def somebody_registers(self, member: str, notified: bool, full: bool, messages: int) -> None:
+        """Register, maybe onto a full disk; then confirm behind another group's write, which finds room again."""
         if not notified:
             self.connection.capabilities = OURS & ~Capability.RESET_NOTICES
         self.register((1, member), unregister=False)
-        self._flush(full=False)
+        self._flush(full=full)
+        self.the_position_follows_the_last_change()
+        if full and messages:
+            self.state.positions.save(OTHER, OFFSET_UNIT)
+            self._settle()
+            self.confirm((1, member), messages)
+            self._flush(full=False)
 
     @rule(caller=callers, unregister=seldom)
     def register(self, caller: tuple[int, str], unregister: bool) -> None:
@@ -228,6 +243,7 @@ class GroupPositions(RuleBasedStateMachine):
         if head.err_code == Code.SUCCESS:
             assert head.curr_offset is not None
             assert head.curr_offset >= self._floor(), "handed out again what was confirmed"
+            assert head.curr_offset <= self._ceiling(), "passed over what was not confirmed"
 
     @rule(caller=callers, messages=st.integers(0, MESSAGES))
     def confirm(self, caller: tuple[int, str], messages: int) -> None:
@@ -279,19 +295,42 @@ class GroupPositions(RuleBasedStateMachine):
         caller=callers,
         more=st.integers(1, MESSAGES),
         full=st.booleans(),
+        back=seldom,
         really=seldom,
     )
-    def reset_a_reader(self, messages: int, caller: tuple[int, str], more: int, full: bool, really: bool) -> None:
+    def reset_a_reader(
+        self, messages: int, caller: tuple[int, str], more: int, full: bool, back: bool, really: bool
+    ) -> None:
         """Reset a group that reads, while its confirm may be in flight; then it reads on."""
         if not really:
             return
         self._drain()
         self.fetch(caller, MESSAGES)
         self._reset(messages)
+        if back:
+            self._reset(max(self.durable, 0) // OFFSET_UNIT)
         self.confirm(caller, min(MESSAGES, messages + more))
         self.fetch(caller, more)
         self._flush(full=full)
         self.fetch(caller, more)
+
+    @rule(messages=st.integers(0, MESSAGES - 1), member=members, more=st.integers(1, MESSAGES), really=seldom)
+    def confirm_what_is_from_before_a_reset(self, messages: int, member: str, more: int, really: bool) -> None:
+        """Register again after a reset: what was handed out before it does not count."""
+        if not really:
+            return
+        self._drain()
+        self.fetch((1, member), MESSAGES)
+        held = self.state.registry._registrations.get(KEY)
+        self._reset(messages)
+        self._drain()
+        if held is None or held.has_reset_notices or self.changes[-1].position is None:
+            return
+        self.register((1, member), unregister=False)
+        self._drain()
+        self.confirm((1, member), min(MESSAGES, messages + more))
+        self._drain()
+        assert self.changes[-1].position == messages * OFFSET_UNIT, "a confirm from before a reset counts"
 
     def _reset(self, messages: int) -> None:
         change = Change(messages * OFFSET_UNIT, messages * OFFSET_UNIT)
@@ -329,17 +368,28 @@ class GroupPositions(RuleBasedStateMachine):
                 assert least <= change.position <= most, "a refused confirm counts with a later one"
         durable = self.store.confirmed(*KEY)
         now = -1 if durable is None else durable
+        self._look_for_blur()
         made = [change for change in self.changes if change.position is not None]
         moves = [change for change in made if change.call is None or change.behind_reset]
         if moves and moves[-1] is not self.last_move:
             self.last_move = moves[-1]
-        else:
+        elif not self.blurred:
             assert now >= self.durable, "the position moved back"
         self.durable = now
-        if made and all(change.answered for change in self.changes):
+        if made and not self.blurred and all(change.answered for change in self.changes):
             assert now == made[-1].position, "the position is not where the last change has put it"
         assert now in {-1, 0, *(change.position for change in made)}, "a refused change has left a trace"
         self._check_registrations(durable)
+
+    def _look_for_blur(self) -> None:
+        """Find resets that were refused with changes behind them, which may count from the place that it had not."""
+        for at, change in enumerate(self.changes):
+            if change.answered and not change.seen:
+                change.seen = True
+                if change.call is None and change.position is None and at + 1 < len(self.changes):
+                    self.blurred = True
+                elif change.call is None and change.position is not None and change is self.changes[-1]:
+                    self.blurred = False
 
     def _check_registrations(self, durable: int | None) -> None:
         """Registrations begin where the group is, and only once that is durable or cannot be."""
@@ -368,6 +418,9 @@ class GroupPositions(RuleBasedStateMachine):
         """Return the least offset that may be handed out now."""
         for change in self.changes:
             change.look()
+        self._look_for_blur()
+        if self.blurred:
+            return 0
         made = [change.position for change in self.changes if change.position is not None]
         under_way = [
             change.up_to
@@ -375,6 +428,13 @@ class GroupPositions(RuleBasedStateMachine):
             if not change.answered and (change.call is None or change.behind_reset)
         ]
         return min([made[-1] if made else 0, *under_way])
+
+    def _ceiling(self) -> int:
+        """Return the largest offset at which a fetch may begin now."""
+        if self.blurred:
+            return MESSAGES * OFFSET_UNIT
+        made = [change.position for change in self.changes if change.position is not None]
+        return max([made[-1] if made else 0, *(change.most for change in self.changes if not change.answered)])
 
     def _serve(self, handler: Callable[[Any], object], call: RecordedCall, *, answered: bool = False) -> None:
         async def serve() -> None:

@@ -238,10 +238,12 @@ class Positions:
         for key in keys:
             writes = self._writes[key]
             failed = next(write for write in writes if write.failed)
-            newest = writes[-1] is failed
+            if writes[-1] is not failed:
+                # Written now it would come behind the newer one; if that is refused, this one still counts.
+                self._unwritten.add(key)
+                continue
             self._remove(key, failed)
-            # One that a newer write follows is covered by it, whichever way that ends.
-            if newest and failed.offset is not None:  # else a newer one is on its way
+            if failed.offset is not None:
                 self.save(key, failed.offset)
 
     def _durable(self, key: RegistrationKey) -> int | None:
