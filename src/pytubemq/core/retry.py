@@ -74,12 +74,16 @@ def verdict(error: BaseException) -> Verdict:
     return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP
 
 
-def may_retry(error: BaseException, *, age_s: float, limit_s: float) -> bool:
-    """True if work that began `age_s` ago and may take `limit_s` in all is tried again after `error`."""
+def may_retry(error: BaseException, *, age_s: float, limit_s: float, refused_s: float) -> bool:
+    """True if work that began `age_s` ago and may take `limit_s` in all is tried again after `error`.
+
+    `refused_s` is the time since the first of the refusals in a row that end with this one: what happened before them,
+    as a Broker that was away, takes nothing of their brief time.
+    """
     match verdict(error):
         case Verdict.RETRY:
             return age_s < limit_s
         case Verdict.RETRY_BRIEFLY:
-            return age_s < min(limit_s, BRIEF_S)
+            return age_s < limit_s and refused_s < BRIEF_S
         case Verdict.GIVE_UP:
             return False

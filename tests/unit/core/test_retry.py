@@ -67,10 +67,15 @@ def test_the_verdict_on_each_failure(error: Exception, expected: Verdict) -> Non
 
 def test_retries_end_with_their_time() -> None:
     lost = ConnectionLostError("x")
-    assert may_retry(lost, age_s=59.9, limit_s=60)
-    assert not may_retry(lost, age_s=60, limit_s=60)
+    assert may_retry(lost, age_s=59.9, limit_s=60, refused_s=0)
+    assert not may_retry(lost, age_s=60, limit_s=60, refused_s=0)
     strange = refused(403, "no such partition")
-    assert may_retry(strange, age_s=BRIEF_S - 0.1, limit_s=60)
-    assert not may_retry(strange, age_s=BRIEF_S, limit_s=60)
-    assert not may_retry(strange, age_s=2, limit_s=1)
-    assert not may_retry(refused(400, "bad"), age_s=0, limit_s=60)
+    assert may_retry(strange, age_s=BRIEF_S - 0.1, limit_s=60, refused_s=BRIEF_S - 0.1)
+    assert not may_retry(strange, age_s=BRIEF_S, limit_s=60, refused_s=BRIEF_S)
+    assert not may_retry(strange, age_s=2, limit_s=1, refused_s=0)
+    assert not may_retry(refused(400, "bad"), age_s=0, limit_s=60, refused_s=0)
+
+
+def test_the_time_that_a_broker_was_away_takes_nothing_of_the_time_after_a_refusal() -> None:
+    assert may_retry(refused(415, "token"), age_s=30, limit_s=60, refused_s=0.1)
+    assert not may_retry(refused(415, "token"), age_s=30, limit_s=60, refused_s=BRIEF_S)

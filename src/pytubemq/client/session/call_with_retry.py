@@ -30,12 +30,14 @@ async def call_with_retry(
 ) -> T:
     """Return the result of `attempt`, retried after retriable errors for up to `for_s`.
 
-    `briefly_too` tries again after 403 and 404, too, for at most `BRIEF_S`. So does `renew_token` after 415, which a
-    Broker answers to a visit token that it does not know, once it has fetched what the Master gives out now.
+    `briefly_too` tries again after 403 and 404, too, for at most `BRIEF_S` since the first of them in a row. So does
+    `renew_token` after 415, which a Broker answers to a visit token that it does not know, once it has fetched what the
+    Master gives out now.
     """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     tries = 0
+    refused_since_s: float | None = None
     while True:
         try:
             return await attempt()
@@ -46,7 +48,13 @@ async def call_with_retry(
                 await renew_token()
                 brief = True
             pause_s = PAUSES.delay_s(tries, rng)
-            may_s = {Verdict.RETRY: for_s, Verdict.RETRY_BRIEFLY: min(for_s, BRIEF_S) if brief else 0.0}
-            if loop.time() + pause_s - began_s > may_s.get(verdict(error), 0.0):
+            goes_on_s = loop.time() + pause_s
+            found = verdict(error)
+            if found is not Verdict.RETRY_BRIEFLY:
+                refused_since_s = None
+            elif refused_since_s is None:
+                refused_since_s = loop.time()
+            is_over = refused_since_s is not None and (not brief or goes_on_s - refused_since_s > BRIEF_S)
+            if found is Verdict.GIVE_UP or is_over or goes_on_s - began_s > for_s:
                 raise
             await asyncio.sleep(pause_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from pytubemq.client.producer.messages.gathered_batch import GatheredBatch, Rout
 from pytubemq.client.producer.messages.record_batch import PLAIN, Header, RecordBatch
 from pytubemq.client.producer.send_queue import SendQueue
 from pytubemq.client.producer.single_sender import MAX_SINGLES_IN_FLIGHT
+from pytubemq.core import retry
 from pytubemq.errors import BufferFullError, Code, RefusedError, TubeError
 from pytubemq.model.filters import filter_code
 from pytubemq.model.message import Receipt
@@ -111,6 +113,26 @@ async def test_one_that_is_refused_harms_no_other() -> None:
         assert mock.bodies("demo")[1:] == [body for body in bodies(40) if body not in (b"3", b"7")]
         assert producer.stats.failed == 2
         assert producer.stats.buffered_messages == producer.stats.buffered_bytes == 0
+
+
+async def test_a_token_that_is_refused_after_an_outage_has_the_time_of_every_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retry, "BRIEF_S", 0.3)
+    began_s, refused = time.monotonic(), []
+
+    def refuse(_call: object, _request: object) -> SendMessageResponseB2P | None:
+        if time.monotonic() - began_s < 0.5:
+            return SendMessageResponseB2P(success=False, err_code=int(Code.SERVICE_UNAVAILABLE), err_msg="starting")
+        refused.append(1)
+        if len(refused) == 1:
+            return SendMessageResponseB2P(success=False, err_code=int(Code.CERTIFICATE_FAILURE), err_msg="old token")
+        return None
+
+    async with sending(batching=False) as (mock, producer):
+        mock.respond_fn(SEND, refuse)
+        await producer.send(b"through")
+        assert mock.bodies("demo")[1:] == [b"through"]
 
 
 async def test_one_without_an_answer_is_sent_again_with_its_number() -> None:

@@ -24,7 +24,18 @@ class RecordBatch(ABC):
     """Messages without a result. `order` says which of two batches of a partition came first; a part's is higher by
     the number of messages before it."""
 
-    __slots__ = ("cause", "count", "deadline_s", "order", "partition", "sequence", "size_bytes", "tries", "uncertain")
+    __slots__ = (
+        "cause",
+        "count",
+        "deadline_s",
+        "order",
+        "partition",
+        "refused_since_s",
+        "sequence",
+        "size_bytes",
+        "tries",
+        "uncertain",
+    )
 
     def __init__(self, partition: Partition, deadline_s: float, order: int, count: int, size_bytes: int) -> None:
         self.partition = partition
@@ -38,6 +49,8 @@ class RecordBatch(ABC):
         """The sequence number of the first message, set when it is first sent."""
         self.tries = 0
         self.cause: BaseException | None = None
+        self.refused_since_s: float | None = None
+        """When the first of the refusals in a row came of which the latest is its last failure; None: it is another."""
         self.uncertain = False
         """True if it was sent and its outcome is unknown: the Broker may have it."""
 
@@ -133,3 +146,4 @@ class RecordBatch(ABC):
         """Take over the state of the batch of which this is the part from number `start` on."""
         self.sequence = None if whole.sequence is None else whole.sequence + start
         self.tries, self.cause, self.uncertain = whole.tries, whole.cause, whole.uncertain
+        self.refused_since_s = whole.refused_since_s

@@ -103,6 +103,8 @@ class _Reading:
         self._tries = 0
         self._since_s = time.monotonic()
         self._refused_token = False
+        self._refused_since_s = 0.0
+        """When the first of the refusals in a row came of which the latest is the last failure."""
         self._was_kept = False
         self._damaged_at: int | None = None
 
@@ -177,12 +179,18 @@ class _Reading:
         if self._was_kept and isinstance(error, TransportError):
             self._was_kept = False  # it ended while nobody used it
             return
-        self._refused_token = is_refusal(error, Code.CERTIFICATE_FAILURE)
+        if is_refusal(error, Code.CERTIFICATE_FAILURE):
+            self._refused_since_s = self._refused_since_s if self._refused_token else time.monotonic()
+            self._refused_token = True
+        else:
+            self._refused_token = False
         if not isinstance(error, TransportError):
             self._cluster.forget()
         may_mend = clusters.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
-        allowed_s = BRIEF_S if self._refused_token else clusters.OUTAGE_S
-        if not may_mend or time.monotonic() - self._since_s > allowed_s:
+        is_over = time.monotonic() - self._since_s > clusters.OUTAGE_S or (
+            self._refused_token and time.monotonic() - self._refused_since_s > BRIEF_S
+        )
+        if not may_mend or is_over:
             if self._refused_token and self._cluster.known is not None and self._cluster.known.client_token:
                 error.hint = OLD_TOKEN
             raise error
