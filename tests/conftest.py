@@ -16,6 +16,8 @@ from tests.support.soaking import parts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.postgres import Postgres
+
 # A shell that starts this in the background makes it ignore Ctrl-C, and every process it starts; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -45,6 +47,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def soak(request: pytest.FixtureRequest) -> bool:
     """Whether the long versions of the crash tests were asked for."""
     return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A PostgreSQL server for all tests of this process that take it; each makes databases of its own."""
+    from tests.support.postgres import Postgres
+
+    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

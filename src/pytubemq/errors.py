@@ -36,7 +36,11 @@
         ├── CorruptError             bytes on disk fail their check
         ├── NewerVersionError        a file was written by a newer version; it is not changed
         ├── OlderVersionError        a file was written by a version too old to be read; it is not changed
-        └── DirectoryLockedError     another process uses the directory
+        ├── DirectoryLockedError     another process uses the directory
+        ├── DatabaseUnreachableError the database of the metadata is away
+        ├── DatabaseReadOnlyError    the database accepts no changes now
+        ├── DatabaseTimeoutError     the database did not respond in time
+        └── FencedError              another Master leads: this one's writes are refused
 
 `remote` is true for the peer's fault, `retriable` if the same call may succeed later.
 """
@@ -371,6 +375,31 @@ class OlderVersionError(StorageError):
 
 class DirectoryLockedError(StorageError):
     """Another process uses the directory."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class DatabaseUnreachableError(StorageError):
+    """The database of the metadata is away, or the connection to it broke."""
+
+    exit_code = ExitCode.UNREACHABLE
+    retriable = True
+
+
+class DatabaseReadOnlyError(StorageError):
+    """The database accepts no changes now: it is a replica, or an operator has closed it for writing."""
+
+    retriable = True
+
+
+class DatabaseTimeoutError(StorageError):
+    """The database did not respond in time; unless the text says otherwise, nothing was changed."""
+
+    retriable = True
+
+
+class FencedError(StorageError):
+    """A write by a Master that does not lead, or leads no more: it was refused, and nothing was changed."""
 
     exit_code = ExitCode.REFUSED
 

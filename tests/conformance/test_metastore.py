@@ -34,6 +34,7 @@ from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.port import Metadata, MetaStore
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.storage.metastore.tables import TABLES, record_of, row_of
+from tests.support.postgres_stores import leading_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,11 +67,20 @@ ENTRY = AuditRecord(7, "127.0.0.1", "DELETE /topics", "topic demo", "done", "{}"
 ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP, USER, ALLOWED, TOKEN, ENTRY)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.process)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetaStore]:
-    made: MetaStore = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta.db")
+    made = _make(request, tmp_path)
     yield made
     made.close()
+
+
+def _make(request: pytest.FixtureRequest, tmp_path: Path) -> MetaStore:
+    if request.param == "memory":
+        return MemoryMetaStore()
+    if request.param == "sqlite":
+        return SqliteMetaStore(tmp_path / "meta.db")
+    server = request.getfixturevalue("postgres")
+    return leading_store(server, server.new_database())
 
 
 def test_a_new_store_is_empty(store: MetaStore) -> None:

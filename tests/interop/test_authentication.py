@@ -11,8 +11,8 @@ import pytest
 
 from pytubemq import Credentials, connect
 from pytubemq.server.processes import ServerProcess
-from tests.spark.kill.proxy import Proxy
 from tests.support.ports import free_port
+from tests.support.proxy import Proxy
 from tests.support.waiting import until
 
 from .authenticated_system import BROKER, MEMBER, OTHER_TOPIC, TOPIC, AuthenticatedSystem

@@ -20,7 +20,11 @@ from pytubemq.errors import (
     AlreadyExistsError,
     BadRequestError,
     ConfigError,
+    DatabaseReadOnlyError,
+    DatabaseTimeoutError,
+    DatabaseUnreachableError,
     ExitCode,
+    FencedError,
     MessageError,
     NotAllowedError,
     NotFoundError,
@@ -46,6 +50,10 @@ _STATUS: tuple[tuple[type[TubeError], HTTPStatus], ...] = (
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (TransportError, HTTPStatus.GATEWAY_TIMEOUT),
     (RefusedError, HTTPStatus.CONFLICT),
+    (DatabaseReadOnlyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DatabaseTimeoutError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DatabaseUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (StorageError, HTTPStatus.INSUFFICIENT_STORAGE),
 )
 

@@ -13,8 +13,8 @@ from pytubemq.model.offset import messages_between
 from pytubemq.net.iothread import IoThread
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.sources import load_settings
-from tests.spark.kill.proxy import Proxy
 from tests.support.ports import free_port
+from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
     from pathlib import Path

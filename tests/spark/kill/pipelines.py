@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.kafka import KafkaNode
-    from tests.spark.postgres import Postgres
+    from tests.support.postgres import Postgres
 
 BATCH = 1500
 SEVERAL_TASKS = {"minPartitions": "4"}

@@ -22,7 +22,7 @@ from tests.spark.kafka import KafkaNode
 from tests.spark.kill.cluster import KillableCluster
 from tests.spark.kill.pipelines import Targets
 from tests.spark.pipeline.sink_session import SinkSession
-from tests.spark.postgres import Postgres
+from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

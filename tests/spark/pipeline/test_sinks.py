@@ -18,7 +18,7 @@ from pytubemq.pipelines.sinks.sink_factory import make_sink
 from pytubemq.pipelines.sinks.sink_writer import SinkContext
 from tests.spark.kafka import KafkaNode
 from tests.spark.pipeline.sink_session import SinkSession
-from tests.spark.postgres import Postgres
+from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,30 +20,20 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import CorruptError, DiskFullError, NewerVersionError, StorageError, TubeError
-from pytubemq.model.records import (
-    AuditRecord,
-    BrokerRecord,
-    ClusterRecord,
-    ConsumeRecord,
-    DeployRecord,
-    GroupRecord,
-    PermissionRecord,
-    TopicRecord,
-    UserRecord,
-    UserTokenRecord,
-)
+from pytubemq.model.records import BrokerRecord, DeployRecord, TopicRecord
 from pytubemq.storage.disk.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
-from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
+from pytubemq.storage.metastore.reading import metadata_of, name_of, sound_record
 from pytubemq.storage.metastore.seal import read_seal, seal_path, write_seal
-from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, record_of, row_of
+from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pytubemq.model.records import Record
+    from pytubemq.storage.metastore.port import Metadata
 
 
 logger = logging.getLogger(__name__)
@@ -247,24 +237,12 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
         for *row, check in _rows(db, table, damaged if tolerant else None):
             # By the checksum in the row, right or wrong, since the sum was made of these.
             counted = counted.plus(check if isinstance(check, int) else 0)
-            record = _sound_record(table, row, check)
+            record = sound_record(table, row, check)
             if record is None:
-                damaged.append(_name_of(table, row))
+                damaged.append(name_of(table, row))
             else:
                 rows[table.kind].append(record)
-    found = Metadata(
-        brokers=rows[BrokerRecord],
-        topics=rows[TopicRecord],
-        deploys=rows[DeployRecord],
-        consumes=rows[ConsumeRecord],
-        groups=rows[GroupRecord],
-        users=rows[UserRecord],
-        permissions=rows[PermissionRecord],
-        user_tokens=rows[UserTokenRecord],
-        audit=rows[AuditRecord],
-    )
-    for cluster in rows[ClusterRecord]:
-        found.cluster = cluster
+    found = metadata_of(rows, 0)
     try:
         serial = db.execute("SELECT last FROM serial WHERE id = 1").fetchone()
         state = db.execute('SELECT generation, records, total, "check" FROM state WHERE id = 1').fetchone()
@@ -293,21 +271,6 @@ def _rows(db: sqlite3.Connection, table: Table, damaged: list[str] | None) -> It
         if damaged is None:
             raise
         damaged.append(f"the rest of the table {table.name}: {error}")
-
-
-def _sound_record(table: Table, row: Sequence[Any], check: object) -> Any:
-    """Return the record; None if its checksum fails."""
-    if check != check_of_row(table.name, row):
-        return None
-    try:
-        return record_of(table.kind, row)
-    except (ValueError, TypeError):  # a value that only a later version knows
-        return None
-
-
-def _name_of(table: Table, row: Sequence[Any]) -> str:
-    key = [str(row[table.columns.index(column)])[:80] for column in table.key]
-    return f"the record of {table.name.replace('_', ' ')} {', '.join(key)}".rstrip()
 
 
 def _write_totals(db: sqlite3.Connection, totals: Totals) -> None:

@@ -1,0 +1,1 @@
+"""The database that may keep a Master's records: how it is named, and what its errors mean."""
