@@ -28,6 +28,10 @@ COMMANDS = {
     "store": Lazy(
         "pytubemq.cli.commands.store.store:store", "Inspect, verify, repair, export and import a stopped server's data."
     ),
+    "master": Lazy(
+        "pytubemq.cli.commands.master.master:master",
+        "Move a stopped Master's records between its directory and a database.",
+    ),
     "bench": Lazy("pytubemq.cli.commands.bench:bench", "Measure producing, consuming and end-to-end latency."),
     "cert": Lazy("pytubemq.cli.commands.cert:cert", "Make a CA and certificates for TLS in a trial cluster."),
     "profile": Lazy("pytubemq.cli.commands.profile:profile", "Name clusters and choose the current one."),

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code, UnavailableError
-from pytubemq.master.catalogue.catalogue import Catalogue, make_metastore
+from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.master.components import make_components
 from pytubemq.master.handlers import handlers
 from pytubemq.master.metrics import Calls, MasterFacts, states_of
@@ -117,7 +116,7 @@ class MasterService(MasterOperations):
             StorageError: the metadata cannot be read, or a newer version wrote it.
         """
         try:
-            await self._catalogue.open(partial(make_metastore, self.settings.data_dir))
+            await self._catalogue.open(self.settings.open_store)
             await self._access.open(self.settings.data_dir)
             self._brokers.expect_all()
             self._address = await self._server.bind(self.settings.listen)

@@ -26,12 +26,16 @@ from pytubemq.model.limits import (
     RESTART_GRACE_S,
     TOPIC_READY_TIMEOUT_S,
 )
+from pytubemq.net.elect.sole_elector import SOLE_EPOCH
 from pytubemq.security.authentication_mode import AuthenticationMode
+from pytubemq.storage.metastore.opening import lead_in_postgres, open_metastore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytubemq.core.database.postgres_options import PostgresOptions
     from pytubemq.model.tls_options import TlsOptions
+    from pytubemq.storage.metastore.port import MetaStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,10 @@ class MasterSettings:
     servers_tls: TlsOptions | None = None
     """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None
+    database: PostgresOptions | None = None
+    """The database of the metadata, in place of the file; the Master must hold the lease there."""
+    epoch: int = SOLE_EPOCH
+    """The epoch with which the Master leads."""
     authentication: AuthenticationMode = AuthenticationMode.OFF
     root_key: bytes | None = field(default=None, repr=False)
     """The key that secrets are sealed and tokens derived with; without one there are no users."""
@@ -75,6 +83,12 @@ class MasterSettings:
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     foreign_topic_timeout_s: float = FOREIGN_TOPIC_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S
+
+    def open_store(self) -> MetaStore:
+        """Return the store of the metadata. It blocks while it is opened. Raises as `storage.metastore.opening`."""
+        if self.database is None:
+            return open_metastore(self.data_dir)
+        return lead_in_postgres(self.database, self.epoch, directory=self.data_dir)
 
     @property
     def heartbeat_wait_s(self) -> float:

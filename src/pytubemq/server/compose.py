@@ -16,7 +16,8 @@ from enum import Enum, unique
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import ConfigError
+from pytubemq.errors import ConfigError, FencedError, TubeError
+from pytubemq.master.leader.store_settings import SQLITE
 from pytubemq.model.cluster_address import ClusterUser
 from pytubemq.model.ids import (
     DEFAULT_BROKER_PORT,
@@ -33,6 +34,7 @@ from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.exposure import ExposureReminder, exposure
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.keys.root_key import load_root_key
+from pytubemq.server.keys.store_password import database_options
 from pytubemq.server.sections.addresses import is_loopback, parse_address
 from pytubemq.server.sections.broker import DEFAULT_BROKER_HTTP_PORT
 from pytubemq.server.sections.http import DEFAULT_HTTP_PORT
@@ -44,9 +46,11 @@ if TYPE_CHECKING:
     from pytubemq.admin.http import HttpServer
     from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
+    from pytubemq.core.database.postgres_options import PostgresOptions
     from pytubemq.master.access.http.oidc import OidcTokens
     from pytubemq.master.service import MasterService
     from pytubemq.net.client.connection import Route
+    from pytubemq.net.elect.elector import Elector
     from pytubemq.server.settings import Settings
     from pytubemq.storage.disk.disk import DirectoryLock
 
@@ -113,6 +117,7 @@ class Node:
         self._reminder = ExposureReminder(settings)
         self._http: HttpServer | None = None
         self._lock: DirectoryLock | None = None
+        self._elector: Elector | None = None
         self._closing: list[tuple[str, Callable[[], Awaitable[None]]]] = []
 
     async def start(self) -> Endpoints:
@@ -168,6 +173,16 @@ class Node:
             self._lock = None
         return clean
 
+    async def until_failed(self) -> TubeError:
+        """Wait until this node can serve no more; return the reason. Its Master then leads no more."""
+        if self._elector is None:
+            await asyncio.Event().wait()
+        assert self._elector is not None
+        reason = await self._elector.until_lost()
+        return FencedError(
+            f"this Master leads no more: {reason}", hint="start it again; it then stands by, and leads when it may"
+        )
+
     @property
     def refused_by_master(self) -> str | None:
         """The reason why the Master refuses this process's Broker; None if it accepts it, or cannot be asked."""
@@ -209,14 +224,19 @@ class Node:
         listen = parse_address("master.listen", section.listen, default_port=DEFAULT_MASTER_PORT)
         directory = make_directory(self.settings.data_dir / "master")
         self._lock = OsDisk().lock(directory / "lock")
+        advertised = _optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT)
+        database = self._database()
+        epoch = await self._lead(database, advertised or listen)
         self.master = MasterService(
             MasterSettings(
                 listen=listen,
-                advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
+                advertised=advertised,
                 tls_listen=None if tls is None else Address(listen.host, section.tls_port),
                 opens_plain=self.settings.tls.plain,
                 servers_tls=self.settings.tls.to_servers(),
                 data_dir=directory,
+                database=database,
+                epoch=epoch,
                 insecure=self.settings.insecure,
                 authentication=self.settings.security.authentication,
                 root_key=self._root_key(directory),
@@ -235,6 +255,23 @@ class Node:
         await self.master.prepare()
         self.endpoints = Endpoints(master=self._plain(self.master.address), master_tls=_text(self.master.tls_address))
         self._routes = {self.master.address: self.master.route}
+
+    def _database(self) -> PostgresOptions | None:
+        """Return the database of the Master's records; None if they are in a file."""
+        section = self.settings.master
+        if section.store == SQLITE:
+            return None
+        return database_options(section.store, section.store_password_file, os.environ)
+
+    async def _lead(self, database: PostgresOptions | None, address: Address) -> int:
+        """Wait until the Master leads, with no port open; return its epoch."""
+        from pytubemq.master.leader.candidacy import make_elector
+
+        lease_s = self.settings.master.lease_s
+        self._elector = await make_elector(database, str(address), lease_s=lease_s, clock=self._clock)
+        # After the Master has stopped, as the next one may lead at once.
+        self._closing.append(("the election", self._elector.close))
+        return await self._elector.lead()
 
     def _root_key(self, directory: Path) -> bytes | None:
         """Return the cluster's root key; it is made where callers are identified, and not before."""

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from pytubemq.errors import ExitCode
+from pytubemq.errors import ExitCode, TubeError
 from pytubemq.model.limits import KIB, MIB
 from pytubemq.server.files import mind_lack_of_handles, raise_file_limit
 
@@ -57,6 +57,10 @@ class Runnable(Protocol):
 
     async def close(self) -> bool:
         """Stop, within bounds; return False when something did not end in time."""
+        ...
+
+    async def until_failed(self) -> TubeError:
+        """Wait until it can serve no more; return the reason."""
         ...
 
 
@@ -181,7 +185,11 @@ async def _serve(node: Runnable, *, on_ready: OnReady, until_ready: bool, parent
         starting.result()
         await on_ready()
         if not until_ready:
-            await stopping
+            failing = asyncio.ensure_future(node.until_failed())
+            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+            failing.cancel()
+            if not stopping.done():
+                raise await failing
         else:
             stopping.cancel()
         return await node.close()

@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from pytubemq.errors import ConfigError
+from pytubemq.master.leader.store_settings import check_store
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT
 from pytubemq.security.authentication_mode import AuthenticationMode
 from pytubemq.server.sections.addresses import check_version, is_ip, is_loopback, parse_address
@@ -64,6 +65,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         """
         self.tls.check()
         self.security.check()
+        check_store(self.master.store, self.master.store_password_file)
         self.http.check()
         self._check_listening()
         if not self.insecure:

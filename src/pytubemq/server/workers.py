@@ -99,6 +99,11 @@ class Workers:
         self._keepers = [loop.create_task(self._keep(worker), name=worker.name) for worker in self.workers]
         return self.workers
 
+    async def until_failed(self) -> TubeError:
+        """Wait for ever: a worker that ends is started again."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
     async def close(self) -> bool:
         """Stop all; return False when one had to be killed. Idempotent."""
         keepers, self._keepers = self._keepers, []

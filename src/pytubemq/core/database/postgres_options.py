@@ -7,7 +7,7 @@ show that, and `repr` leaves the password out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pytubemq.core.database.database_limits import (
@@ -21,6 +21,7 @@ from pytubemq.errors import ConfigError
 
 SCHEMES: Final = ("postgresql", "postgres")
 EXAMPLE: Final = "postgresql://pytubemq@db.example:5432/pytubemq"
+_HINT: Final = f"write it as in {EXAMPLE}"
 SCHEMA: Final = "pytubemq"
 """The schema with the tables of a Master, in whichever database the URL names."""
 _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
@@ -52,17 +53,17 @@ class PostgresOptions:
             )
         except ValueError:
             # Nothing of it is shown: what is malformed may be a password with a bracket in it.
-            raise ConfigError("the database's URL is malformed", hint=f"write it as in {EXAMPLE}") from None
+            raise ConfigError("the URL of the database is malformed", hint=_HINT) from None
         if secret:
             raise ConfigError(
-                "the database's URL has a password, which logs, process lists and pages could show",
+                "the URL of the database has a password, which logs, process lists and pages could show",
                 hint="leave it out and put it into the file of `store_password_file`, or into the variable "
                 "PYTUBEMQ_STORE_PASSWORD",
             )
         if scheme not in SCHEMES or not separator or not rest.strip("/"):
-            raise ConfigError("the database's URL is not one of PostgreSQL", hint=f"write it as in {EXAMPLE}")
+            raise ConfigError("the store is neither `sqlite` nor the URL of a PostgreSQL database", hint=_HINT)
         if not unquote(parts.path).strip("/"):
-            raise ConfigError(f"{self.place} names no database", hint=f"write it as in {EXAMPLE}")
+            raise ConfigError(f"{self.place} names no database", hint=_HINT)
 
     @property
     def place(self) -> str:
@@ -70,12 +71,12 @@ class PostgresOptions:
         parts = urlsplit(self.url)
         return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
-    def parameters(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, Any]:
         """Return libpq's parameters beside the URL: the limits of each wait, and the password.
 
         A limit that the URL has itself takes precedence, so that it is left out here.
         """
-        found = {
+        found: dict[str, Any] = {
             "connect_timeout": str(DATABASE_CONNECT_TIMEOUT_S),
             "keepalives": "1",
             "keepalives_idle": str(DATABASE_KEEPALIVE_IDLE_S),

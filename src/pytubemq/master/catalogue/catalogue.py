@@ -33,12 +33,9 @@ from pytubemq.model.records import (
     UserTokenRecord,
 )
 from pytubemq.model.topic import TopicConfig
-from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-    from pathlib import Path
 
     from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
@@ -51,15 +48,6 @@ SERIAL_STEP = 10
 _NOTHING: Mapping[int, DeployRecord] = {}
 _NO_DEPLOYS: Mapping[str, DeployRecord] = {}
 _NOBODY: Mapping[str, ConsumeRecord] = {}
-
-
-def make_metastore(data_dir: Path | None) -> MetaStore:
-    """Return the store of the metadata in this directory, or one in memory only. It blocks while a file is opened.
-
-    Raises:
-        StorageError: the file cannot be opened, or a newer version wrote it.
-    """
-    return MemoryMetaStore() if data_dir is None else SqliteMetaStore(data_dir / "meta.db")
 
 
 class Catalogue:

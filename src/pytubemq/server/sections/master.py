@@ -6,6 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pytubemq.core.database.database_limits import LEASE_S
+from pytubemq.master.leader.store_settings import SQLITE, LeaseSeconds, PasswordFile, Store
 from pytubemq.master.settings import MasterSettings
 from pytubemq.model import limits
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT
@@ -24,6 +26,9 @@ class MasterSection(Struct, frozen=True, kw_only=True):
     tls_port: Annotated[
         int, Meta(ge=0, le=65_535, description="port for the protocol over TLS, on the host of `listen`; see [tls]")
     ] = DEFAULT_MASTER_TLS_PORT
+    store: Store = SQLITE
+    store_password_file: PasswordFile = ""
+    lease_s: LeaseSeconds = LEASE_S
     client_timeout_s: Annotated[
         float, Meta(gt=0, le=86_400, description="a client or Broker that is silent for this long counts as gone")
     ] = limits.CLIENT_TIMEOUT_S

@@ -28,6 +28,7 @@ from pytubemq.errors import (
     DatabaseUnreachableError,
     FencedError,
     NewerVersionError,
+    NotFoundError,
     StorageError,
 )
 from pytubemq.model.records import BrokerRecord, DeployRecord, TopicRecord
@@ -58,20 +59,25 @@ _RESTORE: Final = "restore the database from a backup"
 class PostgresMetaStore:
     """`MetaStore` in the schema `pytubemq` of a database; the tables are made if they are not there.
 
+    Args:
+        options: the database.
+        create: make the tables, or bring older ones up to date.
+
     Raises:
+        NotFoundError: there are no tables, and none are to be made.
         NewerVersionError: a newer version made the tables.
         ConfigError: the database refuses this user, or is not in UTF-8.
         DatabaseUnreachableError, DatabaseTimeoutError, DatabaseReadOnlyError: it is away, too slow, or only reads.
     """
 
-    def __init__(self, options: PostgresOptions) -> None:
+    def __init__(self, options: PostgresOptions, *, create: bool = True) -> None:
         self._options = options
         self._connection = PostgresConnection(options)
         self._epoch = 0
         self._totals: Totals | None = None
         """The totals after the last change that is known here; None until the records have been read."""
         try:
-            self._prepare()
+            self._prepare(create=create)
         except BaseException:
             self._connection.close()
             raise
@@ -80,6 +86,11 @@ class PostgresMetaStore:
         """Write from now on as the leader of this epoch; whoever becomes the leader loads the records after this."""
         self._epoch = epoch
         self._totals = None
+
+    def changes(self) -> int:
+        """Return how many changes there have been."""
+        found = self._connection.rows(_STATE)
+        return int(found[0][0]) if found else 0
 
     def load(self) -> Metadata:
         records: dict[type[Any], list[Any]] = {}
@@ -120,11 +131,16 @@ class PostgresMetaStore:
 
     # --- the layout ---------------------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, create: bool) -> None:
         """Make the tables, or bring older ones up to date."""
         steps = _migrations()
-        if self._version(len(steps)) == len(steps):
+        version = self._version(len(steps))
+        if version == len(steps):
             return
+        if not create:
+            raise NotFoundError(
+                f"the database {self._options.place} has no tables of this version", hint="start a Master on it first"
+            )
         with self._connection.transaction(WRITE):
             # Several Masters may start at once.
             self._connection.rows("SELECT pg_advisory_xact_lock(%s)", (_LAYOUT_LOCK,))

@@ -23,6 +23,7 @@ from pytubemq.storage.metastore.tables import record_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytubemq.model.records import Record
     from pytubemq.storage.metastore.tables import Table
 
 
@@ -59,3 +60,19 @@ def metadata_of(records: Mapping[type[Any], list[Any]], last_serial_id: int) -> 
     for cluster in records[ClusterRecord]:
         found.cluster = cluster
     return found
+
+
+def all_records(metadata: Metadata) -> list[Record]:
+    """Return the records of all kinds; a cluster's with nothing but defaults is none."""
+    return [
+        *([] if metadata.cluster == ClusterRecord() else [metadata.cluster]),
+        *metadata.brokers,
+        *metadata.topics,
+        *metadata.deploys,
+        *metadata.consumes,
+        *metadata.groups,
+        *metadata.users,
+        *metadata.permissions,
+        *metadata.user_tokens,
+        *metadata.audit,
+    ]

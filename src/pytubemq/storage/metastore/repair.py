@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import NotFoundError, StorageError
-from pytubemq.model.records import ClusterRecord
 from pytubemq.storage.metastore.port import Metadata
+from pytubemq.storage.metastore.reading import all_records
 from pytubemq.storage.metastore.seal import read_seal, seal_path
 from pytubemq.storage.metastore.sqlite import COUNT_OF_RECORDS, SqliteMetaStore, kept_log, read_records
 
@@ -60,21 +60,7 @@ class Examination:
 
     def records(self) -> list[Record]:
         """Return the sound records."""
-        found = self.metadata
-        # Nothing but defaults: there was no such record, and it need not be written.
-        cluster = [] if found.cluster == ClusterRecord() else [found.cluster]
-        return [
-            *cluster,
-            *found.brokers,
-            *found.topics,
-            *found.deploys,
-            *found.consumes,
-            *found.groups,
-            *found.users,
-            *found.permissions,
-            *found.user_tokens,
-            *found.audit,
-        ]
+        return all_records(self.metadata)
 
 
 def examine(path: Path) -> Examination:

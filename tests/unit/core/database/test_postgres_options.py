@@ -41,9 +41,9 @@ def test_every_wait_has_a_limit_unless_the_url_has_another() -> None:
         (f"postgresql://ann@db/tubemq?password={SECRET}", "has a password"),
         (f"postgresql://ann@db/tubemq?sslPassword={SECRET}", "has a password"),
         (f"postgresql://ann:{SECRET}]@[db/tubemq", "malformed"),
-        (f"host=db password={SECRET}", "not one of PostgreSQL"),
-        ("mysql://db/tubemq", "not one of PostgreSQL"),
-        ("postgresql://", "not one of PostgreSQL"),
+        (f"host=db password={SECRET}", "neither `sqlite` nor"),
+        ("mysql://db/tubemq", "neither `sqlite` nor"),
+        ("postgresql://", "neither `sqlite` nor"),
         ("postgresql://db", "names no database"),
     ],
 )

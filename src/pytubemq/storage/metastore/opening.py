@@ -1,0 +1,75 @@
+"""The store of a place: a directory, a database, or memory only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.storage.metastore.memory import MemoryMetaStore
+from pytubemq.storage.metastore.sqlite import SqliteMetaStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.storage.metastore.port import MetaStore
+    from pytubemq.storage.metastore.postgres import PostgresMetaStore
+
+METADATA_FILE = "meta.db"
+"""The name of the file in a Master's directory."""
+
+
+def open_metastore(directory: Path | None) -> MetaStore:
+    """Return the store of the metadata in this directory, or one in memory only. It blocks while a file is opened.
+
+    Raises:
+        StorageError: the file cannot be opened, or a newer version wrote it.
+    """
+    return MemoryMetaStore() if directory is None else SqliteMetaStore(directory / METADATA_FILE)
+
+
+def open_postgres(options: PostgresOptions, *, create: bool = True) -> PostgresMetaStore:
+    """Return the store in a database; it blocks, for a bounded time.
+
+    Raises:
+        MissingExtraError: the extra [postgres] is not installed.
+        NotFoundError: it has no tables, and none are to be made.
+        TubeError: as `PostgresMetaStore`.
+    """
+    # Here, as most Masters have no database and need no driver for one.
+    try:
+        from pytubemq.storage.metastore.postgres import PostgresMetaStore
+    except ImportError as error:
+        raise MissingExtraError("postgres", "a store in PostgreSQL") from error
+    return PostgresMetaStore(options, create=create)
+
+
+def lead_in_postgres(options: PostgresOptions, epoch: int, *, directory: Path | None) -> MetaStore:
+    """Return the store in a database for the Master that leads with this epoch.
+
+    Raises:
+        ConfigError: the database has had no change yet, and the file of `directory` has records, which it would hide.
+        TubeError: as `open_postgres`.
+    """
+    store = open_postgres(options)
+    try:
+        file = None if directory is None else directory / METADATA_FILE
+        if file is not None and file.exists() and store.changes() == 0 and _has_records(file):
+            raise ConfigError(
+                f"{file} has records, and the database {options.place} has none",
+                hint=f"copy them:  pytubemq master migrate --from {file.parent} --to '{options.url}' ; or move the "
+                "file away to begin without topics",
+            )
+        store.lead(epoch)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _has_records(file: Path) -> bool:
+    store = SqliteMetaStore(file)
+    try:
+        return store.load().last_serial_id > 0
+    finally:
+        store.close()
