@@ -97,7 +97,8 @@ class PostgresMetaStore:
         damaged: list[str] = []
         counted = Totals()
         with self._connection.transaction(READ):
-            (state,) = self._connection.rows(_STATE) or [None]
+            found = self._connection.rows(_STATE)
+            state = found[0] if found else None
             for table in TABLES:
                 records[table.kind] = []
                 for *row, check in self._connection.rows(_select(table)):
@@ -223,7 +224,8 @@ class PostgresMetaStore:
 
     def _locked_state(self) -> tuple[Totals, int]:
         """Return the totals and the largest serial id, which nobody else changes until the transaction ends."""
-        (state,) = self._connection.rows(f"{_STATE} FOR UPDATE") or [None]
+        found = self._connection.rows(f"{_STATE} FOR UPDATE")
+        state = found[0] if found else None
         if state is None or state[4] != Totals(*state[:3]).check(state[3]):
             raise CorruptError(f"the count of records in {self._options.place} is damaged", hint=_RESTORE)
         totals = Totals(*state[:3])
