@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .processes import DIE_WITH_US
+from tests.support.proc import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable

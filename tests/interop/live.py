@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from pytubemq.errors import TubeError
+from tests.support.proc import DIE_WITH_US
 
 from .bench import CellError, connected
 from .message_set import make
-from .processes import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.ports import free_port
+from tests.support.proc import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .fetch import Java
 
-DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
 STOP_TIMEOUT_S = 20.0
 LAST_WORDS_CHARACTERS = 1_000
 MEMORY = Path("/dev/shm")

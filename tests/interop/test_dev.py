@@ -13,11 +13,11 @@ import pytest
 
 from pytubemq.model.ids import Address
 from pytubemq.net.free_ports import is_free
+from tests.support.proc import DIE_WITH_US
 
 from .driver import Driver
 from .fetch import fetch
 from .message_set import expected
-from .processes import DIE_WITH_US
 
 if TYPE_CHECKING:
     from pathlib import Path

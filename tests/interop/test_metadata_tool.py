@@ -18,9 +18,10 @@ from pytubemq.server.compose import ROLES, Node
 from pytubemq.server.sources import load_settings
 from tests.scenario.webapi.house import house
 from tests.support.ports import free_port
+from tests.support.proc import DIE_WITH_US
 
 from .fetch import fetch
-from .processes import DIE_WITH_US, TOKEN, JavaMaster
+from .processes import TOKEN, JavaMaster
 from .webapi import WebApi, until_answers
 
 if TYPE_CHECKING:

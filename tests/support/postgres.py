@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from tests.interop.processes import DIE_WITH_US
 from tests.support.ports import free_port
+from tests.support.proc import DIE_WITH_US
 from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from pathlib import Path
 
+DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
+"""Before a command: the system kills it when the process that started it ends, however that ends."""
 WORKER = "pyspark.daemon"
 
 

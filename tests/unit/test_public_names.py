@@ -46,7 +46,8 @@ PIPELINES = """
 DEFINED = {
     "pytubemq.errors": """
         AlreadyExistsError BadRequestError BufferFullError ClosedError Code ConfigError ConnectionLostError CorruptError
-        DirectoryLockedError DiskFailedError DiskFullError EnvelopeError ExitCode ForkedError FormatError FrameError
+        DatabaseReadOnlyError DatabaseTimeoutError DatabaseUnreachableError DirectoryLockedError DiskFailedError
+        DiskFullError EnvelopeError ExitCode FencedError ForkedError FormatError FrameError
         GroupMismatchError MessageError MissingExtraError NewerVersionError NotAllowedError NotFoundError
         NotRegisteredError OccupiedError OffsetMovedError OlderVersionError OutOfResourcesError PartialSendError
         RefusedError RemoteError RequestTimeoutError ServerOverflowError StaleBatchError StandbyError StorageError

@@ -146,6 +146,10 @@ _LOCAL: dict[str, str] = {
     "newer-version": "run the newer version of pytubemq that wrote it",
     "older-version": "start with an empty directory, or read the file with the version that wrote it",
     "directory-locked": "stop the other process, or choose another directory with --data",
+    "database-unreachable": "check that the database of master.store runs and can be reached; changes work again then",
+    "database-read-only": "name the primary database in master.store, or open the database for writing",
+    "database-timeout": "retry; if it stays so, check the load of the database of master.store",
+    "fenced": "ask the Master that leads; the one that was asked ends, and stands by when it is started again",
 }
 
 

@@ -9,8 +9,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.interop.processes import DIE_WITH_US
 from tests.scenario.hostile.child import SOURCE
+from tests.support.proc import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

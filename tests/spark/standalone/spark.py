@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 
-from tests.interop.processes import DIE_WITH_US
 from tests.support.ports import free_port
-from tests.support.proc import kill_session, of_session
+from tests.support.proc import DIE_WITH_US, kill_session, of_session
 from tests.support.waiting import until_seen
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
     ("topic", "alter"), ("cluster", "alter"), ("cluster", "adopt"), ("group", "reset"),
     ("store", "inspect"), ("store", "verify"),
-    ("store", "import"), ("store", "repair"), ("store", "export"), ("store", "metadata"),
+    ("store", "import"), ("store", "repair"), ("store", "export"), ("store", "metadata"), ("master", "migrate"),
     ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "dry-run"),
     ("pipeline", "plan"), ("pipeline", "run"), ("pipeline", "stop"), ("pipeline", "status"),
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),

@@ -19,8 +19,9 @@ FOLDERS = ("src", "tests", "scripts", "docs", "bench", "examples", "proto", "req
 EXAMPLES = frozenset({"move.py", "pytubemq.pipelines.sinks.mailbox"})
 """Names for files that a reader of the pages writes."""
 LOGGERS = ("pytubemq.story",)
+TABLES = ("pytubemq.lease",)
 OTHERS = frozenset({
-    "broker.durability", "broker.listen", "master.listen",
+    "broker.durability", "broker.listen", "master.listen", "master.store",
     "decode.errors", "decode.inner", "decode.json", "decode.on_eror", "decode.schema",
     "spark.log", "spark.read", "spark.readStream", "spark.sql", "spark.x",
 })  # fmt: skip
@@ -68,7 +69,9 @@ def is_there(dotted: str) -> bool:
 
 def missing_names(text: str) -> list[str]:
     """Return the modules and names of the package that a page writes with dots and that do not exist."""
-    names = [name for name in _DOTTED.findall(text) if name not in EXAMPLES and not name.startswith(LOGGERS)]
+    names = [
+        name for name in _DOTTED.findall(text) if name not in EXAMPLES and not name.startswith((*LOGGERS, *TABLES))
+    ]
     return [name for name in names if not is_there(name)]
 
 

@@ -12,7 +12,7 @@ from pytubemq.errors import ExitCode
 from pytubemq.storage.disk.disk import OsDisk
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from tests.conformance.test_metastore import ALL, GROUP
+from tests.support.metadata import ALL, GROUP
 from tests.support.postgres_stores import leading_store, open_store, succeed
 from tests.unit.cli.conftest import Ran
 
