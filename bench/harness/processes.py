@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.interop.processes import DIE_WITH_US
+from tests.support.proc import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -19,8 +19,8 @@ from bench.harness.processes import RunError, client, run
 from bench.peers.cache import cached, tool
 from scripts.pip_settings import uv_environment
 from tests.interop.fetch import INSTALL
-from tests.interop.processes import DIE_WITH_US
 from tests.support.ports import free_port
+from tests.support.proc import DIE_WITH_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -69,7 +69,7 @@ class Postgres:
 
     def database_url(self, database: str, *, address: str | None = None, user: str | None = None) -> str:
         """A database as libpq takes it, without the password; the address may be another way to the server."""
-        return f"postgresql://{user or self.user}@{address or self.address}/{database}"
+        return f"postgresql://{user or self.user}@{address or self.address}/{database}?connect_timeout=60"
 
     def run(self, statement: str, *, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run one statement as the server's superuser; return its rows."""

@@ -59,8 +59,12 @@ class Master:
     def start(self) -> None:
         """Start it; it may have to stand by."""
         command = [sys.executable, "-m", "pytubemq", "server", "run", "master", "-c", "master.toml"]
+        # So long that a machine that stands still ends no leadership; one that is given back ends at once.
+        environ = {**os.environ, "PYTUBEMQ_MASTER__LEASE_S": "60"}
         with (self.home / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=self.home, text=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, cwd=self.home, text=True, env=environ
+            )
 
     def until_it_serves(self) -> None:
         assert self._process is not None

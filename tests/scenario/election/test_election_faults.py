@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.records import GroupRecord
+from pytubemq.net.elect import postgres_elector
 from pytubemq.net.elect.postgres_elector import PostgresElector
 from tests.support.postgres_stores import open_store, options_of
 from tests.support.proxy import Proxy
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
 LEASE_S = 1.0
+"""Of a leader that loses it."""
+LONG_S = 60.0
+"""Of one that keeps it, however long the machine stands still."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -35,7 +39,7 @@ def database(postgres: Postgres) -> str:
 
 
 async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(postgres: Postgres, database: str) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LEASE_S)
+    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with _holder(postgres, database) as (holder, epoch):
         holder.send_signal(signal.SIGSTOP)
         successor = await standby.lead()
@@ -54,7 +58,7 @@ async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(postgres:
 
 
 async def test_the_lease_of_a_leader_that_was_killed_ends(postgres: Postgres, database: str) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LEASE_S)
+    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with _holder(postgres, database) as (holder, epoch):
         holder.kill()
         assert await standby.lead() > epoch
@@ -65,7 +69,7 @@ async def test_the_lease_of_a_leader_that_was_killed_ends(postgres: Postgres, da
 async def test_a_leader_that_is_cut_from_the_database_stops_before_the_next_one_leads(
     postgres: Postgres, database: str, way: str
 ) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LEASE_S)
+    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with Proxy(postgres.address) as proxy:
         leader = PostgresElector(options_of(postgres, database, address=proxy.address), "the leader", lease_s=LEASE_S)
         epoch = await leader.lead()
@@ -85,9 +89,11 @@ async def test_a_leader_that_is_cut_from_the_database_stops_before_the_next_one_
     await standby.close()
 
 
-async def test_a_leader_whose_connection_breaks_renews_by_another_one(postgres: Postgres, database: str) -> None:
-    # So long that no machine that stands still for a while ends it; it is renewed after a quarter of it.
-    leader = PostgresElector(options_of(postgres, database), "the leader", lease_s=6.0)
+async def test_a_leader_whose_connection_breaks_renews_by_another_one(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_elector, "LEASE_RENEWALS", 240)
+    leader = PostgresElector(options_of(postgres, database), "the leader", lease_s=LONG_S)
     epoch = await leader.lead()
     postgres.run(
         "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
+LEASE_S = 10.0
+"""So long that a machine that stands still for some seconds ends no leadership."""
 WAIT_S = 250.0
 """For what takes seconds where nothing else runs."""
 
@@ -47,7 +49,11 @@ class Pair:
             secret.touch(mode=0o600)
             secret.write_text(f"{self._password}\n")
             settings |= {"master.listen": self.addresses[number], "http.listen": self.pages[number]}
-            settings |= {"master.store": self._url, "master.store_password_file": str(secret), "master.lease_s": 2.0}
+            settings |= {
+                "master.store": self._url,
+                "master.store_password_file": str(secret),
+                "master.lease_s": LEASE_S,
+            }
         else:
             settings |= {"broker.listen": f"127.0.0.1:{free_port()}", "broker.http_listen": ""}
             settings |= {"broker.masters": self.addresses}

@@ -93,14 +93,14 @@ def test_a_store_on_which_a_master_runs_is_refused(
     tube: Tube, data: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PASSWORD, postgres.password)
-    monkeypatch.setattr("pytubemq.master.leader.migrate._WAIT_S", 0.2)
+    monkeypatch.setattr("pytubemq.master.leader.migrate._WAIT_S", 1.0)
     database = postgres.new_database()
     store = leading_store(postgres, database)
     succeed(postgres, database, "127.0.0.1:8715")
     postgres.run("UPDATE pytubemq.lease SET lease_ms = 60000", database=database)
     copying = ("master", "migrate", "--from", str(data), "--to", postgres.database_url(database), "--yes")
     found = tube(*copying)
-    assert (found.code, "127.0.0.1:8715 leads" in found.err) == (ExitCode.REFUSED, True)
+    assert (found.code, "stop it first, and those that stand by" in found.err) == (ExitCode.REFUSED, True)
     lock = OsDisk().lock(data / "master" / "lock")
     found = tube(*copying)
     assert (found.code, "stop that Master first" in found.err) == (ExitCode.REFUSED, True)
