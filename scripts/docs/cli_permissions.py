@@ -106,6 +106,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "group list": _http("GET /groups"),
     "group reset": _http("POST /groups/{name}/resets", "GET /groups/{name}"),
     "group show": _http("GET /groups/{name}"),
+    "master migrate": (Use((), "the files and databases that it is given"),),
     "permission grant": _http("POST /users/{name}/permissions"),
     "permission list": (
         *_http("GET /users", note="of all users"),
