@@ -399,7 +399,7 @@ class DatabaseTimeoutError(StorageError):
 
 
 class FencedError(StorageError):
-    """A write by a Master that does not lead, or leads no more: it was refused, and nothing was changed."""
+    """A write by a Master that does not lead, or leads no more: unless the text says otherwise, nothing was changed."""
 
     exit_code = ExitCode.REFUSED
 

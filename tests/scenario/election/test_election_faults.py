@@ -6,13 +6,16 @@ import asyncio
 import signal
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytubemq.model.records import GroupRecord
+from pytubemq.net.clock import SystemClock
 from pytubemq.net.elect import postgres_elector
+from pytubemq.net.elect.lease_connection import LeaseConnection
 from pytubemq.net.elect.postgres_elector import PostgresElector
 from tests.support.postgres_stores import open_store, options_of
 from tests.support.proxy import Proxy
@@ -28,6 +31,8 @@ LEASE_S = 1.0
 """Of a leader that loses it."""
 LONG_S = 60.0
 """Of one that keeps it, however long the machine stands still."""
+WAIT_S = 250.0
+"""For what takes seconds where nothing else runs."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -107,6 +112,27 @@ async def test_a_leader_whose_connection_breaks_renews_by_another_one(
     assert postgres.run("SELECT epoch FROM pytubemq.lease", database=database) == [(epoch,)]
     await leader.close()
     assert postgres.run("SELECT holder FROM pytubemq.lease", database=database) == [("",)]
+
+
+async def test_the_first_of_several_servers_that_is_silent_for_longer_than_the_lease_keeps_nobody_from_leading(
+    postgres: Postgres, database: str
+) -> None:
+    options = options_of(postgres, database)
+    async with Proxy(postgres.address) as silent:
+        silent.cut()
+        url = options.url.replace(postgres.address, f"{silent.address},{postgres.address}")
+        url = url.replace("connect_timeout=60", "connect_timeout=2")
+        leader = PostgresElector(replace(options, url=url), "the leader", lease_s=LEASE_S)
+        assert await asyncio.wait_for(leader.lead(), WAIT_S) > 0
+        await leader.close()
+
+
+async def test_what_was_left_of_a_lease_limits_no_later_statement(postgres: Postgres, database: str) -> None:
+    connection = LeaseConnection(options_of(postgres, database), SystemClock(), statement_s=LONG_S)
+    # As a renewal that has to connect near the end of its lease.
+    await connection.row("SELECT 1", limit_s=LONG_S / 2)
+    assert await connection.row("SHOW statement_timeout", limit_s=LONG_S) == ("1min",)
+    connection.drop()
 
 
 def _renewals(server: Postgres, database: str) -> int:

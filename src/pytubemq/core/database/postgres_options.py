@@ -24,7 +24,9 @@ EXAMPLE: Final = "postgresql://pytubemq@db.example:5432/pytubemq"
 _HINT: Final = f"write it as in {EXAMPLE}"
 SCHEMA: Final = "pytubemq"
 """The schema with the tables of a Master, in whichever database the URL names."""
-_SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
+_SECRET_PARAMETERS: Final = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
 
 
 @dataclass(frozen=True, slots=True)

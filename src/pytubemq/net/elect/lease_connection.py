@@ -32,29 +32,44 @@ _LOOK_S: Final = 0.05
 
 
 class LeaseConnection:
-    """A connection that is opened when it is needed, and again after it broke."""
+    """A connection that is opened when it is needed, and again after it broke.
 
-    def __init__(self, options: PostgresOptions, clock: Clock) -> None:
+    Args:
+        options: the database.
+        clock: measures the limits.
+        statement_s: the time after which the server itself ends a statement, in seconds.
+    """
+
+    def __init__(self, options: PostgresOptions, clock: Clock, *, statement_s: float) -> None:
         self._options = options
         self._clock = clock
+        self._statement_s = statement_s
         self._connection: _LimitedConnection | None = None
 
-    async def row(self, statement: str, values: Sequence[Any] = (), *, limit_s: float) -> tuple[Any, ...] | None:
+    async def row(
+        self, statement: str, values: Sequence[Any] = (), *, limit_s: float, connect_s: float | None = None
+    ) -> tuple[Any, ...] | None:
         """Run one statement as a transaction of its own; return its row, None without one.
+
+        `limit_s` is the time for everything, or, with `connect_s` for the connection, for the statement alone.
 
         Raises:
             DatabaseUnreachableError, DatabaseTimeoutError: it is away or too slow; the statement may have taken effect.
             TubeError: it refuses the statement, which had no effect.
         """
         end_s = self._clock.now_s() + limit_s
+        allowed_s = limit_s if connect_s is None else connect_s
         try:
-            connection = await self._opened(limit_s, lambda: self._clock.now_s() > end_s)
+            connection = await self._opened(allowed_s)
+            if connect_s is not None:
+                end_s, allowed_s = self._clock.now_s() + limit_s, limit_s
+            connection.is_over = lambda: self._clock.now_s() > end_s
             cursor = await connection.execute(statement, values or None)
             found: tuple[Any, ...] | None = await cursor.fetchone() if cursor.description is not None else None
             return found
         except (NoResponse, TimeoutError) as error:
             self.drop()
-            raise slow(self._options, f"no response in {limit_s:.1f} s") from error
+            raise slow(self._options, f"no response in {allowed_s:.1f} s") from error
         except psycopg.Error as error:
             if error.sqlstate is None:
                 self.drop()
@@ -67,11 +82,11 @@ class LeaseConnection:
         if connection is not None:
             connection.pgconn.finish()
 
-    async def _opened(self, limit_s: float, is_over: Callable[[], bool]) -> _LimitedConnection:
+    async def _opened(self, limit_s: float) -> _LimitedConnection:
         if self._connection is not None and not self._connection.closed:
-            self._connection.is_over = is_over
             return self._connection
         self.drop()
+        end_s = self._clock.now_s() + limit_s
         try:
             async with asyncio.timeout(limit_s):
                 made = await _LimitedConnection.connect(
@@ -79,8 +94,9 @@ class LeaseConnection:
                 )
         except psycopg.ProgrammingError as error:
             raise ConfigError(f"the database's URL is refused: {error}", hint=f"write it as in {EXAMPLE}") from None
-        self._connection, made.is_over = made, is_over
-        milliseconds = max(1, int(limit_s * 1000))
+        self._connection, made.is_over = made, lambda: self._clock.now_s() > end_s
+        # Not what is left of a lease just now: the connection stays for later statements.
+        milliseconds = max(1, int(self._statement_s * 1000))
         for name in ("statement_timeout", "lock_timeout"):
             await made.execute("SELECT set_config(%s, %s, false)", (name, f"{milliseconds}ms"))
         return made

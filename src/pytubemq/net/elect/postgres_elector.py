@@ -29,6 +29,9 @@ _LOOKS: Final = 12
 """Looks of a standby at the lease in the time of one lease, at least."""
 _LOOK_S: Final = 0.25
 """The longest time between two, so that a lease that is given back is soon taken."""
+_CONNECT_S: Final = 30.0
+"""The time for a standby's connection, in which no lease runs out: a URL may name several servers, the first of them
+gone without a word, and each may take its own time (`DATABASE_CONNECT_TIMEOUT_S`)."""
 _RETURN_LIMIT_S: Final = 1.0
 """The time for giving the lease back; without that, others wait until it ends."""
 _SEE: Final = f"SELECT epoch, holder, renewals, lease_ms FROM {SCHEMA}.lease WHERE id = 1"
@@ -61,7 +64,7 @@ class PostgresElector:
         self._lease_s = lease_s
         self._lease_ms = int(lease_s * 1000)
         self._clock = clock or SystemClock()
-        self._connection = LeaseConnection(options, self._clock)
+        self._connection = LeaseConnection(options, self._clock, statement_s=lease_s)
         self._watch = LeaseWatch()
         self._epoch = 0
         self._until_s = 0.0
@@ -120,7 +123,7 @@ class PostgresElector:
     # --- a standby ----------------------------------------------------------------------------------------------
 
     async def _try_to_lead(self) -> bool:
-        found = await self._connection.row(_SEE, limit_s=self._lease_s)
+        found = await self._connection.row(_SEE, limit_s=self._lease_s, connect_s=_CONNECT_S)
         if found is None:
             raise CorruptError(
                 f"the database {self._options.place} has lost its lease", hint="restore the database from a backup"

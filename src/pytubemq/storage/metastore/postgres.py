@@ -266,6 +266,7 @@ class PostgresMetaStore:
 
         Raises:
             DatabaseUnreachableError: it did not, or nobody can say in time.
+            FencedError: another Master leads, and its changes cannot be told from this one.
         """
         end_s = time.monotonic() + _LOOKUP_S
         known = self._totals
@@ -274,11 +275,18 @@ class PostgresMetaStore:
                 with self._connection.transaction(WRITE):
                     # Until the transaction of the commit has ended, the lock keeps this waiting.
                     found = self._connection.rows(f"{_STATE} FOR UPDATE")
+                    epoch = self._connection.rows(f"SELECT epoch FROM {SCHEMA}.lease WHERE id = 1")
             except (DatabaseUnreachableError, DatabaseTimeoutError):
                 if time.monotonic() > end_s:
                     break
                 time.sleep(_LOOKUP_PAUSE_S)
                 continue
+            if epoch != [(self._epoch,)]:
+                raise FencedError(
+                    f"this Master leads no more, and its connection to {self._options.place} broke during its last "
+                    "change: whether that was stored is not known",
+                    hint="look whether it was, at the Master that leads; this one starts again as a standby",
+                ) from error
             if found and found[0][0] == known.generation + 1:
                 self._totals = Totals(*found[0][:3])
                 return

@@ -40,6 +40,8 @@ def test_every_wait_has_a_limit_unless_the_url_has_another() -> None:
         (f"postgresql://ann:{SECRET}@db/tubemq", "has a password"),
         (f"postgresql://ann@db/tubemq?password={SECRET}", "has a password"),
         (f"postgresql://ann@db/tubemq?sslPassword={SECRET}", "has a password"),
+        (f"postgresql://ann@db/tubemq?oauth_client_secret={SECRET}", "has a password"),
+        (f"postgresql://ann@db/tubemq?scram_client_key={SECRET}", "has a password"),
         (f"postgresql://ann:{SECRET}]@[db/tubemq", "malformed"),
         (f"host=db password={SECRET}", "neither `sqlite` nor"),
         ("mysql://db/tubemq", "neither `sqlite` nor"),

@@ -153,6 +153,31 @@ def test_the_outcome_of_a_commit_that_broke_is_looked_up(
     store.close()
 
 
+def test_a_change_of_the_next_leader_is_not_taken_for_the_commit_that_broke(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = leading_store(postgres, database)
+    old.load()
+    rows = old._connection.rows
+
+    def breaking(statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        if statement == "COMMIT" and not broken:
+            broken.append(True)
+            _end_connections(postgres, database)
+            new = leading_store(postgres, database)
+            new.apply([BROKER], [])
+            new.close()
+        return rows(statement, values)
+
+    broken: list[bool] = []
+    monkeypatch.setattr(old._connection, "rows", breaking)
+    with pytest.raises(FencedError, match="whether that was stored is not known"):
+        old.apply([GROUP], [])
+    found = old.load()
+    assert (found.groups, found.brokers) == ([], [BROKER])
+    old.close()
+
+
 def test_a_database_that_is_away_is_named_without_the_password(postgres: Postgres) -> None:
     options = options_of(postgres, "nosuch", address=f"127.0.0.1:{free_port()}")
     with pytest.raises(DatabaseUnreachableError, match=r"postgresql://127\.0\.0\.1:\d+/nosuch") as caught:
