@@ -52,8 +52,11 @@ def _maker(request: pytest.FixtureRequest) -> Stand:
         return SoleElector
     if request.param == "trial":
         return TrialElection().stand
+    from pytubemq.net.elect import postgres_elector
     from pytubemq.net.elect.postgres_elector import PostgresElector
 
+    # Else a server that stands still for a second keeps a lease that was given back, and a test waits for its end.
+    request.getfixturevalue("monkeypatch").setattr(postgres_elector, "_RETURN_LIMIT_S", LEASE_S)
     server = request.getfixturevalue("postgres")
     database = server.new_database()
     open_store(server, database).close()

@@ -98,6 +98,7 @@ async def test_a_leader_whose_connection_breaks_renews_by_another_one(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_elector, "LEASE_RENEWALS", 240)
+    monkeypatch.setattr(postgres_elector, "_RETURN_LIMIT_S", LONG_S)
     leader = PostgresElector(options_of(postgres, database), "the leader", lease_s=LONG_S)
     epoch = await leader.lead()
     postgres.run(

@@ -37,6 +37,12 @@ GROUP = GroupRecord("g", alwd_broker_client_rate=4)
 BROKER = BrokerRecord(1, Address("127.0.0.1", 8123))
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a machine that stands still for seconds within a transaction end none."""
+    monkeypatch.setitem(postgres_connection._LIMITS, IDLE, "300s")
+
+
 @pytest.fixture
 def database(postgres: Postgres) -> str:
     return postgres.new_database()
@@ -74,10 +80,7 @@ def test_an_older_epoch_changes_nothing(postgres: Postgres, database: str) -> No
         store.close()
 
 
-def test_a_new_leader_waits_for_the_write_that_is_under_way(
-    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(postgres_connection._LIMITS, IDLE, "300s")
+def test_a_new_leader_waits_for_the_write_that_is_under_way(postgres: Postgres, database: str) -> None:
     store = leading_store(postgres, database)
     proven, go_on = threading.Event(), threading.Event()
     write_state = store._locked_state
@@ -218,7 +221,6 @@ def test_a_lock_that_is_not_given_back_ends_the_write(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(postgres_connection._LIMITS, "lock_timeout", "10ms")
-    monkeypatch.setitem(postgres_connection._LIMITS, IDLE, "300s")
     store, other = leading_store(postgres, database), open_store(postgres, database)
     with other._connection.transaction(postgres_connection.WRITE):
         other._connection.rows("SELECT 1 FROM pytubemq.state FOR UPDATE")
