@@ -27,7 +27,7 @@ NOT_OFFERED = {
     "admin_enable_stats": _STATS,
     "admin_disable_stats": _STATS,
     "admin_disable_all_stats": _STATS,
-    "admin_transfer_current_master": "there is one Master, so there is none to hand over to",
+    "admin_transfer_current_master": "stop the Master that leads, and a standby takes over",
 }
 
 
