@@ -399,7 +399,7 @@ class DatabaseTimeoutError(StorageError):
 
 
 class FencedError(StorageError):
-    """A write by a Master that does not lead, or leads no more: unless the text says otherwise, nothing was changed."""
+    """This Master does not lead, or no longer leads: its writes are refused. Nothing was changed, unless the text says so."""
 
     exit_code = ExitCode.REFUSED
 

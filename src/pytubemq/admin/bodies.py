@@ -116,7 +116,7 @@ class NewSecret(_Secrets, frozen=True, kw_only=True):
 class ChangedUser(_Secrets, frozen=True, kw_only=True):
     """Changes to a user: whether it is enabled, and its password for HTTP.
 
-    `force` disables it also if that locks out a Broker, or everyone from changing users; `keep_tokens` keeps its bearer
+    `force` disables it even if that locks out a Broker, or everyone from changing users; `keep_tokens` keeps its bearer
     tokens, which another password revokes.
     """
 
@@ -137,7 +137,7 @@ class NewPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldPermission(NewPermission, frozen=True, kw_only=True):
-    """A permission to be revoked; with `force` also if that locks out a Broker, or everyone from changing users."""
+    """A permission to be revoked; with `force` even if that locks out a Broker, or everyone from changing users."""
 
     force: bool = False
 

@@ -75,7 +75,7 @@ _FORCE: Final[_Json] = {
     "in": "query",
     "required": False,
     "schema": {"type": "boolean"},
-    "description": "remove it also if that locks out a Broker, or everyone from changing users",
+    "description": "remove it even if that locks out a Broker, or everyone from changing users",
 }
 _MADE: Final = "created, and ready to use"
 

@@ -174,13 +174,13 @@ class Node:
         return clean
 
     async def until_failed(self) -> TubeError:
-        """Wait until this node can serve no more; return the reason. Its Master then leads no more."""
+        """Wait until this node can serve no more; return the reason. Its Master then no longer leads."""
         if self._elector is None:
             await asyncio.Event().wait()
         assert self._elector is not None
         reason = await self._elector.until_lost()
         return FencedError(
-            f"this Master leads no more: {reason}", hint="start it again; it then stands by, and leads when it may"
+            f"this Master no longer leads: {reason}", hint="start it again; it then stands by, and leads when it may"
         )
 
     @property

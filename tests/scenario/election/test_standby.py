@@ -98,7 +98,7 @@ async def test_a_standby_takes_over_and_no_send_fails(postgres: Postgres, tmp_pa
             await _create_topic(pair.pages[1], "of_the_second")  # its Broker is there, and its records are written
             os.kill(stopped, signal.SIGCONT)
             assert await asyncio.wait_for(pair.masters[0].wait(), WAIT_S) == ExitCode.REFUSED
-            assert "this Master leads no more" in pair.log(0)
+            assert "this Master no longer leads" in pair.log(0)
             # It stands by from now on. The second one gives the lease back as it ends, and the first one has all.
             starting = await pair.stand_by(0)
             await pair.masters[1].close()

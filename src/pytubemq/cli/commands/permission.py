@@ -43,7 +43,7 @@ def grant(name: str, operation: str, kind: str, pattern: str, http: str | None) 
 @click.argument("operation")
 @click.argument("kind", metavar="KIND")
 @click.argument("pattern", default="*")
-@click.option("--force", is_flag=True, help="Do it also if that locks out a Broker, or everyone from changing users.")
+@click.option("--force", is_flag=True, help="Do it even if that locks out a Broker, or everyone from changing users.")
 @http_option
 @global_options
 def revoke(name: str, operation: str, kind: str, pattern: str, force: bool, http: str | None) -> None:

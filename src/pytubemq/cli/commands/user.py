@@ -18,7 +18,7 @@ COLUMNS = ["name", "enabled", "permissions", "changed_by", "changed_at"]
 TOKEN_COLUMNS = ["id", "created_by", "created_at", "expires_at"]
 _KEEP = "keep it now: it cannot be shown again"
 _force_option = click.option(
-    "--force", is_flag=True, help="Do it also if that locks out a Broker, or everyone from changing users."
+    "--force", is_flag=True, help="Do it even if that locks out a Broker, or everyone from changing users."
 )
 _keep_tokens_option = click.option(
     "--keep-tokens", is_flag=True, help="Keep the user's bearer tokens, which are revoked otherwise."
@@ -64,7 +64,7 @@ def list_users(http: str | None) -> None:
 def rotate(name: str, yes: bool, keep_tokens: bool, http: str | None) -> None:
     """Give a user another secret, and print it once; `-o name` prints it alone.
 
-    The old one counts no longer, and neither do the user's sessions and bearer tokens.
+    The old one no longer counts, and neither do the user's sessions and, without --keep-tokens, its bearer tokens.
     """
     if not yes:
         raise click.UsageError(

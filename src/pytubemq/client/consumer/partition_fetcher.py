@@ -143,7 +143,7 @@ class PartitionFetcher:
         self._throttle.forget_confirms()
 
     def record_start(self, start: int | None, messages: int) -> None:
-        """Record the start of a fetch that has messages; count these, and pace the next fetch, if they come again."""
+        """Record the start of a fetch that has messages; if they come again, count them and delay the next fetch."""
         if self._throttle.record_start(start, asyncio.get_running_loop().time(), self._owner.emit):
             self._owner.count(repeated=messages)
 

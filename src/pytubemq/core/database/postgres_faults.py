@@ -42,22 +42,22 @@ def database_error(options: PostgresOptions, code: str | None, text: str) -> Tub
     if code is None or code.startswith(_AWAY):
         return DatabaseUnreachableError(
             f"the database {place} cannot be used now: {said}",
-            hint="check that it runs and can be reached, and its address, user and password in master.store",
+            hint="check that it runs and can be reached, its address and user in the URL, and the password",
         )
     if code == _DISK_FULL:
         return DiskFullError(f"no space left to write to the database {place}: {said}", hint="free some space there")
     if code == _READ_ONLY:
         return DatabaseReadOnlyError(
-            f"the database {place} only reads: {said}",
-            hint="name the primary in master.store, or all servers with ?target_session_attrs=read-write",
+            f"the database {place} is read-only: {said}",
+            hint="name the primary in the URL, or all servers with ?target_session_attrs=read-write",
         )
     if code in _SLOW:
         return slow(options, said)
     if code.startswith(_REFUSED):
         return ConfigError(
             f"the database {place} refuses: {said}",
-            hint="check user, password and database in master.store; the user needs the rights of the how-to "
-            "docs/how-to/keep-metadata-in-postgresql.md",
+            hint="check the user and the database in the URL, and the password; the user needs the rights that "
+            "docs/how-to/keep-metadata-in-postgresql.md gives it",
         )
     if code in _DAMAGED:
         return CorruptError(
@@ -65,14 +65,14 @@ def database_error(options: PostgresOptions, code: str | None, text: str) -> Tub
         )
     if code.startswith(_NOT_STORABLE):
         return StorageError(f"the database {place} cannot store a value: {said}", hint="change the value")
-    return StorageError(f"the database {place} failed: {said}", hint="look into the log of the database")
+    return StorageError(f"the database {place} failed: {said}", hint="see the log of the database")
 
 
 def slow(options: PostgresOptions, reason: str) -> DatabaseTimeoutError:
     """Return the error of a database that did not respond in time."""
     return DatabaseTimeoutError(
         f"the database {options.place} is too slow: {reason}",
-        hint="try again; if it stays so, look for its load, and for a transaction there that does not end",
+        hint="try again; if it stays so, check its load, and look for a transaction there that does not end",
     )
 
 

@@ -35,7 +35,7 @@ _WAIT_S: Final = 3 * LEASE_S
 
 
 async def migrate(source: Path | PostgresOptions, target: Path | PostgresOptions, *, dry_run: bool) -> Contents:
-    """Copy all records, or with `dry_run` only look at both; return what the source has.
+    """Copy all records, or with `dry_run` only read both stores; return the counts of what the source has.
 
     Raises:
         NotFoundError: the source has no records.
@@ -121,8 +121,8 @@ async def _hold(database: PostgresOptions, stack: AsyncExitStack, *, create: boo
             return await elector.lead()
     except TimeoutError:
         raise FencedError(
-            f"the Master {elector.leader or 'of another machine'} leads in {database.place}",
-            hint="stop it first, and those that stand by",
+            f"{elector.leader or 'a Master on another machine'} leads in {database.place}",
+            hint="stop that Master first, and those that stand by",
         ) from None
 
 

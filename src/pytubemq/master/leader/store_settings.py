@@ -19,7 +19,7 @@ Store = Annotated[
         max_length=2048,
         description="where the records of topics, Brokers, groups and users are: `sqlite`, a file in the data "
         "directory; or the URL of a PostgreSQL database without a password, "
-        "`postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`, where standbys wait to take over",
+        "`postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`, where a standby can wait to take over",
     ),
 ]
 PasswordFile = Annotated[

@@ -34,7 +34,7 @@ class Elector(Protocol):
         ...
 
     async def until_lost(self) -> str:
-        """Wait until this Master, which has led, leads no more; return the reason."""
+        """Wait until this Master, which has led, no longer leads; return the reason."""
         ...
 
     async def close(self) -> None:

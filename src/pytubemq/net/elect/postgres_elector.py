@@ -117,7 +117,7 @@ class PostgresElector:
             try:
                 await self._connection.row(_RETURN, (self._epoch,), limit_s=min(_RETURN_LIMIT_S, self._lease_s))
             except TubeError as error:
-                logger.warning("the lease could not be given back and ends by itself: %s", one_line(error))
+                logger.warning("the lease could not be given back and ends when its time is over: %s", one_line(error))
         self._connection.drop()
 
     # --- a standby ----------------------------------------------------------------------------------------------
@@ -126,7 +126,8 @@ class PostgresElector:
         found = await self._connection.row(_SEE, limit_s=self._lease_s, connect_s=_CONNECT_S)
         if found is None:
             raise CorruptError(
-                f"the database {self._options.place} has lost its lease", hint="restore the database from a backup"
+                f"the row of the lease is missing in the database {self._options.place}",
+                hint="restore the database from a backup",
             )
         lease = Lease(int(found[0]), str(found[1]), int(found[2]), int(found[3]) / 1000)
         self._leader = lease.holder
@@ -180,7 +181,7 @@ class PostgresElector:
         if self._ended.is_set():
             return
         if self._epoch:
-            logger.info("this Master leads no more: %s", reason)
+            logger.info("this Master no longer leads: %s", reason)
         self._reason = reason
         self._ended.set()
 

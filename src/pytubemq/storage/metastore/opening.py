@@ -57,8 +57,8 @@ def lead_in_postgres(options: PostgresOptions, epoch: int, *, directory: Path | 
         if file is not None and file.exists() and store.changes() == 0 and _has_records(file):
             raise ConfigError(
                 f"{file} has records, and the database {options.place} has none",
-                hint=f"copy them:  pytubemq master migrate --from {file.parent} --to '{options.url}' ; or move the "
-                "file away to begin without topics",
+                hint=f"copy them:  pytubemq master migrate --from {file.parent} --to '{options.url}' --dry-run ; or "
+                "move the file away to begin without topics",
             )
         store.lead(epoch)
     except BaseException:

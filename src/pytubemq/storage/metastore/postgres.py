@@ -67,7 +67,7 @@ class PostgresMetaStore:
         NotFoundError: there are no tables, and none are to be made.
         NewerVersionError: a newer version made the tables.
         ConfigError: the database refuses this user, or is not in UTF-8.
-        DatabaseUnreachableError, DatabaseTimeoutError, DatabaseReadOnlyError: it is away, too slow, or only reads.
+        DatabaseUnreachableError, DatabaseTimeoutError, DatabaseReadOnlyError: it is away, too slow, or read-only.
     """
 
     def __init__(self, options: PostgresOptions, *, create: bool = True) -> None:
@@ -164,7 +164,9 @@ class PostgresMetaStore:
             return 0
         found = self._connection.rows(f"SELECT version FROM {SCHEMA}.layout WHERE id = 1")
         if not found:
-            raise CorruptError(f"the database {self._options.place} has lost the version of its layout", hint=_RESTORE)
+            raise CorruptError(
+                f"the version of the layout is missing in the database {self._options.place}", hint=_RESTORE
+            )
         version = int(found[0][0])
         # Before anything is written, as this program would drop what it does not know.
         if version > newest:
@@ -207,7 +209,7 @@ class PostgresMetaStore:
         """Hold the lease as it is until the transaction ends: a new leader waits for that, a renewal does not."""
         found = self._connection.rows(f"SELECT epoch, holder FROM {SCHEMA}.lease WHERE id = 1 FOR KEY SHARE")
         if not found:
-            raise CorruptError(f"the database {self._options.place} has lost its lease", hint=_RESTORE)
+            raise CorruptError(f"the row of the lease is missing in the database {self._options.place}", hint=_RESTORE)
         epoch, holder = found[0]
         if self._epoch <= 0:
             raise FencedError(
@@ -217,7 +219,7 @@ class PostgresMetaStore:
         if epoch != self._epoch:
             other = f"{holder} leads" if holder else "another Master has led"
             raise FencedError(
-                f"this Master leads no more: {other} with epoch {epoch}, and this one had {self._epoch}; nothing "
+                f"this Master no longer leads: {other} with epoch {epoch}, and this one had {self._epoch}; nothing "
                 "was changed",
                 hint="ask the Master that leads; this one starts again as a standby",
             )
@@ -293,8 +295,8 @@ class PostgresMetaStore:
             raise DatabaseUnreachableError(f"{error.message}; nothing was changed", hint=error.hint) from error
         raise DatabaseUnreachableError(
             f"{error.message}; whether the change was stored is not known",
-            hint="look whether it was, once the database responds; this Master accepts no other change before it "
-            "knows the same records as the database",
+            hint="check whether it was, once the database responds; if it was, this Master refuses all changes "
+            "until it is restarted",
         ) from error
 
     def _sound_state(self, state: Sequence[Any] | None, counted: Totals, damaged: list[str]) -> tuple[Totals, int]:

@@ -27,21 +27,21 @@ def master() -> None:
 
 @master.command("migrate")
 @click.option("--from", "source", required=True, metavar="PLACE", help="A Master's data directory or a database's URL.")
-@click.option("--to", "target", required=True, metavar="PLACE", help="The same, without records.")
+@click.option("--to", "target", required=True, metavar="PLACE", help="The same, of a store without records.")
 @click.option(
     "--password-file",
     default="",
     metavar="FILE",
-    help="The file with the database's password; PYTUBEMQ_STORE_PASSWORD takes precedence.",
+    help="The file with the database's password; the variable PYTUBEMQ_STORE_PASSWORD takes precedence.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
-@click.option("--yes", is_flag=True, help="Confirm it.")
+@click.option("--yes", is_flag=True, help="Copy the records.")
 @global_options
 def migrate_command(source: str, target: str, password_file: str, dry_run: bool, yes: bool) -> int:
-    """Copy all records from one store into another one, read them back and compare.
+    """Copy all records from one store into another, read them back and compare.
 
     A PLACE is a Master's data directory, or a database as in postgresql://USER@HOST:PORT/DATABASE. No Master may run on
-    either of them. The source stays as it is. Needs the extra [postgres].
+    either of them. The source stays as it is. A database needs the extra [postgres].
     """
     from dataclasses import asdict
 

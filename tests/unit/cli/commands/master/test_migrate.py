@@ -100,7 +100,7 @@ def test_a_store_on_which_a_master_runs_is_refused(
     postgres.run("UPDATE pytubemq.lease SET lease_ms = 60000", database=database)
     copying = ("master", "migrate", "--from", str(data), "--to", postgres.database_url(database), "--yes")
     found = tube(*copying)
-    assert (found.code, "stop it first, and those that stand by" in found.err) == (ExitCode.REFUSED, True)
+    assert (found.code, "stop that Master first, and those that stand by" in found.err) == (ExitCode.REFUSED, True)
     lock = OsDisk().lock(data / "master" / "lock")
     found = tube(*copying)
     assert (found.code, "stop that Master first" in found.err) == (ExitCode.REFUSED, True)
