@@ -399,7 +399,10 @@ class DatabaseTimeoutError(StorageError):
 
 
 class FencedError(StorageError):
-    """This Master does not lead, or no longer leads: its writes are refused. Nothing was changed, unless the text says so."""
+    """This Master does not lead, or no longer leads: its writes are refused.
+
+    Nothing was changed, unless the text says so.
+    """
 
     exit_code = ExitCode.REFUSED
 
