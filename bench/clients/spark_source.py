@@ -8,8 +8,8 @@ import pytubemq.sync
 from bench.clients.window import Result, Spec, Window, report, spec
 from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.spark.source.planning.plan import OffsetRange
-from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
+from pytubemq.spark.source.read.source_connection import Cluster
 from pytubemq.spark.source.schema import COLUMNS
 
 PARTS = {

@@ -35,7 +35,8 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import pytubemq; pytubemq.connect",
         "import pytubemq.sync; pytubemq.sync.connect",
-        "import pytubemq.spark.source.stream, pytubemq.spark.source.data_source, pytubemq.spark.source.read.cluster",
+        "import pytubemq.spark.source.stream, pytubemq.spark.source.data_source; "
+        "import pytubemq.spark.source.read.source_connection",
     ],
 )
 def test_clients_and_executors_load_no_server_and_no_command_line(statement: str) -> None:

@@ -24,7 +24,7 @@ from pytubemq.wire.text.positional import match_results
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.metadata import MetadataClient
 
 USER = "client"

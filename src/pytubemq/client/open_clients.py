@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         PushOptions,
         ReaderOptions,
     )
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.metadata import MetadataClient
 
 CLOSE_MARGIN_S: Final = 5.0

@@ -19,7 +19,7 @@ from pytubemq.client.options import (
     PushOptions,
     ReaderOptions,
 )
-from pytubemq.client.session.cluster import Cluster
+from pytubemq.client.session.cluster_connection import Cluster
 from pytubemq.client.session.metadata import MetadataClient
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import BrokerInfo

@@ -35,7 +35,7 @@ from pytubemq.spark.source.data_source import TubeMqDataSource
 from pytubemq.spark.source.java import access, partition_ends, reading
 from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.planning.plan import BrokerKind, OffsetRange
-from pytubemq.spark.source.read import cluster, fetch
+from pytubemq.spark.source.read import fetch, source_connection
 from pytubemq.spark.source.read.task import RangePartition, read_range
 from pytubemq.spark.source.stream import TubeMqStreamReader
 
@@ -64,7 +64,7 @@ def be_impatient() -> None:
     """Shorten every wait of these parts, so that a run meets many answers; which of them are there stays as it is."""
     soon = Backoff(first_s=0.001, most_s=0.01)
     for module, values in (
-        (cluster, {"OUTAGE_S": 1.0, "FIRST_CONTACT_S": 1.0, "_BACKOFF": soon}),
+        (source_connection, {"OUTAGE_S": 1.0, "FIRST_CONTACT_S": 1.0, "_BACKOFF": soon}),
         (fetch, {"BRIEF_S": 0.5, "_BACKOFF": soon}),
         (reading, {"OUTAGE_S": 1.0, "LEASE_S": 1.0, "LIMITED_S": 1.0, "POLL_S": 0.01, "PAUSES": soon}),
         (partition_ends, {"BRIEF_S": 0.5}),
@@ -132,7 +132,7 @@ class SparkTasks:
             if time.monotonic() - began_s > ROUND_S:
                 logger.error("a round of %s took more than %g s", work.__name__, ROUND_S)
             self.rounds[work.__name__] = self.rounds.get(work.__name__, 0) + 1
-        cluster.Cluster(self._options().masters).forget()  # each thread has its own
+        source_connection.Cluster(self._options().masters).forget()  # each thread has its own
 
     # --- the source -----------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import pytubemq
 import pytubemq.sync
 from pytubemq import Start, connect
 from pytubemq.client.reader.range_reads import RangeWay
-from pytubemq.client.session.cluster import OLD_TOKEN
+from pytubemq.client.session.cluster_connection import OLD_TOKEN
 from pytubemq.errors import ConfigError, NotAllowedError
 from tests.scenario.security.secured import address_of, cluster, is_known, user, users_of
 from tests.support.waiting import until

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import pytubemq.sync
-from pytubemq.client.session.cluster import OLD_TOKEN
+from pytubemq.client.session.cluster_connection import OLD_TOKEN
 from pytubemq.errors import NotAllowedError
 from pytubemq.model.cluster_address import ClusterAddress
 from pytubemq.net.iothread import IoThread
@@ -26,8 +26,8 @@ from pytubemq.spark.sink.connection import forget
 from pytubemq.spark.sink.options import parse_options
 from pytubemq.spark.sink.writer import _known
 from pytubemq.spark.source.planning.plan import OffsetRange
-from pytubemq.spark.source.read.cluster import Cluster
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
+from pytubemq.spark.source.read.source_connection import Cluster
 from tests.scenario.security.secured import cluster, is_known, user, users_of
 from tests.spark.security.job import ROWS
 from tests.support.certificates import Authority

@@ -12,7 +12,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.spark.sink.connection import connected
 from pytubemq.spark.source.java.access import access
-from pytubemq.spark.source.read.cluster import Cluster
+from pytubemq.spark.source.read.source_connection import Cluster
 from pytubemq.spark.task_secret import check_own_secret, signs_itself
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pytubemq.model.missing_topic import topic_missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.errors import NotFoundError, RefusedError
 
 _OTHERWISE = "all members of a group read the same topics with the same filters; use another group name"

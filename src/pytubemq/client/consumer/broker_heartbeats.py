@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.consumer.confirms import REGISTRATION_LOST
 from pytubemq.client.session import requests
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.errors import FormatError, TransportError, TubeError
 from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_PARTITIONS

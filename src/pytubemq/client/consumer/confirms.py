@@ -17,7 +17,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client.session import requests
-from pytubemq.client.session.cluster import check
+from pytubemq.client.session.cluster_connection import check
 from pytubemq.client.session.events import ConfirmFailed
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pytubemq.client.options import ConsumerOptions
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.metadata import MetadataClient
     from pytubemq.wire.text.partition_strings import SubscribeInfo
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytubemq.client.consumer.partition_consumer import PartitionConsumer
     from pytubemq.client.consumer.partition_owner import OwnedPartition
     from pytubemq.client.received.batch import Batch
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.membership import ConsumingRole
     from pytubemq.client.session.metadata import MetadataClient
 

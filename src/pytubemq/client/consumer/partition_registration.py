@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client.consumer.partition_owner import OwnedPartition
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.client.session.registration_backoff import BROKER_BACKOFF
 from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S, RegistrationRequests
 from pytubemq.client.start_position import Start

@@ -12,7 +12,7 @@ from pytubemq.client.producer.in_flight_window import RefusalCount
 from pytubemq.wire.protocol.extensions import Capability
 
 if TYPE_CHECKING:
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.model.ids import Address
     from pytubemq.net.client.connection import RpcConnection
 

@@ -17,7 +17,7 @@ from pytubemq.model.missing_topic import topic_missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.errors import TubeError
     from pytubemq.model.ids import Partition
 

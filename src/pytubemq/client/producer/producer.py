@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.options import ProducerOptions
     from pytubemq.client.producer.receipts import Receipts
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.routes import TopicRoutes
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt

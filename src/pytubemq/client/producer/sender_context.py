@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytubemq.client.producer.buffer import Buffer
     from pytubemq.client.producer.sequence_numbers import ProducerIds
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.tasks import Tasks
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.options import ConnectOptions
-from pytubemq.client.session.cluster import Cluster, check
+from pytubemq.client.session.cluster_connection import Cluster, check
 from pytubemq.client.session.metadata import MetadataClient
 from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.client.session.requests import DISCARD, REGISTER, UNREGISTER

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.received.columns import Gathered, gather
 from pytubemq.client.received.unpacker import MAX_CONTRADICTIONS, contradiction_error, unreadable_error
-from pytubemq.client.session.cluster import check
+from pytubemq.client.session.cluster_connection import check
 from pytubemq.client.session.process import new_client_id
 from pytubemq.errors import Code, ConfigError, CorruptError, EnvelopeError, OffsetMovedError
 from pytubemq.model.ids import Address

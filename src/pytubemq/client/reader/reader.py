@@ -23,7 +23,7 @@ from pytubemq.client.received.unpacker import (
     unreadable_error,
 )
 from pytubemq.client.session.call_with_retry import call_with_retry
-from pytubemq.client.session.cluster import Cluster, check
+from pytubemq.client.session.cluster_connection import Cluster, check
 from pytubemq.client.start_position import Start
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, EnvelopeError, MessageError, OffsetMovedError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.core.retry import BRIEF_S, Backoff, Rng, Verdict, verdict
 from pytubemq.errors import Code, TubeError
 

@@ -18,7 +18,7 @@ from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S
 
 if TYPE_CHECKING:
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
 
 logger = logging.getLogger(__name__)
 

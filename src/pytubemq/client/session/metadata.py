@@ -39,7 +39,7 @@ from pytubemq.wire.rpc.methods import Method
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.net.client.connection import RpcConnection
 
 

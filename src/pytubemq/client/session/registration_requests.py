@@ -11,7 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pytubemq.client.session import requests
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.errors import Code, RefusedError, TubeError
 from pytubemq.wire.protocol.messages.broker import RegisterRequestC2B, RegisterResponseB2C
 from pytubemq.wire.rpc.methods import Method

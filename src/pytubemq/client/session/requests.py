@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.client.options import ConsumerOptions, FetchOptions
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.flow_rules import FlowControl
     from pytubemq.model.ids import Partition
 

@@ -35,7 +35,7 @@ from pytubemq.wire.text.topic_strings import parse_topic_info
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
 from pytubemq.client.session.membership import LongPollPause
 
 NOT_KNOWN = -1

@@ -116,7 +116,7 @@ def _read_here(pipeline: Pipeline, rows: int) -> Iterator[pa.RecordBatch]:
     from pytubemq.spark.source.batch import TubeMqReader
     from pytubemq.spark.source.option_table import Scope
     from pytubemq.spark.source.options import parse_options
-    from pytubemq.spark.source.read.cluster import Cluster
+    from pytubemq.spark.source.read.source_connection import Cluster
 
     options = parse_options(source_options(pipeline, streaming=False), Scope.BATCH)
     reader = TubeMqReader(options)

@@ -13,7 +13,7 @@ import pytest
 from pytubemq import Connected, Lost, Partition, Producer, connect
 from pytubemq.client.producer.in_flight_window import MAX_IN_FLIGHT
 from pytubemq.client.producer.messages.message_checks import find_partition
-from pytubemq.client.session.cluster import Cluster
+from pytubemq.client.session.cluster_connection import Cluster
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,

@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.client.consumer.client_balance.partition_metadata import PartitionMeta
 from pytubemq.client.options import ConnectOptions
-from pytubemq.client.session.cluster import Cluster
+from pytubemq.client.session.cluster_connection import Cluster
 from pytubemq.client.session.entry_reader import EntryReader
 from pytubemq.client.session.routes import RouteDiscovery
 from pytubemq.model.ids import Address, BrokerInfo, Partition

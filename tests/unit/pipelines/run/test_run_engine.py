@@ -36,7 +36,7 @@ from pytubemq.pipelines.state import progress
 from pytubemq.pipelines.state.directory import StateDirectory
 from pytubemq.pipelines.state.files import RUN, SPEC, LocalFiles
 from pytubemq.pipelines.state.ledger import Entry, Ledger
-from pytubemq.spark.source.read import cluster
+from pytubemq.spark.source.read import source_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -434,7 +434,7 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
         return Tube()
 
     monkeypatch.setattr(pytubemq.sync, "connect", connect)
-    monkeypatch.setattr(cluster, "FIRST_CONTACT_S", 0.0)
+    monkeypatch.setattr(source_connection, "FIRST_CONTACT_S", 0.0)
     monkeypatch.setattr(engine, "open_session", lambda pipeline: pytest.fail("Spark was started"))
     monkeypatch.setattr(engine, "present_session", lambda: pytest.fail("Spark was asked"))
     sinks = (Sink("out", "console"),)

@@ -17,7 +17,7 @@ from pytubemq.client.consumer.client_balance.role import BalanceRole
 from pytubemq.client.consumer.client_balance.share import keep_share
 from pytubemq.client.consumer.consumer_base import ConsumerBase
 from pytubemq.client.consumer.partition_consumer import PartitionConsumer
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.client.session.events import Rebalanced
 from pytubemq.client.session.registration_requests import UNREGISTER_TIMEOUT_S
 from pytubemq.core.share import share_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.consumer.partition_owner import OwnedPartition
     from pytubemq.client.options import BalanceOptions
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.client.session.metadata import MetadataClient
 
 CONNECT_TRIES = 2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytubemq.client.consumer.admission_errors import add_hint, missing_topics_error
 from pytubemq.client.consumer.client_balance.partition_metadata import PartitionMeta
-from pytubemq.client.session.cluster import is_refusal
+from pytubemq.client.session.cluster_connection import is_refusal
 from pytubemq.client.session.membership import LongPollPause
 from pytubemq.client.session.requests import Requester
 from pytubemq.core.retry import Verdict, verdict

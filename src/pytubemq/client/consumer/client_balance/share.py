@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.client.options import BalanceOptions
-    from pytubemq.client.session.cluster import Cluster
+    from pytubemq.client.session.cluster_connection import Cluster
     from pytubemq.model.ids import Partition
 
 logger = logging.getLogger(__name__)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.model.ids import Partition
     from pytubemq.pipelines.rules.rule import Context, Faults
-    from pytubemq.spark.source.read.cluster import Cluster
+    from pytubemq.spark.source.read.source_connection import Cluster
 
 
 @rule(Need.VALUES | Need.CLUSTER)
 def check(context: Context) -> Faults:
     """Report clusters to read from or write to that cannot be reached."""
-    from pytubemq.spark.source.read.cluster import Cluster
+    from pytubemq.spark.source.read.source_connection import Cluster
 
     for masters, path in _clusters(context).items():
         cluster = Cluster(masters)

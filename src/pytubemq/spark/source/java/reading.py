@@ -27,7 +27,7 @@ from pytubemq.errors import (
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.java.range_end import cut, dense, mark
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange, data_loss
-from pytubemq.spark.source.read.cluster import OUTAGE_S
+from pytubemq.spark.source.read.source_connection import OUTAGE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ from pytubemq.model.limits import MAX_TOPICS_PER_CLIENT
 from pytubemq.model.missing_topic import topic_missing
 from pytubemq.spark.source.options import JavaReads, SourceOptions
 from pytubemq.spark.source.planning.plan import BrokerKind, Ends
-from pytubemq.spark.source.read.cluster import Cluster, ends_of
+from pytubemq.spark.source.read.source_connection import Cluster, ends_of
 from pytubemq.wire.protocol.extensions import Capability
 
 if TYPE_CHECKING:

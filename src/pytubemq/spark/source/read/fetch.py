@@ -13,13 +13,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.reader.range_reads import DamagedRangeError, RangeWay
-from pytubemq.client.session.cluster import OLD_TOKEN, is_refusal
+from pytubemq.client.session.cluster_connection import OLD_TOKEN, is_refusal
 from pytubemq.client.sync.ranges import range_way
 from pytubemq.core.retry import BRIEF_S, Backoff
 from pytubemq.errors import Code, CorruptError, NotFoundError, OffsetMovedError, TransportError, TubeError
 from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.planning.plan import OffsetRange, data_loss
-from pytubemq.spark.source.read import cluster as clusters
+from pytubemq.spark.source.read import source_connection
 from pytubemq.spark.source.read.fetch_rows import build
 from pytubemq.spark.task_secret import signs_itself
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.client.reader.range_reads import RangeConnection, Stretch
     from pytubemq.model.cluster_address import ClusterAddress
     from pytubemq.spark.source.planning.plan import Ends
-    from pytubemq.spark.source.read.cluster import Cluster
+    from pytubemq.spark.source.read.source_connection import Cluster
 
     OnLoss = Callable[[OffsetRange, Ends], None]
 
@@ -186,8 +186,8 @@ class _Reading:
             self._refused_token = False
         if not isinstance(error, TransportError):
             self._cluster.forget()
-        may_mend = clusters.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
-        is_over = time.monotonic() - self._since_s > clusters.OUTAGE_S or (
+        may_mend = source_connection.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
+        is_over = time.monotonic() - self._since_s > source_connection.OUTAGE_S or (
             self._refused_token and time.monotonic() - self._refused_since_s > BRIEF_S
         )
         if not may_mend or is_over:

@@ -137,8 +137,8 @@ def _fetched(
             flushed_only=options.java_reads is JavaReads.FLUSHED,
             on_loss=on_loss,
         )
-    from pytubemq.spark.source.read.cluster import Cluster
     from pytubemq.spark.source.read.fetch import fetched_batches
+    from pytubemq.spark.source.read.source_connection import Cluster
 
     return fetched_batches(
         Cluster(options.masters, known=partition.known),

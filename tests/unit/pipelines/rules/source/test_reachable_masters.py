@@ -12,7 +12,7 @@ from pytubemq.pipelines.file.model import DeadLetter, Pipeline, Sink, Source
 from pytubemq.pipelines.file.source_positions import unplaced
 from pytubemq.pipelines.rules.rule import Context, Need
 from pytubemq.pipelines.rules.source import reachable_masters
-from pytubemq.spark.source.read import cluster
+from pytubemq.spark.source.read import source_connection
 
 
 def away(pipeline: Pipeline) -> list[tuple[str, object]]:
@@ -49,7 +49,7 @@ class Connections:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     there = Connections()
     monkeypatch.setattr(pytubemq.sync, "connect", there.connect)
-    monkeypatch.setattr(cluster, "FIRST_CONTACT_S", 0.0)
+    monkeypatch.setattr(source_connection, "FIRST_CONTACT_S", 0.0)
     return there
 
 

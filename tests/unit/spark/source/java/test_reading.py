@@ -26,7 +26,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.java.group import NAMES, STRAYS, ends_group_names, group_names
 from pytubemq.spark.source.java.reading import LEASE_S, LIMITED_S, RangePiece, RangeReading
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
-from pytubemq.spark.source.read.cluster import OUTAGE_S
+from pytubemq.spark.source.read.source_connection import OUTAGE_S
 from tests.unit.spark.source.java.simulated import Store, record
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from pytubemq.model.cluster_address import ClusterAddress, ClusterUser
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
 from pytubemq.spark.source.planning.plan import Ends, OffsetRange
-from pytubemq.spark.source.read import cluster as clusters
-from pytubemq.spark.source.read import fetch
-from pytubemq.spark.source.read.cluster import Cluster
+from pytubemq.spark.source.read import fetch, source_connection
 from pytubemq.spark.source.read.fetch import close_kept, fetched_batches
+from pytubemq.spark.source.read.source_connection import Cluster
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.rpc.methods import Method
 
@@ -40,7 +39,7 @@ def io() -> Iterator[IoThread]:
 
 @pytest.fixture
 def mock(io: IoThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockBroker]:
-    monkeypatch.setattr(clusters, "_reached", set())
+    monkeypatch.setattr(source_connection, "_reached", set())
     monkeypatch.setattr(pytubemq.sync, "connect", partial(pytubemq.sync.connect, request_timeout_s=2))
 
     async def start() -> MockBroker:
@@ -117,7 +116,7 @@ def test_a_broker_that_comes_back_completes_the_range(
 def test_a_broker_that_stays_away_ends_the_task(
     io: IoThread, mock: MockBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "OUTAGE_S", 0.2)
+    monkeypatch.setattr(source_connection, "OUTAGE_S", 0.2)
     io.run(mock.stop_broker())
     with pytest.raises(TransportError):
         next(batches(cluster))

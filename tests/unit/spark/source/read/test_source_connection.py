@@ -21,8 +21,8 @@ from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.planning import survey as survey_module
 from pytubemq.spark.source.planning.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.planning.survey import Survey
-from pytubemq.spark.source.read import cluster as cluster_module
-from pytubemq.spark.source.read.cluster import Cluster
+from pytubemq.spark.source.read import source_connection
+from pytubemq.spark.source.read.source_connection import Cluster
 from pytubemq.spark.source.read.task import RangePartition, read_range
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import Capability
@@ -48,7 +48,7 @@ def io() -> Iterator[IoThread]:
 @pytest.fixture
 def mocks(io: IoThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MockBroker, MockBroker]]:
     """Two Brokers with a partition of the topic each; the first one's Master names both."""
-    monkeypatch.setattr(cluster_module, "_reached", set())
+    monkeypatch.setattr(source_connection, "_reached", set())
     monkeypatch.setattr(pytubemq.sync, "connect", partial(pytubemq.sync.connect, request_timeout_s=0.3))
 
     async def start() -> tuple[MockBroker, MockBroker]:
@@ -83,7 +83,7 @@ def go_away(io: IoThread, mock: MockBroker) -> None:
 def test_a_topic_is_never_taken_for_the_part_whose_brokers_are_there(
     io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "OUTAGE_S", 0.5)
+    monkeypatch.setattr(source_connection, "OUTAGE_S", 0.5)
     go_away(io, mocks[1])
     with pytest.raises(TransportError, match="Broker 2"):
         survey.ends()
@@ -108,7 +108,7 @@ def test_a_broker_that_comes_back_completes_the_answer(
 def test_a_partition_of_a_broker_that_is_away_is_not_taken_for_an_empty_one(
     io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "OUTAGE_S", 0.5)
+    monkeypatch.setattr(source_connection, "OUTAGE_S", 0.5)
     io.run(mocks[1].stop_broker())
     assert survey.cluster.ends_of(P0) == Ends(0, 56)
     with pytest.raises(TransportError, match="Broker 2"):
