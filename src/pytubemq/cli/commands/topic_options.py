@@ -9,6 +9,7 @@ import click
 
 from pytubemq.cli.names import message_size, retention
 from pytubemq.model.durability import Durability
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MIB
 from pytubemq.model.policy import KEEP, MAX_AGE_S, RetentionPolicy, keeps_less, parse_delete_policy
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def settings_options(command: F) -> F:
         ),
         click.option(
             "--max-message-size", "max_message_bytes", callback=message_size, metavar="BYTES|100KB|2MB",
-            help="The largest message accepted [the cluster's default, 1 MiB; at most 20 MiB].",
+            help=f"The largest message accepted [the cluster's default, {DEFAULT_MAX_MESSAGE_BYTES // MIB} MiB; "
+            f"at most {MAX_MESSAGE_BYTES // MIB} MiB].",
         ),
     )  # fmt: skip
     for decorate in reversed(decorators):

@@ -79,7 +79,7 @@ _READ_OR_WRITE: Final = _READ | _WRITE
 
 _REPORT: Final[dict[str, int]] = {"request_bytes": MAX_REPORT_BYTES, "response_bytes": MAX_FRAME_BYTES}
 """Limits of a method that reports a state, and whose response grows with the cluster."""
-# A message may have 20 MiB, and a request with messages nearly nothing beside them.
+# A message may have MAX_MESSAGE_BYTES, and a request with messages nearly nothing beside them.
 _SEND: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES}
 _SEND_MANY: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES, "response_bytes": MAX_REPORT_BYTES}
 # The response has messages, or lists that grow with the cluster or with what was asked for.

@@ -11,7 +11,7 @@ from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param
 from pytubemq.admin.webapi.topic_views import topic_totals
 from pytubemq.core.flow import parse_rules
-from pytubemq.model.limits import MIB
+from pytubemq.model.limits import MAX_MESSAGE_BYTES, MIB
 from pytubemq.model.records import BUILT_IN_PROPS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytubemq.model.records import ClusterRecord
 
 PORT = Int(1, 65_535)
-MESSAGE_MIB = Int(1, 20)
+MESSAGE_MIB = Int(1, MAX_MESSAGE_BYTES // MIB)
 
 _FIELDS = {
     "brokerPort": "broker_port",
