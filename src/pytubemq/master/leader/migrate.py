@@ -18,7 +18,13 @@ from pytubemq.master.leader.candidacy import make_elector
 from pytubemq.net.clock import SystemClock
 from pytubemq.storage.disk.disk import OsDisk, make_private
 from pytubemq.storage.metastore.migration import Contents, check_empty, copy_records
-from pytubemq.storage.metastore.opening import METADATA_FILE, lead_in_postgres, open_metastore, open_postgres
+from pytubemq.storage.metastore.opening import (
+    METADATA_FILE,
+    MOVED_MARK,
+    lead_in_postgres,
+    open_metastore,
+    open_postgres,
+)
 from pytubemq.storage.metastore.port import Metadata
 
 if TYPE_CHECKING:
@@ -81,6 +87,8 @@ async def _write(records: Metadata, place: Path | PostgresOptions, stack: AsyncE
         make = partial(lead_in_postgres, place, epoch, directory=None)
     else:
         _lock(place, stack)
+        if not (place / METADATA_FILE).exists():
+            (place / MOVED_MARK).unlink(missing_ok=True)  # what is copied is newer than what was moved away
         make = partial(open_metastore, place)
     await _blocking(lambda: _copy(records, make(), name_of(place)))
 

@@ -17,15 +17,27 @@ if TYPE_CHECKING:
 
 METADATA_FILE = "meta.db"
 """The name of the file in a Master's directory."""
+MOVED_MARK = "meta.moved"
+"""A file beside it that names the database in which this Master has led since: the records in the file are older."""
 
 
 def open_metastore(directory: Path | None) -> MetaStore:
     """Return the store of the metadata in this directory, or one in memory only. It blocks while a file is opened.
 
     Raises:
+        ConfigError: this Master has had its records in a database since.
         StorageError: the file cannot be opened, or a newer version wrote it.
     """
-    return MemoryMetaStore() if directory is None else SqliteMetaStore(directory / METADATA_FILE)
+    if directory is None:
+        return MemoryMetaStore()
+    mark, file = directory / MOVED_MARK, directory / METADATA_FILE
+    if mark.exists() and file.exists():
+        raise ConfigError(
+            f"the records in {file} are old: this Master has had them in {mark.read_text('utf-8').strip()} since",
+            hint=f"set master.store to that database; or, to go back, move {file} away and copy the records with  "
+            f"pytubemq master migrate --from ... --to {directory} ; or remove {mark} to begin with the old ones",
+        )
+    return SqliteMetaStore(file)
 
 
 def open_postgres(options: PostgresOptions, *, create: bool = True) -> PostgresMetaStore:
@@ -61,6 +73,8 @@ def lead_in_postgres(options: PostgresOptions, epoch: int, *, directory: Path | 
                 "move the file away to begin without topics",
             )
         store.lead(epoch)
+        if file is not None and file.exists():
+            file.with_name(MOVED_MARK).write_text(f"{options.place}\n", "utf-8")
     except BaseException:
         store.close()
         raise

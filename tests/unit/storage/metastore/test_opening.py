@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.core.database.postgres_options import PostgresOptions
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.storage.metastore.opening import lead_in_postgres, open_postgres
+from pytubemq.storage.metastore.opening import MOVED_MARK, lead_in_postgres, open_metastore, open_postgres
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from tests.support.metadata import GROUP
 from tests.support.postgres_stores import options_of, succeed
@@ -53,3 +53,23 @@ def test_a_database_with_records_is_used_whatever_the_file_has(postgres: Postgre
     store = lead_in_postgres(options, succeed(postgres, database), directory=tmp_path)
     assert store.load().groups == [GROUP]
     store.close()
+
+
+@pytest.mark.process
+def test_the_old_records_of_a_file_are_not_used_once_a_database_has_them(postgres: Postgres, tmp_path: Path) -> None:
+    file = SqliteMetaStore(tmp_path / "meta.db")
+    file.apply([GROUP], [])
+    file.close()
+    open_metastore(tmp_path).close()
+    database = postgres.new_database()
+    options = options_of(postgres, database)
+    lead_in_postgres(options, 1, directory=None).close()
+    first = lead_in_postgres(options, succeed(postgres, database), directory=None)
+    first.apply([GROUP], [])
+    first.close()
+    lead_in_postgres(options, succeed(postgres, database), directory=tmp_path).close()
+    with pytest.raises(ConfigError, match=f"are old: this Master has had them in .*{database}.* since") as caught:
+        open_metastore(tmp_path)
+    assert postgres.password not in str(caught.value)
+    (tmp_path / MOVED_MARK).unlink()
+    open_metastore(tmp_path).close()

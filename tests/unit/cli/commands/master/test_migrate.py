@@ -67,8 +67,11 @@ def test_there_and_back_again(
         found = tube(*there, last)
         assert (found.code, "has 11 records already" in found.err) == (ExitCode.REFUSED, True)
     back = tmp_path / "back"
+    (back / "master").mkdir(parents=True)
+    (back / "master" / "meta.moved").write_text("a database\n")
     assert tube("master", "migrate", "--from", url, "--to", str(back), "--yes").code == ExitCode.DONE
     assert _records(back) == before
+    assert not (back / "master" / "meta.moved").exists(), "else the Master would take them for old"
     assert postgres.password not in found.err
 
 
