@@ -453,7 +453,7 @@ async def test_a_connection_is_kept_after_a_call_ran_out_of_time_when_its_peer_s
     monkeypatch.setattr("pytubemq.net.client.connection.SILENT_CONNECTION_S", 0.0)
     async with silence() as (peer, address):
         connection = await RpcConnection.connect(address)
-        asking = asyncio.ensure_future(ask(connection, timeout_s=0.3))
+        asking = asyncio.ensure_future(ask(connection, timeout_s=2.0))
         await until(lambda: bool(peer.transports) and connection.in_flight == 1)
         peer.transports[0].write(encode_frame(1, [b""])[0][:2])
         with pytest.raises(RequestTimeoutError):

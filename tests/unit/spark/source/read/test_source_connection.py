@@ -49,7 +49,7 @@ def io() -> Iterator[IoThread]:
 def mocks(io: IoThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MockBroker, MockBroker]]:
     """Two Brokers with a partition of the topic each; the first one's Master names both."""
     monkeypatch.setattr(source_connection, "_reached", set())
-    monkeypatch.setattr(pytubemq.sync, "connect", partial(pytubemq.sync.connect, request_timeout_s=0.3))
+    monkeypatch.setattr(pytubemq.sync, "connect", partial(pytubemq.sync.connect, request_timeout_s=1.0))
 
     async def start() -> tuple[MockBroker, MockBroker]:
         first, second = MockBroker(topics={"demo": 1}), MockBroker(topics={"demo": 1}, broker_id=2)
