@@ -15,7 +15,7 @@ C = TypeVar("C")
 
 
 class FairPlaces(Generic[K, C]):
-    """Who has a place, by host and connection (`C`): the origin that each entered with."""
+    """The holders of places by host and connection (`C`): the origin that each entered with."""
 
     def __init__(self) -> None:
         self._hosts: KeyCounts[str] = KeyCounts()

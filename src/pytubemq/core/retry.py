@@ -74,6 +74,16 @@ def verdict(error: BaseException) -> Verdict:
     return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP
 
 
+def refused_since_s(error: BaseException, now_s: float, before_s: float | None) -> float | None:
+    """Return when the first of the refusals in a row came that end with `error`; None if it is another failure.
+
+    `before_s` is what this returned for the failure before it, None for the first one.
+    """
+    if verdict(error) is not Verdict.RETRY_BRIEFLY:
+        return None
+    return now_s if before_s is None else before_s
+
+
 def may_retry(error: BaseException, *, age_s: float, limit_s: float, refused_s: float) -> bool:
     """True if work that began `age_s` ago and may take `limit_s` in all is tried again after `error`.
 

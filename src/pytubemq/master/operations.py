@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class MasterOperations:
-    """What an administrator and the pages of HTTP can do with a Master."""
+    """The operations of a Master for administrators and the pages of HTTP."""
 
     def __init__(
         self, settings: MasterSettings, catalogue: Catalogue, parts: Components, pool: ConnectionPool, clock: Clock

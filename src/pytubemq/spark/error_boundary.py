@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_TEXT_CHARS: Final = 4_000
-"""Of an error's text; Spark repeats it in several places."""
+"""Characters of an error's text that are kept; Spark repeats it in several places."""
 MAX_CAUSES: Final = 20
 """Errors behind an error that are looked at."""
 

@@ -36,12 +36,11 @@ Done = Callable[[Refusal | None], None]
 class _Write:
     """A position that is not durable: being written, or `failed` and kept for later. `offset` None: it is removed."""
 
-    __slots__ = ("chosen", "failed", "keep", "offset")
+    __slots__ = ("failed", "keep", "offset")
 
-    def __init__(self, offset: int | None, *, keep: bool = False, chosen: bool = False) -> None:
+    def __init__(self, offset: int | None, *, keep: bool = False) -> None:
         self.offset = offset
         self.keep = keep
-        self.chosen = chosen
         self.failed = False
 
 
@@ -197,7 +196,7 @@ class Positions:
         """Set a group's position, None to remove it; call `done` when that is durable or refused."""
         if offset is None:
             self.spare.record_use(key)
-        self._submit(key, _Write(offset, chosen=True), done)
+        self._submit(key, _Write(offset), done)
 
     async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[RegistrationKey]:
         """Return group and partition of each position of these groups in these topics (empty: all), durable or not yet.

@@ -13,7 +13,7 @@ from pytubemq.client.producer.broker_sender import BrokerSender
 from pytubemq.client.producer.messages.delivery_errors import final_error
 from pytubemq.client.producer.partition_choice import is_partitions_own
 from pytubemq.client.session.events import Connected, Lost
-from pytubemq.core.retry import Verdict, may_retry, verdict
+from pytubemq.core.retry import may_retry, refused_since_s
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import UNANSWERED_BROKER_S
 
@@ -160,11 +160,8 @@ class Delivery:
         """Return True if a batch is sent again after `error`; otherwise it has ended."""
         # Since the submit, whatever the number of tries: that is what the user's timeout is about.
         age_s = now_s - (batch.deadline_s - self.timeout_s)
-        if verdict(error) is not Verdict.RETRY_BRIEFLY:
-            batch.refused_since_s = None
-        elif batch.refused_since_s is None:
-            batch.refused_since_s = now_s
-        refused_s = 0.0 if batch.refused_since_s is None else now_s - batch.refused_since_s
+        batch.refused_since_s = since_s = refused_since_s(error, now_s, batch.refused_since_s)
+        refused_s = 0.0 if since_s is None else now_s - since_s
         if batch.is_unwanted or not may_retry(error, age_s=age_s, limit_s=self.timeout_s, refused_s=refused_s):
             self._fail(batch, final_error(batch, error))
             return False

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.client.session.cluster_connection import is_refusal
-from pytubemq.core.retry import BRIEF_S, Backoff, Rng, Verdict, verdict
+from pytubemq.core.retry import BRIEF_S, Backoff, Rng, Verdict, refused_since_s, verdict
 from pytubemq.errors import Code, TubeError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def call_with_retry(
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     tries = 0
-    refused_since_s: float | None = None
+    since_s: float | None = None
     while True:
         try:
             return await attempt()
@@ -49,12 +49,8 @@ async def call_with_retry(
                 brief = True
             pause_s = PAUSES.delay_s(tries, rng)
             goes_on_s = loop.time() + pause_s
-            found = verdict(error)
-            if found is not Verdict.RETRY_BRIEFLY:
-                refused_since_s = None
-            elif refused_since_s is None:
-                refused_since_s = loop.time()
-            is_over = refused_since_s is not None and (not brief or goes_on_s - refused_since_s > BRIEF_S)
-            if found is Verdict.GIVE_UP or is_over or goes_on_s - began_s > for_s:
+            since_s = refused_since_s(error, loop.time(), since_s)
+            is_over = since_s is not None and (not brief or goes_on_s - since_s > BRIEF_S)
+            if verdict(error) is Verdict.GIVE_UP or is_over or goes_on_s - began_s > for_s:
                 raise
             await asyncio.sleep(pause_s)

@@ -31,6 +31,6 @@ LEASE_RENEWALS: Final = 4
 """Renewals in the time of a lease: two may be lost."""
 MIN_LEASE_S: Final = 0.5
 MAX_LEASE_S: Final = 300.0
-"""Of a lease in the database, whoever wrote it there: a standby waits no longer than this."""
+"""The longest lease that counts, whoever wrote it into the database: a standby waits no longer than this."""
 LEASE_MARGIN: Final = 0.2
 """The part of a lease at its end in which its holder no longer acts as the leader."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerMethods:
-    """What consumers of one kind may call."""
+    """The calls of consumers of one kind."""
 
     client_balanced: ClassVar[bool]
     """True if they share the partitions among themselves."""

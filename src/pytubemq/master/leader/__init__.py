@@ -1,1 +1,1 @@
-"""How a Master becomes the leader, and how its records move from one store to another."""
+"""The way to become the leader, and the move of a Master's records from one store to another."""

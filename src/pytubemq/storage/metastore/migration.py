@@ -22,7 +22,7 @@ _MARK: Final = "(migration)"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """How many records of each kind a store has."""
+    """The number of records of each kind in a store."""
 
     topics: int
     places: int

@@ -102,9 +102,8 @@ class _Reading:
         self._wanted_types = self._filters = filters
         self._tries = 0
         self._since_s = time.monotonic()
-        self._refused_token = False
-        self._refused_since_s = 0.0
-        """When the first of the refusals in a row came of which the latest is the last failure."""
+        self._refused_since_s: float | None = None
+        """When the first of the refused tokens in a row came that end with the last failure; None: it was another."""
         self._was_kept = False
         self._damaged_at: int | None = None
 
@@ -129,7 +128,7 @@ class _Reading:
         """Note that it has been handed out."""
         self.at = stretch.next_offset
         self._tries, self._since_s = 0, time.monotonic()
-        self._was_kept = self._refused_token = False
+        self._was_kept, self._refused_since_s = False, None
 
     def pass_over(self, error: OffsetMovedError, *, fail: bool, on_loss: OnLoss | None) -> None:
         """Skip rows that are gone: go on at the first one kept behind them, or end.
@@ -179,19 +178,18 @@ class _Reading:
         if self._was_kept and isinstance(error, TransportError):
             self._was_kept = False  # it ended while nobody used it
             return
+        now_s, since_s = time.monotonic(), None
         if is_refusal(error, Code.CERTIFICATE_FAILURE):
-            self._refused_since_s = self._refused_since_s if self._refused_token else time.monotonic()
-            self._refused_token = True
-        else:
-            self._refused_token = False
+            since_s = now_s if self._refused_since_s is None else self._refused_since_s
+        self._refused_since_s = since_s
         if not isinstance(error, TransportError):
             self._cluster.forget()
-        may_mend = source_connection.may_mend(error) or isinstance(error, NotFoundError) or self._refused_token
-        is_over = time.monotonic() - self._since_s > source_connection.OUTAGE_S or (
-            self._refused_token and time.monotonic() - self._refused_since_s > BRIEF_S
+        may_mend = source_connection.may_mend(error) or isinstance(error, NotFoundError) or since_s is not None
+        is_over = now_s - self._since_s > source_connection.OUTAGE_S or (
+            since_s is not None and now_s - since_s > BRIEF_S
         )
         if not may_mend or is_over:
-            if self._refused_token and self._cluster.known is not None and self._cluster.known.client_token:
+            if since_s is not None and self._cluster.known is not None and self._cluster.known.client_token:
                 error.hint = OLD_TOKEN
             raise error
         self._tries += 1
@@ -212,7 +210,7 @@ class _Reading:
         if kept is not None:
             return kept.with_tokens_of(way)
         if way is None:  # not known, or not there any more: the Master is asked
-            way = range_way(self._cluster.tube(), partition, renew_token=self._refused_token)
+            way = range_way(self._cluster.tube(), partition, renew_token=self._refused_since_s is not None)
         return way.connect()
 
 
