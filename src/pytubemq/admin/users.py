@@ -69,14 +69,18 @@ class UserApi:
         return _json(view_of(self._master.registry.users.find(request.path_params["name"])))
 
     async def alter(self, request: Request) -> Response:
-        """Enable or disable a user, or give it a password."""
+        """Enable or disable a user, give it a password, or both at once."""
         name, users = request.path_params["name"], self._master.registry.users
         change = await read_body(request, ChangedUser)
-        by = self._master.change_by(change.by)
-        if change.password is not None:
-            await users.set_password(name, Secret(change.password), by=by, keep_tokens=change.keep_tokens)
+        await users.alter(
+            name,
+            by=self._master.change_by(change.by),
+            password=_secret(change.password),
+            enabled=change.enabled,
+            keep_tokens=change.keep_tokens,
+            force=change.force,
+        )
         if change.enabled is not None:
-            await users.set_enabled(name, enabled=change.enabled, by=by, force=change.force)
             await self._master.registry.waits.until_access_known()
         return _json(view_of(users.find(name)))
 

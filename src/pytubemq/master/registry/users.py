@@ -109,43 +109,50 @@ class UserRegistry:
         return given
 
     async def set_password(self, name: str, password: Secret, *, by: Audit, keep_tokens: bool = False) -> None:
-        """Give a user a password for HTTP; its sessions end, and another password revokes its bearer tokens.
-
-        They stay with `keep_tokens`, and where the user had no password, with which someone could have made them.
-
-        Raises:
-            BadRequestError: it is too short.
-            NotFoundError: there is no such user.
-        """
-        if len(password.reveal()) < MIN_PASSWORD_CHARS:
-            raise BadRequestError(
-                f"the password has fewer than {MIN_PASSWORD_CHARS} characters",
-                hint="take a longer one, such as four random words",
-                code=Code.BAD_REQUEST,
-            )
-        # Off the loop, since it takes as long as a check of a password.
-        stored = await asyncio.to_thread(hash_password, password, salt=self._random_bytes(SALT_BYTES))
-        async with self._catalogue.lock:
-            known = self._find(name)
-            kept = keep_tokens or not known.password_hash
-            await self._replace(known, by, () if kept else self._tokens_of(name), password_hash=stored)
+        """Give a user a password for HTTP. Raises as `alter`."""
+        await self.alter(name, by=by, password=password, keep_tokens=keep_tokens)
 
     async def set_enabled(self, name: str, *, enabled: bool, by: Audit, force: bool = False) -> None:
-        """Enable or disable a user; a disabled one keeps its permissions for later.
+        """Enable or disable a user. Raises as `alter`."""
+        await self.alter(name, by=by, enabled=enabled, force=force)
+
+    async def alter(
+        self,
+        name: str,
+        *,
+        by: Audit,
+        password: Secret | None = None,
+        enabled: bool | None = None,
+        keep_tokens: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Give a user a password for HTTP, enable or disable it; all that is asked for, or nothing.
+
+        Another password ends its sessions and revokes its bearer tokens. The tokens stay with `keep_tokens`, and where
+        the user had no password, with which someone could have made them. A disabled user keeps its permissions.
 
         Raises:
+            BadRequestError: the password is too short.
             NotFoundError: there is no such user.
             RefusedError: this would lock out a Broker, or everyone; not with `force`.
         """
+        stored = None if password is None else await self._hashed(password)
         async with self._catalogue.lock:
             known = self._find(name)
-            if known.user_enabled != enabled:
+            changes: dict[str, object] = {}
+            revoked: list[UserTokenRecord] = []
+            if stored is not None:
+                changes["password_hash"] = stored
+                revoked = [] if keep_tokens or not known.password_hash else self._tokens_of(name)
+            if enabled is not None and known.user_enabled != enabled:
                 if not enabled and not force:
                     self._check_lockout(known, ())
-                await self._replace(known, by, user_enabled=enabled, secret_epoch=known.secret_epoch + 1)
+                changes |= {"user_enabled": enabled, "secret_epoch": known.secret_epoch + 1}
+            if changes:
+                await self._replace(known, by, revoked, **changes)
 
     async def remove(self, name: str, *, force: bool = False) -> None:
-        """Remove a user with its permissions and tokens. Raises as `set_enabled`."""
+        """Remove a user with its permissions and tokens. Raises as `alter`."""
         async with self._catalogue.lock:
             known = self._find(name)
             if not force:
@@ -232,6 +239,16 @@ class UserRegistry:
                 code=Code.NOT_FOUND,
             )
         return known
+
+    async def _hashed(self, password: Secret) -> str:
+        if len(password.reveal()) < MIN_PASSWORD_CHARS:
+            raise BadRequestError(
+                f"the password has fewer than {MIN_PASSWORD_CHARS} characters",
+                hint="take a longer one, such as four random words",
+                code=Code.BAD_REQUEST,
+            )
+        # Off the loop, since it takes as long as a check of a password.
+        return await asyncio.to_thread(hash_password, password, salt=self._random_bytes(SALT_BYTES))
 
     async def _replace(
         self, known: UserRecord, by: Audit, revoked: Iterable[UserTokenRecord] = (), **changes: object

@@ -140,3 +140,12 @@ async def test_a_flag_that_is_none_is_refused() -> None:
     async with served(with_passwords=()) as (_, client, _):
         answer = await _do(client, ("DELETE", "/api/v1/users/owner", {}), force="yes")
         assert (answer.status_code, answer.json()["message"]) == (400, "force is 'yes'")
+
+
+async def test_a_change_that_is_refused_changes_nothing_of_what_it_asked_for() -> None:
+    async with served(with_passwords=()) as (made, client, _):
+        body = {"enabled": False, "password": "four other words here"}
+        assert (await _do(client, ("PATCH", "/api/v1/users/admin", body))).status_code == 409
+        assert not made.registry.users.find("admin").has_password
+        answer = await _do(client, ("PATCH", "/api/v1/users/admin", {**body, "force": True}))
+        assert (answer.status_code, answer.json()["enabled"], answer.json()["has_password"]) == (200, False, True)
