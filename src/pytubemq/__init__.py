@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer, PartitionOffset
     from pytubemq.client.consumer.consumer import Consumer
     from pytubemq.client.consumer.consumer_base import ConsumerStats
-    from pytubemq.client.consumer.push_consumer import PushConsumer, PushStats
+    from pytubemq.client.push.push_consumer import PushConsumer, PushStats
     from pytubemq.client.producer.producer import Producer, ProducerStats
     from pytubemq.client.producer.receipts import Receipts
     from pytubemq.client.reader.reader import Reader
@@ -97,7 +97,7 @@ _HOMES = {
     "client.consumer.consumer_base": ("ConsumerStats",),
     "client.start_position": ("Bound", "Start"),
     "client.producer.producer": ("Producer", "ProducerStats"),
-    "client.consumer.push_consumer": ("PushConsumer", "PushStats"),
+    "client.push.push_consumer": ("PushConsumer", "PushStats"),
     "client.reader.reader": ("Reader",),
     "client.producer.receipts": ("Receipts",),
     "client.tube": ("Tube", "connect"),

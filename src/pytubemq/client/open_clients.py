@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer
 from pytubemq.client.consumer.consumer import Consumer
-from pytubemq.client.consumer.push_consumer import PushConsumer
 from pytubemq.client.producer.producer import Producer
+from pytubemq.client.push.push_consumer import PushConsumer
 from pytubemq.client.reader.reader import Reader
 
 if TYPE_CHECKING:

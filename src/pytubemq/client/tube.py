@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer
     from pytubemq.client.consumer.consumer import Consumer
-    from pytubemq.client.consumer.push_consumer import PushConsumer
     from pytubemq.client.partition_state import Known, PartitionLook
     from pytubemq.client.producer.producer import Producer
+    from pytubemq.client.push.push_consumer import PushConsumer
     from pytubemq.client.reader.reader import Reader
     from pytubemq.client.session.events import EventQueue
     from pytubemq.client.start_position import Start
@@ -167,10 +167,13 @@ class Tube:
                 `consumer`.
             handler: a function, plain (it runs in a thread) or `async`, of a `Batch`; what it returns is ignored.
             workers: most handlers at a time.
-            by_message: call it with one `Message` after the other instead; the batch is confirmed after the last.
-            on_error: when it raises: "retry" has the whole batch come again after a pause that grows, "skip" confirms
-                it all the same (with `by_message` only the one message is skipped), "stop" ends this consumer,
-                and `wait` raises what the handler raised. Each is logged and reported as `HandlerFailed`.
+            by_message: call it with one `Message` after the other instead. The batch is confirmed after the last; where
+                it ends before, for an error or as the consumer closes, the messages that were handled are (not at
+                Java Brokers, which take no part of a batch).
+            on_error: when it raises: "retry" has what was not handled come again after a pause that grows, "skip"
+                confirms it all the same (with `by_message` only the one message is skipped), "stop" ends this consumer,
+                and `wait` raises what the handler raised. Each is logged and reported as `HandlerFailed`. What is no
+                `Exception`, as `SystemExit`, ends the consumer always.
             max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
             close_timeout_s: how long leaving the block waits for running handlers.
         """

@@ -1,6 +1,7 @@
 """An event loop on a thread of its own, for callers that do not run one.
 
-The invariants: heartbeats continue while the caller is busy; a wait can be interrupted by Ctrl-C; a caller that waits
+The invariants: heartbeats continue while the caller is busy; a wait can be interrupted by any exception, and what it
+waited for is cancelled then; what a coroutine raises reaches its caller and never ends the loop; a caller that waits
 when the loop is closed, or comes too late for it, gets an error; so does a forked child, which has no loop.
 """
 
@@ -8,17 +9,66 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
+import inspect
+import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pytubemq.errors import ClosedError, ForkedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+CANCEL_WAIT_S: Final = 1.0
+"""Most seconds that an interrupted caller waits for the end of what it waited for."""
+
+
+class _Run(Generic[T]):
+    """One run of a coroutine for another thread."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._given_up = False
+        self.queued = False
+        self.future: concurrent.futures.Future[None] | None = None
+        self.ended = threading.Event()
+        self.results: list[T] = []
+        """The result, once there is one."""
+        self.error: BaseException | None = None
+        """What the coroutine raised."""
+
+    async def run(self) -> None:
+        """Run the coroutine on the loop; what would end the loop if its task raised it is only kept."""
+        self._task = asyncio.current_task()
+        try:
+            if not self._given_up:
+                self.results.append(await self._coroutine)
+        except BaseException as error:
+            self.error = error
+            if not isinstance(error, SystemExit | KeyboardInterrupt):
+                raise
+        finally:
+            self.ended.set()
+
+    def give_up(self) -> None:
+        """Have it not begin, if it has not yet. The caller has been interrupted."""
+        self._given_up = True
+
+    def cancel(self) -> None:
+        """Cancel it, on the loop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Close the coroutine, if it was never begun."""
+        if inspect.getcoroutinestate(self._coroutine) == inspect.CORO_CREATED:
+            self._coroutine.close()
 
 
 class IoThread:
@@ -30,7 +80,7 @@ class IoThread:
         self._closed = False
         self._gate = threading.RLock()
         """Held during a handover, so that nothing is queued after the loop's end, whatever a signal handler does."""
-        self._waited_for: set[concurrent.futures.Future[Any]] = set()
+        self._waited_for: set[_Run[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -39,38 +89,53 @@ class IoThread:
         """True if `close` was called."""
         return self._closed
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run to the end and return the result; cancelled when the waiting thread is interrupted.
+    def run(
+        self, coroutine: Coroutine[Any, Any, T], *, give_back: Callable[[T], Coroutine[Any, Any, Any]] | None = None
+    ) -> T:
+        """Run to the end and return the result; cancelled when anything interrupts the waiting thread.
+
+        A result that comes all the same while the caller is interrupted goes to `give_back`.
 
         Raises:
             ClosedError: another thread closed the loop before there was a result.
         """
-        future = self._begin(coroutine)
+        run = _Run(coroutine)
         try:
-            return future.result()
+            self._begin(run).result()
         except concurrent.futures.CancelledError:
             if self._closed:
                 raise _closed() from None
             raise
-        except KeyboardInterrupt:
-            future.cancel()
-            with contextlib.suppress(concurrent.futures.CancelledError, concurrent.futures.TimeoutError, Exception):
-                future.result(timeout=1.0)
+        except BaseException as error:
+            if run.queued and error is not run.error:
+                self._give_up(run, give_back)
             raise
         finally:
-            self._waited_for.discard(future)
+            self._waited_for.discard(run)
+            run.close()
+        if run.error is not None:
+            raise run.error
+        return run.results[0]
 
-    def _begin(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        def begin() -> concurrent.futures.Future[T]:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-            self._waited_for.add(future)
-            return future
+    def _begin(self, run: _Run[T]) -> concurrent.futures.Future[None]:
+        def begin() -> concurrent.futures.Future[None]:
+            self._waited_for.add(run)
+            run.queued = True
+            run.future = asyncio.run_coroutine_threadsafe(run.run(), self._loop)
+            return run.future
 
+        return self._hand_over(begin)
+
+    def _give_up(self, run: _Run[T], give_back: Callable[[T], Coroutine[Any, Any, Any]] | None) -> None:
+        """Cancel what an interrupted caller waited for, wait a moment for its end, and give back what it brought."""
+        run.give_up()
         try:
-            return self._hand_over(begin)
-        except BaseException:
-            coroutine.close()
-            raise
+            self.post(run.cancel)
+            run.ended.wait(CANCEL_WAIT_S)
+            if run.results and give_back is not None:
+                self._hand_over(lambda: asyncio.run_coroutine_threadsafe(give_back(run.results[0]), self._loop))
+        except ClosedError:
+            return  # which has cancelled all
 
     def _hand_over(self, how: Callable[[], T]) -> T:
         self._check()  # before the lock: a forked child may find it held for ever
@@ -117,15 +182,26 @@ class IoThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            self._run_until_stopped()
         finally:
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
             self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
-            for future in tuple(self._waited_for):
-                future.cancel()
+            for run in tuple(self._waited_for):
+                if run.future is not None:
+                    run.future.cancel()
+
+    def _run_until_stopped(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                # out of a task that nobody waits for; the others have done nothing wrong
+                logger.error("a task of the thread %s ended with %r", threading.current_thread().name, error)
+            if self._closed:
+                return
 
 
 def _closed() -> ClosedError:

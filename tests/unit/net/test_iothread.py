@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -101,4 +102,71 @@ def test_a_forked_child_is_refused() -> None:
             os._exit(0)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.close()
+
+
+def test_what_would_end_a_program_reaches_its_caller_and_the_loop_goes_on() -> None:
+    thread = IoThread()
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        thread.run(leave())
+    assert thread.run(where()) != threading.get_ident()
+    thread.close()
+
+
+def test_what_would_end_a_program_in_a_task_of_its_own_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    thread = IoThread()
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    kept: list[asyncio.Task[None]] = []
+    thread.call(lambda: kept.append(asyncio.get_running_loop().create_task(leave())))
+    assert thread.run(where()) != threading.get_ident()
+    assert isinstance(kept[0].exception(), SystemExit)
+    assert "SystemExit(3)" in caplog.text
+    thread.close()
+
+
+class _Limit(Exception):
+    """Raised by a signal handler, as a soft time limit is."""
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise _Limit
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_whoever_is_interrupted_leaves_nothing_behind(stubborn: bool) -> None:
+    thread = IoThread()
+    ends: list[str] = []
+    back = threading.Event()
+
+    async def wait() -> str:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            if not stubborn:
+                raise
+        return "late"
+
+    async def give_back(result: str) -> None:
+        ends.append(result)
+        back.set()
+
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    try:
+        with pytest.raises(_Limit):
+            thread.run(wait(), give_back=give_back)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ends[0] == "cancelled"
+    if stubborn:
+        assert back.wait(30)
+    assert ends == (["cancelled", "late"] if stubborn else ["cancelled"])
     thread.close()

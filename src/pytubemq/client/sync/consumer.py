@@ -105,7 +105,7 @@ class ConsumerBase:
 
     def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
         """Return the next batch; None if none came within `timeout_s`; as `pytubemq.Consumer.next_batch`."""
-        batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s))
+        batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s), give_back=_reject)
         return None if batch is None else Batch(self._io, batch)
 
     def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
@@ -138,3 +138,8 @@ class Consumer(ConsumerBase):
         """Register; see `pytubemq.Consumer`."""
         self._io.run(self._entering())
         return self
+
+
+async def _reject(batch: batches_of.Batch | None) -> None:
+    if batch is not None:
+        await batch.reject()

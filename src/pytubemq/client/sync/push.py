@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pytubemq.client.consumer import push_consumer as engine
-    from pytubemq.client.consumer.push_consumer import PushStats
     from pytubemq.client.options import Handler
+    from pytubemq.client.push import push_consumer as engine
+    from pytubemq.client.push.push_consumer import PushStats
     from pytubemq.model.ids import Partition
     from pytubemq.net.iothread import IoThread
 

@@ -8,7 +8,7 @@ from pytubemq.errors import ClosedError
 from pytubemq.net.iothread import IoThread
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -16,10 +16,12 @@ T = TypeVar("T")
 class SyncThread(IoThread):
     """An `IoThread` whose users enter things by `with`, not by `async with`."""
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(
+        self, coroutine: Coroutine[Any, Any, T], *, give_back: Callable[[T], Coroutine[Any, Any, Any]] | None = None
+    ) -> T:
         """As `IoThread.run`."""
         try:
-            return super().run(coroutine)
+            return super().run(coroutine, give_back=give_back)
         except ClosedError as error:
             use_sync_words(error)
             raise

@@ -138,7 +138,7 @@ async def test_closing_does_not_wait_for_what_is_paused() -> None:
             push.pause()
             recorder.go_on.set()
         assert recorder.seen == [b"a"]
-        assert mock.confirmed("g", "demo") == 0
+        assert mock.confirmed("g", "demo") == 1
 
 
 async def test_after_a_stop_the_rest_of_other_batches_is_not_handled() -> None:
@@ -162,4 +162,4 @@ async def test_after_a_stop_the_rest_of_other_batches_is_not_handled() -> None:
             recorder.go_on.set()
             await until(lambda: not push.stats.running)
         assert recorder.seen == [b"a"]
-        assert mock.confirmed("g", "demo") == 0
+        assert mock.confirmed("g", "demo") == 1

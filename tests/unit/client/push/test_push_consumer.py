@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Batch, HandlerFailed, Message, Partition, Start, connect, sync
-from pytubemq.client.consumer import push_consumer as push_module
+from pytubemq.client.push import push_consumer as push_module
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ConfigError, NotAllowedError
 from pytubemq.net.iothread import IoThread

@@ -1,0 +1,1 @@
+"""A consumer that calls a handler with what comes."""
