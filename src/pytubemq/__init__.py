@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pytubemq.client.consumer.client_balance.consumer import BalanceConsumer, PartitionOffset
     from pytubemq.client.consumer.consumer import Consumer
     from pytubemq.client.consumer.consumer_base import ConsumerStats
-    from pytubemq.client.push.push_consumer import PushConsumer, PushStats
     from pytubemq.client.producer.producer import Producer, ProducerStats
     from pytubemq.client.producer.receipts import Receipts
+    from pytubemq.client.push.push_consumer import PushConsumer, PushStats
     from pytubemq.client.reader.reader import Reader
     from pytubemq.client.received.batch import Batch, ReadBatch
     from pytubemq.client.session.events import (

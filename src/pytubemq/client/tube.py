@@ -104,10 +104,10 @@ class Tube:
     async def close(self) -> None:
         """Close its clients, all at once, then the connections. Idempotent, bounded in time.
 
-        A failure of one leaves no other open; the first is raised at the end.
+        A failure of one leaves no other open; the first is raised at the end. In a forked child it does nothing.
         """
         cluster = self._cluster
-        if cluster is None or cluster.closed:
+        if cluster is None or cluster.closed or cluster.is_inherited:
             return
         failures: Sequence[BaseException] = ()
         try:

@@ -86,8 +86,8 @@ class IoThread:
 
     @property
     def closed(self) -> bool:
-        """True if `close` was called."""
-        return self._closed
+        """True if `close` was called, or this is a forked child: then there is nothing to close."""
+        return self._closed or os.getpid() != self._pid
 
     def run(
         self, coroutine: Coroutine[Any, Any, T], *, give_back: Callable[[T], Coroutine[Any, Any, Any]] | None = None
@@ -158,9 +158,8 @@ class IoThread:
 
     def close(self) -> None:
         """Stop the loop and the thread. Idempotent; a forked child only forgets them."""
-        if os.getpid() != self._pid:
-            self._closed = True  # the lock may have been held when the child was forked
-            return
+        if self.closed:
+            return  # before the lock, which may have been held when the child was forked
         with self._gate:
             if self._closed:
                 return

@@ -210,10 +210,15 @@ def test_heartbeats_go_on_while_the_caller_is_busy(mock: MockBroker) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_is_refused(mock: MockBroker) -> None:
-    with sync.connect(mock.masters) as tube, tube.producer("demo") as producer:
+    with sync.connect(mock.masters) as tube, tube.producer("demo") as producer, tube.consumer("g", "demo") as consumer:
         child = os.fork()
         if child == 0:
             outcome = 0
+            for end in (producer, consumer, tube):
+                try:
+                    end.close()
+                except BaseException:
+                    outcome |= 4
             for use in (lambda: producer.submit(b"x"), lambda: producer.send(b"x"), lambda: tube.partitions("demo")):
                 try:
                     use()

@@ -137,7 +137,7 @@ class ConsumerBase:
 
     async def close(self) -> None:
         """Give the partitions back and leave the group, confirming nothing. Idempotent, bounded in time."""
-        if self._closed:
+        if self._closed or self.cluster.is_inherited:
             return
         self._closed = True
         self._arrived.set()
@@ -188,7 +188,13 @@ class ConsumerBase:
         """Return the next batch; None if none came within `timeout_s`, or the consumer was closed meanwhile.
 
         It is fetched as the last call of `batches` said, or within that method's defaults.
+
+        Raises:
+            ClosedError: the consumer was closed before.
+            TubeError: it failed in the background.
         """
+        if self._closed:
+            self._check()
         if self.fetch_options is None:
             self.fetch_with(FetchOptions())
         try:
@@ -403,6 +409,8 @@ class Batches:
         return self
 
     async def __anext__(self) -> Batch:
+        if self._consumer.ended:
+            raise StopAsyncIteration
         batch = await self._consumer.next_batch(timeout_s=self._options.idle_timeout_s)
         if batch is None:
             raise StopAsyncIteration

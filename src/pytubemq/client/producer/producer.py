@@ -153,7 +153,7 @@ class Producer:
 
     async def close(self) -> None:
         """Send what is buffered, for at most `close_timeout_s`, then fail the rest and leave. Idempotent."""
-        if isinstance(self._refusal, ClosedError):
+        if isinstance(self._refusal, ClosedError) or self.cluster.is_inherited:
             return
         # Nothing more is accepted from here on, or the buffer might never get empty.
         gone, self._refusal = self._refusal, ClosedError("the producer is closed")

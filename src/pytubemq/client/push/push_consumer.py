@@ -119,7 +119,7 @@ class PushConsumer:
         batch comes again. A handler that takes longer is cancelled, or in a thread runs to its end, but is not
         confirmed: what it has comes again. So does the batch of a handler that calls this.
         """
-        if self._closing:
+        if self._closing or self._consumer.cluster.is_inherited:
             return
         self._closing = True
         self._go_on.set()

@@ -107,6 +107,8 @@ class Reader:
 
     async def close(self) -> None:
         """End it. Idempotent; there is nothing to give back."""
+        if self._cluster.is_inherited:
+            return
         self._closed = self.ended = True
         for task in self._reads:
             task.cancel()

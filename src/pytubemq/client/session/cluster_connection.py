@@ -126,6 +126,11 @@ class Cluster:
         await self.pool.close()
         self.events.close()
 
+    @property
+    def is_inherited(self) -> bool:
+        """True in a forked child: the connections are its parent's, and closing is not for the child."""
+        return self.made_in != current_fork()
+
     def check_usable(self) -> None:
         """Refuse use after close and in a forked child."""
         check_fork(self.made_in)

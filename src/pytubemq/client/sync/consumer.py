@@ -100,7 +100,7 @@ class ConsumerBase:
         return self._iterate(options.idle_timeout_s)
 
     def _iterate(self, idle_timeout_s: float | None) -> Iterator[Batch]:
-        while (batch := self.next_batch(timeout_s=idle_timeout_s)) is not None:
+        while not self._consumer.ended and (batch := self.next_batch(timeout_s=idle_timeout_s)) is not None:
             yield batch
 
     def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:

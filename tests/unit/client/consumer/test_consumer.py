@@ -99,6 +99,15 @@ async def test_one_unconfirmed_batch_per_partition() -> None:
             assert (await anext(batches)).messages[0].body == b"b"
 
 
+async def test_after_closing_next_batch_raises_so_that_no_loop_spins() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        async with tube.consumer("g", "demo") as consumer:
+            batches = consumer.batches()
+        with pytest.raises(ClosedError, match="the consumer is not open"):
+            await consumer.next_batch(timeout_s=0.01)
+        assert [batch async for batch in batches] == []
+
+
 async def test_the_iteration_yields_nothing_while_nothing_comes_and_next_batch_returns_none() -> None:
     async with (
         MockBroker(topics=DEMO) as mock,
