@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.client.producer.producer import Producer
     from pytubemq.client.push.push_consumer import PushConsumer
     from pytubemq.client.reader.reader import Reader
-    from pytubemq.client.session.events import EventQueue
+    from pytubemq.client.session.event_log import EventQueue
     from pytubemq.client.start_position import Start
     from pytubemq.model.ids import Partition
     from pytubemq.wire.protocol.extensions import Capability
@@ -319,9 +319,12 @@ class Tube:
         )
 
     def events(self) -> EventQueue:
-        """Return a queue of events: Connected, Lost, Rebalanced, Throttled, SlowConsumer, ConfirmFailed, PositionMoved,
-        Skipped, HandlerFailed."""
-        return self._open().events
+        """Return a new listener to all events of this connection: Connected, Lost, Rebalanced, Throttled, SlowConsumer,
+        ConfirmFailed, PositionMoved, Skipped, HandlerFailed.
+
+        It begins with the last 1,000. Each call returns one of its own, which misses nothing that others take.
+        """
+        return self._open().events.listen()
 
     @property
     def brokers(self) -> list[BrokerInfo]:

@@ -118,9 +118,10 @@ async def test_a_reset_is_an_event() -> None:
 
 
 async def _so_far(tube: Tube) -> AsyncIterator[Any]:
+    events = tube.events()
     with contextlib.suppress(TimeoutError):
         while True:
-            yield await asyncio.wait_for(tube.events().get(), 0.2)
+            yield await asyncio.wait_for(events.get(), 0.2)
 
 
 async def test_a_push_consumer_is_called_with_what_lies_at_the_new_place() -> None:

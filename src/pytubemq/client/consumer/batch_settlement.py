@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +19,7 @@ from pytubemq.client.consumer.confirms import Confirm, ConfirmBackoff, Confirms,
 from pytubemq.client.session.events import SlowConsumer
 from pytubemq.core.offsets import BatchState
 from pytubemq.errors import StaleBatchError, TubeError
+from pytubemq.model.limits import WARNING_PERIOD_S
 
 if TYPE_CHECKING:
     from pytubemq.client.consumer.partition_fetcher import PartitionFetcher
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
     from pytubemq.net.client.connection import RpcConnection
     from pytubemq.wire.protocol.messages.broker import CommitOffsetResponseB2C
+
+
+logger = logging.getLogger(__name__)
 
 
 class FetchLoop(Protocol):
@@ -63,6 +69,7 @@ class BatchSettlement:
         self._fetcher = fetcher
         self._outcomes = ConfirmOutcomes(loop.partition)
         self._timer: asyncio.TimerHandle | None = None
+        self._forgotten_logged_s = -math.inf
         self._settled = asyncio.Event()
         self._skip_confirms: set[asyncio.Task[None]] = set()
         """Tasks that confirm fetches without a message for the user."""
@@ -247,7 +254,21 @@ class BatchSettlement:
     def _expire(self, ticket: int, held_s: float) -> None:
         if self._marks.holds(ticket):
             self.give_back(f"it was given back after {held_s:g} s without confirm")
+            self._warn_forgotten(held_s)
             self._owner.emit(SlowConsumer(self.partition, self.batch_messages, held_s))
+
+    def _warn_forgotten(self, held_s: float) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._forgotten_logged_s < WARNING_PERIOD_S:
+            return
+        self._forgotten_logged_s = now_s
+        logger.warning(
+            "%s: a batch of %s was neither confirmed nor rejected within %g s, so it comes again; confirm each batch "
+            "when it is handled, or raise confirm_timeout_s",
+            self._owner.options.group,
+            self.partition,
+            held_s,
+        )
 
     def _handle_settled(self) -> None:
         self._settled.set()

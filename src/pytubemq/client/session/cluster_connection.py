@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from pytubemq.client.client_credentials import find_credentials
 from pytubemq.client.partition_state import Known
 from pytubemq.client.session.client_authentication import ClientAuthentication
-from pytubemq.client.session.events import Connected, Event, EventQueue, Lost
+from pytubemq.client.session.event_log import EventLog
+from pytubemq.client.session.events import Connected, Event, Lost
 from pytubemq.client.session.process import check_fork, current_fork, new_client_id
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, RefusedError, TlsError, TransportError, UnavailableError, refused
@@ -83,7 +84,7 @@ class Cluster:
             else RequestSigner(token=self._shared.client_token)
         )
         self.masters = MasterClient(options.masters, self.pool, signer)
-        self.events = EventQueue()
+        self.events = EventLog()
         self.rng = random.random
         self.host = "127.0.0.1"
         self.sent_addr = 0

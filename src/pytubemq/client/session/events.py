@@ -1,23 +1,13 @@
-"""Events that a client emits while it runs.
-
-The invariant: nobody has to listen. A queue nobody reads drops its oldest events and counts them; it never grows
-without bound and never stops the client.
-"""
+"""Events that a client emits while it runs."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytubemq.errors import ClosedError, TubeError
-
 if TYPE_CHECKING:
+    from pytubemq.errors import TubeError
     from pytubemq.model.ids import Address, Partition
-
-EVENT_QUEUE_LENGTH = 1000
-"""Events kept for a listener that is behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,52 +106,3 @@ class HandlerFailed:
 Event: TypeAlias = (
     Connected | Lost | Rebalanced | Throttled | SlowConsumer | ConfirmFailed | PositionMoved | Skipped | HandlerFailed
 )
-
-
-class EventQueue:
-    """The last events, and an iterator over them. Several listeners share one queue: each event goes to one."""
-
-    def __init__(self, *, length: int = EVENT_QUEUE_LENGTH) -> None:
-        self.dropped = 0
-        """Events that nobody fetched in time."""
-        self._events: deque[Event] = deque()
-        self._length = length
-        self._arrived = asyncio.Event()
-        self._closed = False
-
-    def put(self, event: Event) -> None:
-        """Add an event."""
-        if self._closed:
-            return
-        if len(self._events) >= self._length:
-            self._events.popleft()
-            self.dropped += 1
-        self._events.append(event)
-        self._arrived.set()
-
-    def close(self) -> None:
-        """End every iteration once the queue is empty."""
-        self._closed = True
-        self._arrived.set()
-
-    def __aiter__(self) -> EventQueue:
-        return self
-
-    async def __anext__(self) -> Event:
-        try:
-            return await self.get()
-        except ClosedError:
-            raise StopAsyncIteration from None
-
-    async def get(self) -> Event:
-        """Return the next event.
-
-        Raises:
-            ClosedError: there will be no more.
-        """
-        while not self._events:
-            if self._closed:
-                raise ClosedError("the connection is closed")
-            self._arrived.clear()
-            await self._arrived.wait()
-        return self._events.popleft()

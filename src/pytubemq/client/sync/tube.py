@@ -160,7 +160,7 @@ class Tube:
         return self._open().run(self._tube.reset_group(group, topic, to, partitions=partitions, dry_run=dry_run))
 
     def events(self) -> Iterator[Event]:
-        """Iterate over the events of this connection; ends when it is closed."""
+        """Iterate over all events of this connection, from the last 1,000 on; ends when it is closed."""
         io = self._open()
         queue = io.call(self._tube.events)
         while True:

@@ -15,6 +15,7 @@ from pytubemq.client.consumer import consumer_base as base_module
 from pytubemq.errors import Code, RefusedError, StaleBatchError
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import kept_events
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -170,4 +171,4 @@ def refusal(mock: MockBroker) -> Any:
 
 
 def so_far(tube: Tube) -> list[Any]:
-    return list(tube.events()._events)
+    return kept_events(tube)

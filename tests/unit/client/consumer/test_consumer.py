@@ -170,7 +170,7 @@ async def test_leaving_the_block_never_confirms() -> None:
         await consumer.close()
 
 
-async def test_a_batch_held_too_long_is_given_back_and_reported() -> None:
+async def test_a_batch_held_too_long_is_given_back_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST, confirm_timeout_s=0.05) as consumer:
@@ -178,6 +178,7 @@ async def test_a_batch_held_too_long_is_given_back_and_reported() -> None:
             slow = await anext(batches)
             event = await event_of(tube, SlowConsumer)
             assert (event.partition, event.messages, event.held_s) == (P0, 1, 0.05)
+            assert "g: a batch of 1:demo:0 was neither confirmed nor rejected within 0.05 s" in caplog.text
             with pytest.raises(StaleBatchError, match=r"(?s)0.05 s.*confirm within"):
                 await slow.confirm()
             again = await anext(batches)

@@ -13,6 +13,7 @@ from pytubemq.client.consumer.fetch_throttle import RepeatedStarts
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import kept_events
 
 if TYPE_CHECKING:
     from pytubemq.client.consumer.consumer import Consumer
@@ -84,7 +85,7 @@ async def test_messages_that_come_again_though_confirmed_are_fetched_with_growin
                 assert await confirm_next(consumer) == b"a"
             assert pauses.asked == [1, 2, 3, 4, 5]
             assert consumer.stats.repeated == 5
-            throttled = [event for event in tube.events()._events if isinstance(event, Throttled)]
+            throttled = [event for event in kept_events(tube) if isinstance(event, Throttled)]
             assert [event.partition for event in throttled] == [P0], "once a minute"
             lines = [line for line in caplog.messages if "sends its messages again" in line]
             assert len(lines) == 1, "once a minute"

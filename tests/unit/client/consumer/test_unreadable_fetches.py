@@ -17,6 +17,7 @@ from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.protocol.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.rpc.methods import Method
+from tests.support.events import kept_events
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ async def test_a_response_that_stays_unreadable_is_fetched_with_growing_pauses(
         assert len(lines) == 1, "once a minute"
         assert lines[0].startswith("1:demo:0: the fetch from offset 0 on failed: ")
         assert pauses[:5] == [1, 2, 3, 4, 5]
-        throttled = [event for event in tube.events()._events if isinstance(event, Throttled)]
+        throttled = [event for event in kept_events(tube) if isinstance(event, Throttled)]
         assert [event.partition for event in throttled] == [P0]
 
 

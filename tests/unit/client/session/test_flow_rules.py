@@ -20,7 +20,7 @@ from pytubemq.wire.protocol.extensions import Capability
 from pytubemq.wire.protocol.messages.broker import GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.protocol.messages.master import HeartResponseM2C, MasterAuthorizedInfo, RegisterResponseM2C
 from pytubemq.wire.rpc.methods import Method
-from tests.support.events import event_of
+from tests.support.events import event_of, kept_events
 
 if TYPE_CHECKING:
     from pytubemq.net.server.call import Call
@@ -157,10 +157,7 @@ async def test_a_pause_after_every_fetch_is_told_once_a_minute_at_most() -> None
             batches = consumer.batches(max_messages=1)
             for _ in range(2):
                 await (await anext(batches)).confirm()
-        told: list[object] = []
-        while tube.events()._events:
-            told.append(await tube.events().get())
-        assert [one for one in told if isinstance(one, Throttled)] == [
+        assert [one for one in kept_events(tube) if isinstance(one, Throttled)] == [
             Throttled("a pause after every fetch", 0.001, P0)
         ]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.client.producer.producer import Producer
-    from pytubemq.client.session.events import EventQueue
+    from pytubemq.client.session.event_log import EventQueue
     from pytubemq.errors import TubeError
     from pytubemq.model.ids import Address
 
@@ -28,7 +28,7 @@ LOOKS = 6
 
 
 class Stall:
-    """Watches one producer; `events` are those of its connection, with no other reader."""
+    """Watches one producer; `events` are those of its connection."""
 
     def __init__(
         self, options: GlobalOptions, producer: Producer, events: EventQueue, *, quiet_s: float = QUIET_S

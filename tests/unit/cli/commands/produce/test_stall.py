@@ -10,7 +10,8 @@ import pytest
 
 from pytubemq.cli.commands.produce.stall import LOOKS, Stall
 from pytubemq.cli.options import GlobalOptions
-from pytubemq.client.session.events import Connected, EventQueue, Lost
+from pytubemq.client.session.event_log import EventLog
+from pytubemq.client.session.events import Connected, Lost
 from pytubemq.errors import refused
 from pytubemq.model.ids import Address
 from tests.support.waiting import until
@@ -45,7 +46,7 @@ class Looked:
 
 
 async def test_a_producer_that_stands_still_is_told_once_with_the_last_reasons() -> None:
-    options, events, producer = Said(), EventQueue(), Looked(buffered=1405)
+    options, events, producer = Said(), EventLog(), Looked(buffered=1405)
     for event in (
         Lost("c", refused(500, "an older reason"), ONE),
         Lost("c", refused(419, "the disk is full"), ONE),
@@ -53,14 +54,14 @@ async def test_a_producer_that_stands_still_is_told_once_with_the_last_reasons()
         Connected("c", TWO),
     ):
         events.put(event)
-    async with Stall(options, producer, events, quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
+    async with Stall(options, producer, events.listen(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
         await until(lambda: producer.looks > 3 * LOOKS)
     assert options.lines == ["waiting: 1,405 messages under way, none accepted for 0.06 s: the disk is full"]
 
 
 async def test_where_nobody_says_why_that_is_said() -> None:
     options, producer = Said(), Looked(buffered=1)
-    async with Stall(options, producer, EventQueue(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
+    async with Stall(options, producer, EventLog().listen(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
         await until(lambda: bool(options.lines))
     assert options.lines == ["waiting: 1 message under way, none accepted for 0.06 s: no response yet"]
 
@@ -68,6 +69,6 @@ async def test_where_nobody_says_why_that_is_said() -> None:
 @pytest.mark.parametrize("producer", [Looked(buffered=0), Looked(buffered=9, moves=True)])
 async def test_one_that_waits_for_nothing_or_goes_on_hears_nothing(producer: Looked) -> None:
     options, before = Said(), len(asyncio.all_tasks())
-    async with Stall(options, producer, EventQueue(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
+    async with Stall(options, producer, EventLog().listen(), quiet_s=QUIET_S).watching():  # type: ignore[arg-type]
         await until(lambda: producer.looks > 2 * LOOKS)
     assert (options.lines, len(asyncio.all_tasks())) == ([], before)
