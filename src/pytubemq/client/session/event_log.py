@@ -27,7 +27,8 @@ class EventLog:
         """The number of events so far."""
         self.closed = False
         self._events: deque[Event] = deque(maxlen=length)
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, None] = {}
+        """Those who wait, in the order in which they began."""
 
     @property
     def begin(self) -> int:
@@ -62,11 +63,11 @@ class EventLog:
     async def wait(self) -> None:
         """Wait until something is added, or the log is closed."""
         arrived = asyncio.Event()
-        self._waiting.add(arrived)
+        self._waiting[arrived] = None
         try:
             await arrived.wait()
         finally:
-            self._waiting.discard(arrived)
+            del self._waiting[arrived]
 
     def _wake(self) -> None:
         for arrived in self._waiting:
