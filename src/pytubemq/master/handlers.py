@@ -17,6 +17,7 @@ from pytubemq.master.brokers.broker_responses import refused_heartbeat as refuse
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
+from pytubemq.master.leader.standby import only_while_leading
 from pytubemq.master.producers import refused_heartbeat as refused_producer
 from pytubemq.net.server.waiting_calls import bounded
 from pytubemq.wire.protocol.messages import master
@@ -52,8 +53,12 @@ def handlers(
     *,
     access: Access,
     calls: Calls,
+    leads: Callable[[], bool],
 ) -> dict[int, Handler]:
-    """Return the Master's table of methods, each behind the guard of `access`; `calls` counts requests."""
+    """Return the Master's table of methods, each behind the guard of `access`; `calls` counts requests.
+
+    While `leads()` is False, each is refused as by a standby: another Master may give orders by now.
+    """
     table: dict[int, tuple[Callable[[Call, Any], Any], RefusedAnswer]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
         Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
@@ -84,7 +89,7 @@ def handlers(
     }
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access)
     served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
-    return {method: _counted(handler, method, calls) for method, handler in served.items()}
+    return {method: only_while_leading(_counted(handler, method, calls), leads) for method, handler in served.items()}
 
 
 def _counted(handler: Handler, method: int, calls: Calls) -> Handler:

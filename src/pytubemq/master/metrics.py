@@ -38,6 +38,7 @@ class MasterFacts:
     held_heartbeats: int
     rebalances: int
     refusals: Refusals = field(default_factory=Refusals)
+    leads: bool = True
     http_expires_s: float | None = None
     """When the certificate of HTTP expires, in seconds since 1970; None without TLS there."""
 
@@ -71,6 +72,7 @@ GROUP_STATES: Final = ("stable", "balancing")
 MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     gauge("master_healthy", "1 while the cluster is healthy", lambda f: f.health.status == "healthy"),
     gauge("master_health_reasons", "Problems reported by the cluster's health", lambda f: len(f.health.reasons)),
+    gauge("master_leader", "1 while this Master leads", lambda f: f.leads),
     gauge("master_insecure", "1 if the settings contain insecure = true", lambda f: f.health.insecure),
     gauge(
         "master_brokers",

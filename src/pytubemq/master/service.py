@@ -29,7 +29,7 @@ from pytubemq.net.tls.reload import expiry_of
 from pytubemq.wire.rpc.methods import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pytubemq.master.views import ClusterView, Health
     from pytubemq.model.records import Record
@@ -46,13 +46,22 @@ class MasterService(MasterOperations):
     """A Master on one address, with all its operations."""
 
     def __init__(
-        self, settings: MasterSettings, *, clock: Clock | None = None, tls: ReloadingContext | None = None
+        self,
+        settings: MasterSettings,
+        *,
+        clock: Clock | None = None,
+        tls: ReloadingContext | None = None,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`tls` is the context of the TLS port, for settings that have one."""
+        """`tls` is the context of the TLS port, for settings that have one.
+
+        While `leads()` is False nobody is served.
+        """
         clock = clock or SystemClock()
+        self._leads = leads
         self._tls = tls
         self._tls_address: Address | None = None
-        self._timeouts = Timeouts(clock, self._failed)
+        self._timeouts = Timeouts(clock, self._failed, leads)
         catalogue = Catalogue(clock, audit_days=settings.audit_days)
         catalogue.on_change = self._metadata_changed
         parts = make_components(
@@ -71,6 +80,7 @@ class MasterService(MasterOperations):
                 parts.brokers,
                 access=parts.access,
                 calls=self._calls,
+                leads=leads,
             ),
             offered=frozenset({Service.MASTER}),
             name="master",
@@ -186,6 +196,7 @@ class MasterService(MasterOperations):
             held_heartbeats=cluster.held_heartbeats,
             rebalances=cluster.rebalances,
             refusals=self._access.guard.refusals.copy(),
+            leads=self._leads(),
             http_expires_s=expiry_of(self.cluster_health.http_certificate),
         )
 

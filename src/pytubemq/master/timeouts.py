@@ -1,7 +1,8 @@
 """Timers of the Master's rooms.
 
 The invariants: the loop wakes when the next time-out is due, or when there may be a sooner one; a fault in one room
-does not stop the timers of the others.
+does not stop the timers of the others; nothing times out at a Master that no longer leads, as after its process was
+stopped.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Timed(Protocol):
 class Timeouts:
     """The Master's timer; `on_fault` is called for a room whose time-outs failed."""
 
-    def __init__(self, clock: Clock, on_fault: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, on_fault: Callable[[str], None], leads: Callable[[], bool]) -> None:
         self._clock = clock
+        self._leads = leads
         self._on_fault = on_fault
         self._poked = asyncio.Event()
 
@@ -51,7 +53,7 @@ class Timeouts:
         while True:
             self._poked.clear()
             now_s = self._clock.now_s()
-            for room in rooms:
+            for room in rooms if self._leads() else ():
                 try:
                     room.tick(now_s)
                 except Exception:

@@ -8,7 +8,6 @@ Broker before the Master that it reports to.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from dataclasses import asdict, dataclass, replace
@@ -32,13 +31,13 @@ from pytubemq.security.credentials import Credentials
 from pytubemq.server.certificates import Certificates
 from pytubemq.server.dev_ports import port_owner
 from pytubemq.server.exposure import ExposureReminder, exposure
-from pytubemq.server.files import Shares, file_limit, shares
+from pytubemq.server.files import Shares, file_limit, make_directory, shares
 from pytubemq.server.keys.root_key import load_root_key
 from pytubemq.server.keys.store_password import database_options
 from pytubemq.server.sections.addresses import is_loopback, parse_address
 from pytubemq.server.sections.broker import DEFAULT_BROKER_HTTP_PORT
 from pytubemq.server.sections.http import DEFAULT_HTTP_PORT
-from pytubemq.storage.disk.disk import Disk, OsDisk, make_private
+from pytubemq.storage.disk.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -211,9 +210,16 @@ class Node:
             await self._before_open(self)
 
     async def _open_ports(self) -> None:
-        """Open the Master's ports, HTTP first, so that a client that waits for the protocol's port finds both open."""
+        """Open the Master's ports, HTTP first, so that a client that waits for the protocol's port finds both open.
+
+        Raises:
+            FencedError: its lease ended while it loaded the records.
+        """
         assert self.master is not None
         assert self._http is not None
+        assert self._elector is not None
+        if not self._elector.leads:
+            raise await self.until_failed()
         await self._http.start()
         await self.master.open()
 
@@ -226,12 +232,13 @@ class Node:
         self._lock = OsDisk().lock(directory / "lock")
         advertised = _optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT)
         database = self._database()
-        epoch = await self._lead(database, advertised or listen)
+        tls_listen = None if tls is None else Address(listen.host, section.tls_port)
+        epoch = await self._lead(database, advertised or listen, listen, tls_listen)
         self.master = MasterService(
             MasterSettings(
                 listen=listen,
                 advertised=advertised,
-                tls_listen=None if tls is None else Address(listen.host, section.tls_port),
+                tls_listen=tls_listen,
                 opens_plain=self.settings.tls.plain,
                 servers_tls=self.settings.tls.to_servers(),
                 data_dir=directory,
@@ -248,6 +255,7 @@ class Node:
             ),
             clock=self._clock,
             tls=tls,
+            leads=lambda: self._elector is not None and self._elector.leads,
         )
         self.master.cluster_health.http_certificate = self._certificates.http
         self._closing.append(("the Master", self.master.close))
@@ -263,15 +271,29 @@ class Node:
             return None
         return database_options(section.store, section.store_password_file, os.environ)
 
-    async def _lead(self, database: PostgresOptions | None, address: Address) -> int:
-        """Wait until the Master leads, with no port open; return its epoch."""
+    async def _lead(
+        self, database: PostgresOptions | None, address: Address, listen: Address, tls_listen: Address | None
+    ) -> int:
+        """Wait until the Master leads, and answer as a standby meanwhile; return its epoch."""
         from pytubemq.master.leader.candidacy import make_elector
+        from pytubemq.server.standby import StandbyPorts
 
         lease_s = self.settings.master.lease_s
         self._elector = await make_elector(database, str(address), lease_s=lease_s, clock=self._clock)
         # After the Master has stopped, as the next one may lead at once.
         self._closing.append(("the election", self._elector.close))
-        return await self._elector.lead()
+        ports = StandbyPorts(
+            listen=listen,
+            plain=self.settings.tls.plain,
+            tls_listen=tls_listen,
+            tls=self._certificates.rpc,
+            http_listen=parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT),
+            http_tls=self._certificates.http,
+            hosts=self.settings.http.hosts,
+            max_connections=self._shares().connections,
+            max_http_connections=self._shares().http_connections,
+        )
+        return await ports.lead(self._elector, self._clock)
 
     def _root_key(self, directory: Path) -> bytes | None:
         """Return the cluster's root key; it is made where callers are identified, and not before."""
@@ -437,38 +459,6 @@ class Node:
             texts = [str(Address(host, self.settings.master.tls_port))] if over_tls else [named]
         port = DEFAULT_MASTER_TLS_PORT if over_tls else DEFAULT_MASTER_PORT
         return tuple(parse_address("broker.masters", text, default_port=port) for text in texts)
-
-
-def make_directory(path: Path) -> Path:
-    """Create a directory if needed, and check that it can be written to.
-
-    Raises:
-        ConfigError: it cannot be created or written to.
-    """
-    try:
-        make_private(path)
-        probe = path / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise _no_directory(path, error) from None  # the error says everything
-    return path
-
-
-def _no_directory(path: Path, error: OSError) -> ConfigError:
-    other = "give another one as `data` (--data)"
-    for place in (path, *path.parents):
-        with contextlib.suppress(OSError):
-            if place.exists() and not place.is_dir():
-                what = "is a file" if place == path else f"cannot be created: {place} is a file"
-                return ConfigError(f"the data directory {path} {what}", hint=other)
-    if isinstance(error, FileNotFoundError):  # parents are created as well, so this one accepts none
-        there = next((place for place in path.absolute().parents if place.exists()), Path("/"))
-        return ConfigError(f"the data directory {path} cannot be created: {there} accepts no directories", hint=other)
-    return ConfigError(
-        f"the data directory {path} cannot be written to: {error.strerror or error}",
-        hint=f"{other}, or change its owner",
-    )
 
 
 def _text(address: Address | None) -> str | None:

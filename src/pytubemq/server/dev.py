@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError, DirectoryLockedError, NotFoundError, TubeError, UnavailableError
 from pytubemq.observe.trace_events import configure_tracing
 from pytubemq.security.authentication_mode import AuthenticationMode
-from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
+from pytubemq.server.compose import ROLES, Endpoints, Node
 from pytubemq.server.dev_ports import free_ports
+from pytubemq.server.files import make_directory
 from pytubemq.server.keys.dev_access import ADMIN, ADMIN_PERMISSION, DevAccess, dev_access
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
 from pytubemq.server.run import run_node

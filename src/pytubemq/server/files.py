@@ -1,4 +1,4 @@
-"""The number of files and connections that this process may have open.
+"""The data directory of a server, and the number of files and connections that its process may have open.
 
 The invariant: logs, protocol and HTTP together leave `RESERVED_FILES` free (of few files a quarter), so that a crowd
 of clients is refused and no write is.
@@ -10,9 +10,12 @@ import contextlib
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pytubemq.errors import ConfigError
 from pytubemq.model.limits import MAX_CONNECTIONS, MAX_HTTP_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
+from pytubemq.storage.disk.disk import make_private
 
 if TYPE_CHECKING:
     import asyncio
@@ -109,3 +112,35 @@ def mind_lack_of_handles(loop: asyncio.AbstractEventLoop, *, now_s: Callable[[],
             )
 
     loop.set_exception_handler(handle)
+
+
+def make_directory(path: Path) -> Path:
+    """Create a directory if needed, and check that it can be written to.
+
+    Raises:
+        ConfigError: it cannot be created or written to.
+    """
+    try:
+        make_private(path)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _no_directory(path, error) from None  # the error says everything
+    return path
+
+
+def _no_directory(path: Path, error: OSError) -> ConfigError:
+    other = "give another one as `data` (--data)"
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            if place.exists() and not place.is_dir():
+                what = "is a file" if place == path else f"cannot be created: {place} is a file"
+                return ConfigError(f"the data directory {path} {what}", hint=other)
+    if isinstance(error, FileNotFoundError):  # parents are created as well, so this one accepts none
+        there = next((place for place in path.absolute().parents if place.exists()), Path("/"))
+        return ConfigError(f"the data directory {path} cannot be created: {there} accepts no directories", hint=other)
+    return ConfigError(
+        f"the data directory {path} cannot be written to: {error.strerror or error}",
+        hint=f"{other}, or change its owner",
+    )

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytubemq.errors import TubeError
-from pytubemq.server.compose import Endpoints, make_directory
+from pytubemq.server.compose import Endpoints
+from pytubemq.server.files import make_directory
 from pytubemq.server.sources import ENV_PREFIX, to_toml
 
 if TYPE_CHECKING:

@@ -115,6 +115,24 @@ async def test_a_leader_whose_connection_breaks_renews_by_another_one(
     assert postgres.run("SELECT holder FROM pytubemq.lease", database=database) == [("",)]
 
 
+async def test_a_fault_of_the_renewal_ends_the_leadership_at_once_and_aloud(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elector = PostgresElector(options_of(postgres, database), "one", lease_s=LEASE_S)
+    await elector.lead()
+
+    async def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(LeaseConnection, "row", fail)
+    async with asyncio.timeout(WAIT_S):
+        assert "ZeroDivisionError" in await elector.until_lost()
+    assert not elector.leads
+    assert "the renewal of the lease failed" in caplog.text
+    monkeypatch.undo()
+    await elector.close()
+
+
 async def test_the_first_of_several_servers_that_is_silent_for_longer_than_the_lease_keeps_nobody_from_leading(
     postgres: Postgres, database: str
 ) -> None:

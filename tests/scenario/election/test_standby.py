@@ -11,9 +11,14 @@ import httpx
 import pytest
 
 import pytubemq
-from pytubemq.errors import ExitCode
+from pytubemq.errors import ExitCode, StandbyError
+from pytubemq.master.leader.standby import STANDBY_EXCEPTION
+from pytubemq.model.ids import Address
+from pytubemq.net.client.connection import RpcConnection
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.sources import load_settings
+from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
+from pytubemq.wire.rpc.methods import Method, Service
 from tests.support.ports import free_port
 from tests.support.postgres_stores import open_store
 
@@ -66,7 +71,7 @@ class Pair:
     async def stand_by(self, number: int) -> asyncio.Task[object]:
         """Start a Master while another one leads; the task ends when it serves."""
         starting: asyncio.Task[object] = asyncio.ensure_future(self.masters[number].start(timeout_s=WAIT_S))
-        while "stands by" not in (self.log(number) if self.masters[number].log_path.exists() else ""):
+        while "this Master stands by on" not in (self.log(number) if self.masters[number].log_path.exists() else ""):
             assert not starting.done(), self.log(number)
             await asyncio.wait({starting}, timeout=0.05)
         return starting
@@ -88,6 +93,7 @@ async def test_a_standby_takes_over_and_no_send_fails(postgres: Postgres, tmp_pa
             tube.producer("demo", delivery_timeout_s=WAIT_S) as producer,
         ):
             sent = [await producer.send(b"%d" % number) for number in range(10)]
+            await _check_answers_of_a_standby(pair)
             # Stopped, not killed: the worse case, as it comes back and has to see that it leads no more.
             stopped = pair.masters[0].pid
             assert stopped is not None
@@ -112,6 +118,31 @@ async def test_a_standby_takes_over_and_no_send_fails(postgres: Postgres, tmp_pa
         assert postgres.password not in pair.log(0) + pair.log(1)
     finally:
         await pair.close()
+
+
+async def _check_answers_of_a_standby(pair: Pair) -> None:
+    """The second one answers on its ports that it stands by, and who leads."""
+    connection = await RpcConnection.connect(Address.parse(pair.addresses[1]), timeout_s=WAIT_S)
+    try:
+        with pytest.raises(StandbyError) as raised:
+            await connection.request(
+                CloseRequestP2M(client_id="c"),
+                CloseResponseM2P,
+                Method.PRODUCER_CLOSE_P2M,
+                Service.MASTER,
+                timeout_s=WAIT_S,
+            )
+        assert raised.value.exception_name == STANDBY_EXCEPTION
+        assert f"{pair.addresses[0]} leads" in str(raised.value)
+    finally:
+        await connection.close()
+    async with httpx.AsyncClient(timeout=WAIT_S, base_url=f"http://{pair.pages[1]}") as client:
+        refused = await client.post("/api/v1/topics", json={"name": "other", "partitions": 1})
+        assert (refused.status_code, refused.json()["message"]) == (503, "this Master stands by")
+        assert refused.json()["why"] == f"{pair.addresses[0]} leads"
+        assert "pytubemq_master_leader 0.0" in (await client.get("/metrics")).text
+    async with httpx.AsyncClient(timeout=WAIT_S, base_url=f"http://{pair.pages[0]}") as client:
+        assert "pytubemq_master_leader 1.0" in (await client.get("/metrics")).text
 
 
 async def _create_topic(page: str, name: str) -> None:

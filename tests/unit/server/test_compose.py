@@ -10,7 +10,8 @@ import pytest
 
 import pytubemq.server.compose as compose
 from pytubemq.errors import ConfigError, DirectoryLockedError
-from pytubemq.server.compose import ROLES, Node, make_directory
+from pytubemq.server.compose import ROLES, Node
+from pytubemq.server.files import make_directory
 from pytubemq.server.sources import load_settings
 from tests.support.ports import free_port
 

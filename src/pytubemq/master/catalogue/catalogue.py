@@ -109,6 +109,8 @@ class Catalogue:
     async def apply(self, puts: Iterable[Record] = (), deletes: Iterable[Record] = ()) -> None:
         """Add, replace and delete records; durable, and to be read here, when it returns.
 
+        A caller that is cancelled meanwhile is so when what it stored is to be read here as well.
+
         Each stored record gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock`
         held if a record was derived from one that was read here.
 
@@ -117,6 +119,14 @@ class Catalogue:
             BadRequestError: the topics of a Broker would have more partitions than it takes; nothing has changed.
             StorageError: the store cannot write; nothing has changed.
         """
+        change = asyncio.get_running_loop().create_task(self._apply(puts, deletes))
+        try:
+            await asyncio.shield(change)
+        except asyncio.CancelledError:
+            await asyncio.wait({change})
+            raise
+
+    async def _apply(self, puts: Iterable[Record], deletes: Iterable[Record]) -> None:
         store = self._store
         if store is None:
             raise RuntimeError("the catalogue is closed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
@@ -26,7 +27,7 @@ from pytubemq.model.records import (
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from pytubemq.model.records import Record
 
@@ -227,3 +228,31 @@ async def test_totals_follow_the_records(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert c.partitions_on(broker_id) == sum(
                     c.config(one).partitions * c.config(one).stores for one in live
                 )
+
+
+class SlowStore(MemoryMetaStore):
+    """A store whose writes end when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
+        """Wait, then store."""
+        self.begun.set()
+        assert self.go_on.wait(30)
+        super().apply(puts, deletes)
+
+
+async def test_whoever_is_cancelled_during_a_change_is_so_when_it_is_in_memory_as_well() -> None:
+    store = SlowStore()
+    async with catalogue(store) as c:
+        change = asyncio.create_task(c.apply([DEMO]))
+        assert await asyncio.to_thread(store.begun.wait, 30)
+        change.cancel()
+        assert not (await asyncio.wait({change}, timeout=0.02))[0], "its lock is still held"
+        store.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await change
+        assert "demo" in c.topics
+        assert "demo" in {topic.topic for topic in store.load().topics}

@@ -1,0 +1,87 @@
+"""The protocol's port of a Master that stands by.
+
+The invariant: every request gets an exception by which the original's clients and ours know a standby, so they try the
+next Master; one that cannot be read gets the fault that a leading Master would report.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.net.server.server import RpcServer, ServerLimits
+from pytubemq.wire.rpc.methods import METHODS, Service
+from pytubemq.wire.serialization.message_bytes import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.model.ids import Address
+    from pytubemq.net.clock import Clock
+    from pytubemq.net.server.call import Call, Handler
+    from pytubemq.net.tls.reload import ReloadingContext
+
+logger = logging.getLogger(__name__)
+
+STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
+"""The class by which the original's clients know a standby."""
+
+
+def refuse_as_standby(call: Call, leader: str) -> None:
+    """Respond that this Master does not lead; `leader` is the address of the one that does, blank if it is not known.
+
+    The text has no `#`, behind which Java cuts it.
+    """
+    named = f"{leader} leads" if leader else "no Master is known to lead"
+    call.fail(exception_name=STANDBY_EXCEPTION, text=f"this Master stands by; {named}")
+
+
+def only_while_leading(handler: Handler, leads: Callable[[], bool]) -> Handler:
+    """Return a handler for a leader: from the end of its lease on, it refuses as a standby does."""
+
+    def handle(call: Call) -> object:
+        if leads():
+            return handler(call)
+        refuse_as_standby(call, "")
+        return None
+
+    return handle  # type: ignore[return-value]
+
+
+class StandbyServer:
+    """Answers on the Master's ports while another Master leads."""
+
+    def __init__(self, leader: Callable[[], str], *, clock: Clock, max_connections: int) -> None:
+        """`leader` returns the address of the Master that leads, blank if none is known."""
+        self._leader = leader
+        offered = frozenset({Service.MASTER})
+        self._server = RpcServer(
+            {method: self._refuse for method, spec in METHODS.items() if spec.services & offered},
+            offered=offered,
+            name="master",
+            clock=clock,
+            limits=ServerLimits(max_connections=max_connections),
+        )
+
+    async def open(
+        self, listen: Address, *, plain: bool = True, tls_listen: Address | None = None, tls: ReloadingContext | None
+    ) -> Address:
+        """Open the ports; return the address in use.
+
+        Raises:
+            ConfigError: one of them cannot be used.
+        """
+        address = await self._server.bind(listen)
+        if tls is not None and tls_listen is not None:
+            self._server.bind_tls(tls_listen, tls)
+        await self._server.open(plain=plain)
+        logger.info("this Master stands by on %s", address)
+        return address
+
+    async def close(self) -> None:
+        """Close the ports. Idempotent."""
+        await self._server.close(grace_s=0.0)
+
+    def _refuse(self, call: Call) -> None:
+        decode(METHODS[call.request.method].request, call.request.body)
+        refuse_as_standby(call, self._leader())
