@@ -19,7 +19,7 @@ from pytubemq.master.groups.groups import Groups
 from pytubemq.master.producers import Producers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Collection, Hashable
 
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
@@ -45,7 +45,7 @@ def make_components(
     settings: MasterSettings,
     clock: Clock,
     *,
-    layout_changed: Callable[[], None],
+    topics_changed: Callable[[Collection[str]], None],
     poke: Callable[[], None],
 ) -> Components:
     """Create the rooms over one catalogue.
@@ -54,11 +54,11 @@ def make_components(
         catalogue: the records.
         settings: of the Master.
         clock: of all of them.
-        layout_changed: called when topics may have become available or unavailable.
+        topics_changed: called with topics that may have become available or unavailable.
         poke: called when a time-out may be due sooner than it was.
     """
     access = make_access(catalogue, settings, clock)
-    brokers = Brokers(catalogue, settings, clock, access.tokens, access.checks, layout_changed)
+    brokers = Brokers(catalogue, settings, clock, access.tokens, access.checks, topics_changed)
     admission = ClientAdmission(
         max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes, now_s=clock.now_s
     )

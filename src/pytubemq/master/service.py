@@ -65,7 +65,7 @@ class MasterService(MasterOperations):
         catalogue = Catalogue(clock, audit_days=settings.audit_days)
         catalogue.on_change = self._metadata_changed
         parts = make_components(
-            catalogue, settings, clock, layout_changed=self._layout_changed, poke=self._timeouts.poke
+            catalogue, settings, clock, topics_changed=self._topics_changed, poke=self._timeouts.poke
         )
         self._pool = ConnectionPool(tls=settings.servers_tls, secured=parts.brokers.tls_address)
         super().__init__(settings, catalogue, parts, self._pool, clock)
@@ -207,14 +207,19 @@ class MasterService(MasterOperations):
         self._brokers.metadata_changed(records)
         if self._access.checks.note(records):
             self._brokers.access_changed()
-        self._layout_changed()
-        self._groups.rules_changed(self._flow.ids)
+        if not self._closing:
+            self._groups.records_changed(records)
+            self._layout_changed()
+        self._groups.rules_changed(records, self._flow.ids)
+
+    def _topics_changed(self, topics: Collection[str]) -> None:
+        """Update groups and producers, since topics may have become available or unavailable."""
+        if not self._closing:
+            self._groups.topics_changed(topics)
+            self._layout_changed()
 
     def _layout_changed(self) -> None:
-        """Update groups and producers, since topics may have become available or unavailable."""
-        if self._closing:
-            return
-        self._groups.partitions_changed()
+        """Update those who wait for topics, after the groups."""
         self._producers.held.wake_all()
         self._waits.changed()
         self._timeouts.poke()

@@ -51,6 +51,8 @@ class Timeouts:
     async def run(self, rooms: Sequence[Timed]) -> None:
         """Run until cancelled."""
         while True:
+            # What a room does in its tick may poke: without this, such rounds would follow each other in one turn.
+            await asyncio.sleep(0)
             self._poked.clear()
             now_s = self._clock.now_s()
             for room in rooms if self._leads() else ():

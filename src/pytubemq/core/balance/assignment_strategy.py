@@ -52,7 +52,7 @@ def plan_assignment(
         return {}
     least, extra = divmod(len(pool), len(members))
     # Cut to the pool: what is there no more must not use up a member's share.
-    held = {member: kept.get(member, frozenset()) & pool for member in members}
+    held = {member: _within(kept.get(member, frozenset()), pool) for member in members}
     # The members with the most keep the one extra: any other choice would take more away.
     ranked = sorted(members, key=lambda member: -len(held[member]))
     quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}
@@ -61,7 +61,11 @@ def plan_assignment(
     # be handed on is decided by the transition, which waits for the acknowledgement.
     free = pool.difference(*target.values())
     _hand_out(free, target, quota, members, barred or {})
-    return {member: frozenset(partitions) for member, partitions in target.items()}
+    # The set itself where nothing changes, as most members hold what they should: one in memory instead of two.
+    return {
+        member: held[member] if len(partitions) == len(held[member]) and partitions == held[member] else frozenset(partitions)
+        for member, partitions in target.items()
+    }
 
 
 def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
@@ -75,6 +79,11 @@ def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
             break
         found += sorted(by_place[place], key=_ID)
     return found[:most]
+
+
+def _within(held: frozenset[Partition], pool: frozenset[Partition]) -> frozenset[Partition]:
+    """Return what of `held` is in the pool, as the same set if that is all of it."""
+    return held if held <= pool else held & pool
 
 
 def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:

@@ -174,7 +174,9 @@ def _apply_heartbeat(view: GroupView, fact: HeartbeatReceived, now_s: float) -> 
     # Held from when it is sent, not from the acknowledgement: the member may be reading by then. What it shed no
     # longer matters, as the plan behind this event has taken account of it.
     if event.connects:
-        notified = replace(notified, holds=member.holds.union(event.partitions), shed=_NOTHING)
+        target = view.target.get(member.name, _NOTHING)
+        holds = member.holds.union(event.partitions)
+        notified = replace(notified, holds=target if holds == target else holds, shed=_NOTHING)
     view = _put(view, notified)
     if is_new:
         owners = {**view.owners, **dict.fromkeys(event.partitions, member.name)} if event.connects else view.owners
@@ -347,6 +349,8 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     others = {partition for partition in reported - member.holds if view.owners.get(partition, name) != name}
     # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
     holds = (reported - others) | (sent & member.holds)
+    if holds == member.holds:
+        holds = member.holds  # not a second set of the same
     # A stray that it is being asked to give up stays one until it acknowledges, whatever an older report says.
     stray = frozenset(others) | (member.stray & member.leaving)
     return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))
@@ -380,12 +384,18 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     # What a member shed or could not take is moved last from whoever has it now, so that the member gets others.
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan_assignment(
-        {name: member.holds - member.leaving for name, member in sharing.items()},
+        {name: _kept(member) for name, member in sharing.items()},
         view.available | absent_held,
         tuple(sharing),
         last_to_move=absent_held | returning,
         barred={name: frozenset(member.barred) for name, member in sharing.items() if member.barred},
     )
+
+
+def _kept(member: Member) -> frozenset[Partition]:
+    """Return what a member holds and has not been asked to give up."""
+    leaving = member.leaving
+    return member.holds - leaving if leaving else member.holds
 
 
 def _is_taken(view: GroupView, target: Mapping[str, frozenset[Partition]]) -> bool:

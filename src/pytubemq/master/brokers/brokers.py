@@ -71,7 +71,7 @@ PUSH_AGAIN_S = 1.0
 
 
 class Brokers:
-    """All Brokers; `on_change` is called whenever what can be produced or consumed may be different."""
+    """All Brokers; `on_change` is called with the topics of which what can be produced or consumed may be different."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Brokers:
         clock: Clock,
         tokens: Tokens,
         checks: BrokerChecks,
-        on_change: Callable[[], None],
+        on_change: Callable[[Collection[str]], None],
     ) -> None:
         self._presence = Presence()
         self.runs = self._presence.runs
@@ -235,7 +235,7 @@ class Brokers:
         self._log.info(
             now_s, "broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown"
         )
-        self._on_change()
+        self._on_change(self._catalogue.topics_on(broker_id))
         self.on_registered(broker_id, registration.readers)
         return run
 
@@ -247,7 +247,7 @@ class Brokers:
         run.deadline_s = now_s + self._settings.client_timeout_s
         run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
         if self._reports.record(run, request):
-            self._on_change()
+            self._on_change(self._catalogue.topics_on(broker_id))
         if run.access_version != request.access_version:
             run.access_version = request.access_version
             self.on_access_learned()
@@ -336,7 +336,7 @@ class Brokers:
             del self._presence.expected_until[broker_id]
             self._presence.unheard.discard(broker_id)
         if overdue:
-            self._on_change()
+            self._on_change({topic for broker_id in overdue for topic in self._catalogue.topics_on(broker_id)})
 
     def due_s(self) -> float | None:
         """Return when `tick` has something to do next; None if nothing is due."""
@@ -406,4 +406,4 @@ class Brokers:
         self.held.release(broker_id)
         self.on_released(broker_id)
         self._presence.expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
-        self._on_change()
+        self._on_change(self._catalogue.topics_on(broker_id))

@@ -6,6 +6,7 @@ The invariant: a group that has not begun, since too few of its consumers are th
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from pytubemq.core.balance.facts import Leased, PartitionsChanged
 from pytubemq.master.groups.partition_metadata import part_meta
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.groups.group import Group
     from pytubemq.master.groups.partition_metadata import PartitionMetadata
+    from pytubemq.model.ids import Partition
     from pytubemq.net.clock import Clock
 
 
@@ -29,6 +31,8 @@ class AvailablePartitions:
         self._catalogue = catalogue
         self._brokers = brokers
         self._clock = clock
+        self._shared: WeakValueDictionary[frozenset[str], frozenset[Partition]] = WeakValueDictionary()
+        """The partitions of topics that a group has now: groups with the same topics have one set of them."""
 
     def facts(self, group: Group) -> Iterator[Fact]:
         """Yield the facts for the plan of a server-balanced group; mark the group as begun once it may begin."""
@@ -40,10 +44,17 @@ class AvailablePartitions:
             group.needs = 0 if group.begun else needs
         if not group.begun:
             absent, available = absent | available, frozenset()
-        yield PartitionsChanged(available, absent)
+        yield PartitionsChanged(self._share(open_topics, available), absent)
         leases, until_s = self._brokers.leases.take(group.name)
         if leases:
             yield Leased(leases, until_s)
+
+    def _share(self, topics: frozenset[str], found: frozenset[Partition]) -> frozenset[Partition]:
+        known = self._shared.get(topics)
+        if known == found:
+            return known
+        self._shared[topics] = found
+        return found
 
     def meta(self, group: Group) -> PartitionMetadata:
         """Return the partition metadata for a client-balanced group, the Brokers' addresses included."""

@@ -1,14 +1,15 @@
 """The consumer groups: their members, and the events that each must be sent.
 
 Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
-is answered in the same turn of the loop in which something changes.
+is answered in the same turn of the loop in which something changes. Only where a change concerns so many groups that the
+loop would stand still, those beyond a slice follow with the next turns (`tick`).
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms, check_node, check_terms
 from pytubemq.core.balance.facts import (
@@ -37,15 +38,18 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.client_admission import NOWHERE
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.groups.available_partitions import AvailablePartitions
+from pytubemq.master.groups.due_times import DueTimes
 from pytubemq.master.groups.group import Group, MemberInfo, Pulse
 from pytubemq.master.groups.readiness import members_for_rate
+from pytubemq.master.groups.subscribers import Subscribers
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
+from pytubemq.model.records import ClusterRecord, GroupRecord
 from pytubemq.observe.trace_events import GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.catalogue.catalogue import Catalogue
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from pytubemq.master.groups.flow_control import FlowIds
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
+    from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
     from pytubemq.wire.text.partition_strings import SubscribeInfo
 
@@ -60,6 +65,8 @@ logger = logging.getLogger(__name__)
 
 FOREIGN_MARGIN_S = 1.0
 """The grace period of a consumer that is not ours, beyond its own period, after its connection closed, in seconds."""
+_SLICE_S: Final = 0.02
+"""How long groups are updated in one turn of the loop after a change that concerns many, in seconds."""
 
 
 class Groups:
@@ -84,6 +91,10 @@ class Groups:
         self._poke = poke
         self._max_per_connection = settings.max_clients_per_connection
         self._admission = admission
+        self._subscribers = Subscribers()
+        self._due = DueTimes()
+        self._stale: dict[str, None] = {}
+        """Groups that have not been told of the last change yet, the first to be told first."""
         self._connections = ClientConnections(self._lost, on_foreign_lost=self._foreign_lost)
         self._timing = Timing(
             client_timeout_s=settings.client_timeout_s,
@@ -215,8 +226,8 @@ class Groups:
         group.view, actions = apply(group.view, fact, now_s=now_s)
         if isinstance(fact, Tick):
             group.ticked_s = now_s
-        before_s, group.due_s = group.due_s, due_s(group.view, after_s=group.ticked_s)
-        if group.due_s is not None and (before_s is None or group.due_s < before_s):
+        group.due_s = due_s(group.view, after_s=group.ticked_s)
+        if group.due_s is not None and self._due.put(group.name, group.due_s):
             self._poke()
         events = []
         for action in actions:
@@ -274,10 +285,14 @@ class Groups:
 
     # --- what happens -------------------------------------------------------------------------------------------
 
-    def partitions_changed(self) -> None:
-        """Update all groups after a change of Brokers or topics."""
-        for group in list(self.groups.values()):
-            self._refresh(group)
+    def topics_changed(self, topics: Iterable[str]) -> None:
+        """Update the groups of topics that may have become available or unavailable."""
+        self._update(self._subscribers.of(topics))
+
+    def records_changed(self, records: Collection[Record]) -> None:
+        """Update the groups whose partitions may be others after a change of records."""
+        names = self._subscribers.concerned(records, self._catalogue.topics_on)
+        self._update(self.groups if names is None else names)
 
     def broker_registered(self, broker_id: int, readers: Iterable[SubscribeInfo]) -> None:
         """Handle a new or returned Broker: members with partitions there that it does not know may have lost them.
@@ -285,7 +300,8 @@ class Groups:
         Ours register there again on their own. Others drop what the Broker does not know, and report so a minute later.
         """
         reads = {(info.group, info.consumer_id, info.partition) for info in readers}
-        for name, group in list(self.groups.items()):
+        for name in self._subscribers.of(self._catalogue.topics_on(broker_id)):
+            group = self.groups[name]
             if not group.view.planned:
                 continue
             unread = {
@@ -296,9 +312,13 @@ class Groups:
             if unread:
                 self.apply(group, Unread(unread))
 
-    def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
-        """Answer the waiting members that have outdated flow-control rules."""
-        for group in list(self.groups.values()):
+    def rules_changed(self, records: Collection[Record], rules: Callable[[str], FlowIds]) -> None:
+        """Answer the waiting members that have outdated flow-control rules after a change of records."""
+        if any(isinstance(record, ClusterRecord) for record in records):
+            names = list(self.groups)
+        else:
+            names = [record.group for record in records if isinstance(record, GroupRecord)]
+        for group in [self.groups[name] for name in names if name in self.groups]:
             now = rules(group.name)
             for member in [member for member, rules in group.sent_rules.items() if rules != now]:
                 self.held.wake((group.name, member))
@@ -308,14 +328,22 @@ class Groups:
         self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
-        """Let time pass in every group where it changes something."""
-        for group in list(self.groups.values()):
+        """Let time pass in the groups where it changes something, after what is left of the last change.
+
+        What does not fit into a slice is due at once.
+        """
+        until_s = self._clock.now_s() + _SLICE_S
+        self._catch_up(until_s)
+        while self._clock.now_s() < until_s and (name := self._due.take(now_s)) is not None:
+            group = self.groups[name]
             if group.due_s is not None and group.due_s <= now_s:
                 self.apply(group, Tick())
+            elif group.due_s is not None:
+                self._due.put(name, group.due_s)
 
     def due_s(self) -> float | None:
         """Return when `tick` has something to do next; None if nothing is due."""
-        return min((group.due_s for group in self.groups.values() if group.due_s is not None), default=None)
+        return self._clock.now_s() if self._stale else self._due.next_s()
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -331,6 +359,7 @@ class Groups:
         )
         # A client-balanced group never gets offsets to begin at from the Master.
         group = self.groups[name] = Group(name, terms, view, not_allocated=planned)
+        self._subscribers.add(name, terms.topics)
         return group
 
     def _make_way(self, name: str, newcomer: str, node_id: int) -> None:
@@ -345,7 +374,18 @@ class Groups:
             self._forget(group, holder)
             self.apply(group, Left(holder))
 
+    def _update(self, names: Iterable[str]) -> None:
+        """Tell groups of a change, as many as fit into a slice; `tick` goes on with the others."""
+        # A record may name a group that has no members.
+        self._stale.update(dict.fromkeys(name for name in names if name in self.groups))
+        self._catch_up(self._clock.now_s() + _SLICE_S)
+
+    def _catch_up(self, until_s: float) -> None:
+        while self._stale and self._clock.now_s() < until_s:
+            self._refresh(self.groups[next(iter(self._stale))])
+
     def _refresh(self, group: Group) -> None:
+        self._stale.pop(group.name, None)
         if group.view.planned:
             for fact in self._available.facts(group):
                 self._learn(group, fact)
@@ -408,6 +448,9 @@ class Groups:
         self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
         if self.groups.get(group.name) is group:
             del self.groups[group.name]
+            self._subscribers.remove(group.name, group.terms.topics)
+            self._due.forget(group.name)
+            self._stale.pop(group.name, None)
 
 
 def consumer_key(name: str, member: str) -> tuple[str, str, str]:

@@ -42,7 +42,7 @@ class Room:
         self.clock = StandingClock()
         settings = MasterSettings(client_timeout_s=30, lost_connection_grace_s=3)
         catalogue = Catalogue(self.clock)
-        brokers = Brokers(catalogue, settings, self.clock, OpenTokens(1), NoChecks(), lambda: None)
+        brokers = Brokers(catalogue, settings, self.clock, OpenTokens(1), NoChecks(), lambda topics: None)
         admission = ClientAdmission(max_clients=10, max_bytes=10_000)
         self.groups = Groups(catalogue, brokers, settings, self.clock, lambda: None, admission)
 
