@@ -10,9 +10,11 @@ may repeat messages.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
+
+from pytubemq.core.balance.partition_sets import both
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 _TOPIC: Final = attrgetter("topic")
-_PLACE: Final = attrgetter("broker_id", "topic")
 _ID: Final = attrgetter("partition_id")
 _ORDER_OF_TOPIC: Final = attrgetter("broker_id", "partition_id")
 """The natural order of partitions of one topic. Keys are sorted several times as fast as partitions are compared."""
@@ -50,9 +51,12 @@ def plan_assignment(
     """
     if not members:
         return {}
+    if len(members) == 1:
+        # All of it, whatever it holds or is barred from: there is nobody else.
+        return {members[0]: pool}
     least, extra = divmod(len(pool), len(members))
     # Cut to the pool: what is there no more must not use up a member's share.
-    held = {member: _within(kept.get(member, frozenset()), pool) for member in members}
+    held = {member: both(kept.get(member, frozenset()), pool) for member in members}
     # The members with the most keep the one extra: any other choice would take more away.
     ranked = sorted(members, key=lambda member: -len(held[member]))
     quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}
@@ -70,9 +74,9 @@ def plan_assignment(
 
 def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
     """Return the first `most` partitions in their natural order; only as many are sorted as it takes."""
-    by_place: dict[tuple[int, str], list[Partition]] = {}
+    by_place: defaultdict[tuple[int, str], list[Partition]] = defaultdict(list)
     for partition in partitions:
-        by_place.setdefault(_PLACE(partition), []).append(partition)
+        by_place[partition[:2]].append(partition)
     found: list[Partition] = []
     for place in sorted(by_place):
         if len(found) >= most:
@@ -81,39 +85,44 @@ def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
     return found[:most]
 
 
-def _within(held: frozenset[Partition], pool: frozenset[Partition]) -> frozenset[Partition]:
-    """Return what of `held` is in the pool, as the same set if that is all of it."""
-    return held if held <= pool else held & pool
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
+    """Return the partitions of each topic."""
+    found: defaultdict[str, list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        found[partition.topic].append(partition)
+    return found
 
 
 def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:
     """Choose the partitions that a member keeps: the surplus comes from the topics it has most of."""
     if len(held) <= quota:
         return held
-    remaining = set(held)
-    count = Counter(partition.topic for partition in held)
-    movable: dict[str, list[Partition]] = {}
-    for partition in held - last_to_move:
-        movable.setdefault(partition.topic, []).append(partition)
+    count = Counter(map(_TOPIC, held))
+    movable = _by_topic(held - last_to_move if last_to_move else held)
     # From the topic that the member has most of, so that the partitions of a topic spread over the members; the name
     # breaks ties, so that the same facts give the same plan. A heap, as there may be a thousand topics.
     names = sorted(movable, reverse=True)
     heap = [(-count[topic], rank) for rank, topic in enumerate(names)]
     heapq.heapify(heap)
-    ordered: set[int] = set()
-    while heap and len(remaining) > quota:
+    left = [len(movable[topic]) for topic in names]
+    surplus = len(held) - quota
+    while heap and surplus:
         negative_count, rank = heap[0]
-        partitions = movable[names[rank]]
-        if rank not in ordered:
-            # Sorted, since sets of texts iterate in another order in each process, and a replayed history must end
-            # alike.
-            partitions.sort(key=_ORDER_OF_TOPIC)
-            ordered.add(rank)
-        remaining.discard(partitions.pop())
-        if partitions:
+        left[rank] -= 1
+        surplus -= 1
+        if left[rank]:
             heapq.heapreplace(heap, (negative_count + 1, rank))
         else:
             heapq.heappop(heap)
+    taken: list[Partition] = []
+    for topic, kept in zip(names, left, strict=True):
+        partitions = movable[topic]
+        if kept < len(partitions):
+            # Sorted, since sets of texts iterate in another order in each process, and a replayed history must end
+            # alike.
+            partitions.sort(key=_ORDER_OF_TOPIC)
+            taken += partitions[kept:]
+    remaining = held.difference(taken)
     if len(remaining) > quota:
         # Nothing else is left to take: better a partition without a Broker moves than that the others stay unevenly
         # spread.
@@ -129,12 +138,9 @@ def _hand_out(
     barred: Mapping[str, frozenset[Partition]],
 ) -> None:
     """Give each free partition to a member below its quota, first to who has least of its topic."""
-    by_topic: dict[str, list[Partition]] = {}
-    for partition in free:
-        by_topic.setdefault(partition.topic, []).append(partition)
     # Counted once: to count in each of a thousand topics what a member has would cost topics times partitions.
     counts = {member: Counter(map(_TOPIC, target[member])) for member in members}
-    for topic, partitions in sorted(by_topic.items()):
+    for topic, partitions in sorted(_by_topic(free).items()):
         partitions.sort(key=_TO_HAND_OUT)
         # By count of this topic, then of all, then the order of joining: a heap, as there may be tens of thousands of
         # partitions.

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytubemq.core.balance.assignment_strategy import lowest
+from pytubemq.core.balance.partition_sets import without
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -37,14 +40,20 @@ def claim(
     if not wanted:
         return best
     better = dict(best)
+    alone = (name,)
+    # Claimers are few sets of names, each of up to 100,000 partitions: one tuple for all that have the same.
+    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
     for partition, offset in wanted.items():
         known = best.get(partition)
         if known is None or (offset > known.offset if select_big else offset < known.offset):
-            better[partition] = Claim(offset, (name,))
+            better[partition] = Claim(offset, alone)
         # All of them are kept. The original gives the partition to the last to register and levels afterwards, which
         # moves it.
         elif offset == known.offset:
-            better[partition] = Claim(offset, (*known.claimers, name))
+            claimers = joined.get(known.claimers)
+            if claimers is None:
+                claimers = joined[known.claimers] = (*known.claimers, name)
+            better[partition] = Claim(offset, claimers)
     return better
 
 
@@ -58,14 +67,26 @@ def share_claimed(
 
     A member that has a partition already (`owners`) keeps it, if its claim is as good as any.
     """
+    # Twice `difference`, as of a dictionary it takes the hashes that are there, and `intersection` does not.
+    claimed = without(pool, without(pool, best))
+    if len(members) == 1:
+        (only,) = members
+        return {only: without(claimed, frozenset([p for p, found in best.items() if only not in found.claimers]))}
     given: dict[str, set[Partition]] = {name: set() for name in members}
-    for partition in sorted(best.keys() & pool):
-        owner = owners.get(partition)
-        claimers = [name for name in best[partition].claimers if name in given]
-        # The others would begin at the same offset, so taking it away would cost a hand-over and gain nothing.
-        if owner is not None and owner in claimers:
-            given[owner].add(partition)
-        elif claimers:
+    counts = dict.fromkeys(members, 0)
+    # The order counts only between those who claim the same: who has fewer by then gets it.
+    contested = any(len(found.claimers) > 1 for found in best.values())
+    for partition in lowest(claimed, len(claimed)) if contested else claimed:
+        claimers = best[partition].claimers
+        if len(claimers) > 1 or claimers[0] not in given:
+            claimers = tuple([name for name in claimers if name in given])
+            owner = owners.get(partition)
+            # The others would begin at the same offset, so taking it away would cost a hand-over and gain nothing.
+            if owner is not None and owner in claimers:
+                claimers = (owner,)
+        if claimers:
             # `min` takes the first of equals, which is the first to join: the same facts give the same plan.
-            given[min(claimers, key=lambda name: len(given[name]))].add(partition)
+            name = claimers[0] if len(claimers) == 1 else min(claimers, key=counts.__getitem__)
+            given[name].add(partition)
+            counts[name] += 1
     return {name: frozenset(partitions) for name, partitions in given.items()}

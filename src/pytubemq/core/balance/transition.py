@@ -40,6 +40,7 @@ from pytubemq.core.balance.facts import (
     Wake,
 )
 from pytubemq.core.balance.next_event import next_event, next_step, supersede
+from pytubemq.core.balance.partition_sets import either, without
 from pytubemq.core.balance.view import GroupView, Member
 from pytubemq.model.limits import MAX_FORGONE_EVENTS
 
@@ -111,8 +112,8 @@ def _apply_acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView,
         superseded=_NOTHING,
         forgone=0,
         # Only now, with the acknowledgement, are revoked partitions free for others.
-        holds=member.holds - member.leaving,
-        stray=member.stray - member.leaving,
+        holds=without(member.holds, member.leaving),
+        stray=without(member.stray, member.leaving),
         after_disconnect=member.event.op is OpType.DISCONNECT,
     )
     # The plan has counted on this since the event was sent, but for what is absent or reported by two, and for who is
@@ -290,7 +291,11 @@ def _owners(view: GroupView) -> dict[Partition, str]:
     owners: dict[Partition, str] = {}
     for name, member in view.members.items():
         # Not one by one: `fromkeys` takes the hashes that a set has.
-        owners.update(dict.fromkeys(member.holds, name))
+        held = dict.fromkeys(member.holds, name)
+        if owners:
+            owners.update(held)
+        else:
+            owners = held
     return owners
 
 
@@ -346,13 +351,16 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     if not view.planned:
         return _put(view, replace(member, holds=reported))
     sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
-    others = {partition for partition in reported - member.holds if view.owners.get(partition, name) != name}
+    new = without(reported, member.holds)
+    # Of a dictionary `isdisjoint` takes the hashes that are there.
+    owned = not new.isdisjoint(view.owners)
+    others = frozenset({p for p in new if view.owners.get(p, name) != name}) if owned else _NOTHING
     # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
-    holds = (reported - others) | (sent & member.holds)
+    holds = either(without(reported, others), sent & member.holds)
     if holds == member.holds:
         holds = member.holds  # not a second set of the same
     # A stray that it is being asked to give up stays one until it acknowledges, whatever an older report says.
-    stray = frozenset(others) | (member.stray & member.leaving)
+    stray = others | (member.stray & member.leaving)
     return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))
 
 
@@ -380,22 +388,16 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     if view.reserving:
         return share_claimed(view.claims, view.available, view.owners, sharing)
     # Absent partitions count only with those who hold them: nobody else could be given one.
-    absent_held = view.absent - view.absent.difference(view.owners)
+    absent_held = view.absent - view.absent.difference(view.owners) if view.absent else _NOTHING
     # What a member shed or could not take is moved last from whoever has it now, so that the member gets others.
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan_assignment(
-        {name: _kept(member) for name, member in sharing.items()},
-        view.available | absent_held,
+        {name: without(member.holds, member.leaving) for name, member in sharing.items()},
+        either(view.available, absent_held),
         tuple(sharing),
         last_to_move=absent_held | returning,
         barred={name: frozenset(member.barred) for name, member in sharing.items() if member.barred},
     )
-
-
-def _kept(member: Member) -> frozenset[Partition]:
-    """Return what a member holds and has not been asked to give up."""
-    leaving = member.leaving
-    return member.holds - leaving if leaving else member.holds
 
 
 def _is_taken(view: GroupView, target: Mapping[str, frozenset[Partition]]) -> bool:

@@ -75,6 +75,13 @@ class BrokerTopics:
 
     def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
         """Return the partitions of some topics that can be read now, and those whose Broker may come back."""
+        available, absent = self.consumable_by_topic(topics)
+        return frozenset().union(*available), frozenset().union(*absent)
+
+    def consumable_by_topic(
+        self, topics: Iterable[str]
+    ) -> tuple[list[frozenset[Partition]], list[frozenset[Partition]]]:
+        """Return the same as `consumable`, a set for each topic on a Broker: the same one until it changes."""
         available: list[frozenset[Partition]] = []
         absent: list[frozenset[Partition]] = []
         for topic in topics:
@@ -86,7 +93,7 @@ class BrokerTopics:
                         available.append(self._partitions_of(broker_id, served.config))
                 elif broker_id in self._presence.expected_until and self._readable(deploy):
                     absent.append(self._partitions_of(broker_id, self._catalogue.config(deploy)))
-        return frozenset().union(*available), frozenset().union(*absent)
+        return available, absent
 
     def away(self, topics: Iterable[str]) -> list[int]:
         """Return the Brokers that are not online and have partitions of these topics that could be read, by id.

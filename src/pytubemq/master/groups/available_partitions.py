@@ -5,12 +5,15 @@ The invariant: a group that has not begun, since too few of its consumers are th
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from pytubemq.core.balance.facts import Leased, PartitionsChanged
+from pytubemq.core.balance.partition_sets import either
 from pytubemq.master.groups.partition_metadata import part_meta
 from pytubemq.master.groups.readiness import needed_members
+from pytubemq.model.ids import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,13 +40,16 @@ class AvailablePartitions:
     def facts(self, group: Group) -> Iterator[Fact]:
         """Yield the facts for the plan of a server-balanced group; mark the group as begun once it may begin."""
         open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
-        available, absent = self._brokers.topics.consumable(open_topics)
+        available_parts, absent_parts = self._brokers.topics.consumable_by_topic(open_topics)
+        available = _whole(available_parts, group.available)
+        group.available = (available_parts, available)
+        absent = frozenset[Partition]().union(*absent_parts)
         if not group.begun and available:
             needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
             group.begun = len(group.members) >= needs
             group.needs = 0 if group.begun else needs
         if not group.begun:
-            absent, available = absent | available, frozenset()
+            absent, available = either(absent, available), frozenset()
         yield PartitionsChanged(self._share(open_topics, available), absent)
         leases, until_s = self._brokers.leases.take(group.name)
         if leases:
@@ -65,3 +71,16 @@ class AvailablePartitions:
             before=group.meta,
             now_ms=self._clock.wall_ms(),
         )
+
+
+def _whole(
+    parts: list[frozenset[Partition]], before: tuple[list[frozenset[Partition]], frozenset[Partition]]
+) -> frozenset[Partition]:
+    """Return all partitions of `parts`: the same set as `before`, if that was of the same parts.
+
+    A set of 100,000 takes 30 ms to make, and as long to be compared with one that is equal and not the same.
+    """
+    known, whole = before
+    if len(known) == len(parts) and all(map(is_, known, parts)):
+        return whole
+    return frozenset().union(*parts)

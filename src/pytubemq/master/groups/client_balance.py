@@ -22,7 +22,7 @@ from pytubemq.master.groups.group import MemberInfo
 from pytubemq.master.groups.subscription import check_partitions, check_subscription
 from pytubemq.master.registration_checks import check_other_text
 from pytubemq.master.responses import UNCHANGED
-from pytubemq.model.ids import UNDEFINED, Partition
+from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import META_FORCE_UPDATE_S
 from pytubemq.wire.protocol.messages.master import (
     ClientSubRepInfo,
@@ -35,11 +35,12 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2CV2,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.partition_strings import parse_part_sub_info
+from pytubemq.wire.text.partition_strings import parse_part_sub_infos
 
 if TYPE_CHECKING:
     from pytubemq.master.groups.group import Group
     from pytubemq.master.groups.partition_metadata import PartitionMetadata
+    from pytubemq.model.ids import Partition
     from pytubemq.net.server.call import Call
 
 
@@ -189,11 +190,7 @@ def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
     """Return the partitions that a consumer reports to hold; None if it reports none at all. Raises FormatError."""
     if info is None or not info.report_sub_info:
         return None
-    return frozenset(
-        Partition(broker_id, topic, partition_id)
-        for topic, held in map(parse_part_sub_info, info.part_sub_info)
-        for broker_id, partition_id in held
-    )
+    return parse_part_sub_infos(info.part_sub_info)
 
 
 def refused_register(code: int, text: str) -> RegisterResponseM2CV2:

@@ -72,6 +72,8 @@ class Group:
     due_s: float | None = None
     """The time at which the next tick changes something here."""
     ticked_s: float = 0.0
+    available: tuple[list[frozenset[Partition]], frozenset[Partition]] = ([], frozenset())
+    """The partitions of each topic on a Broker that the group was last told of, and all of them as one set."""
     meta: PartitionMetadata | None = None
     """The partition metadata of a client-balanced group."""
     needs: int = 0

@@ -15,6 +15,7 @@ from pytubemq.model.limits import MAX_WIRE_SUBSCRIPTIONS
 from pytubemq.model.names import is_plain
 from pytubemq.wire.text.broker_strings import parse_broker_info
 from pytubemq.wire.text.string_parts import (
+    MAX_NUMBER_CHARS,
     MAX_PARTITION_ID,
     broker_id_of,
     host_text,
@@ -162,8 +163,14 @@ def format_failure_info(info: FailureInfo) -> str:
     return f"{info.code}:{format_partition_info(PartitionInfo(info.broker, info.partition))}"
 
 
-def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
+def parse_part_sub_info(
+    text: str, known: dict[str, tuple[int, int]] | None = None
+) -> tuple[str, list[tuple[int, int]]]:
     """Parse `topic#brokerId:partitionId[,...]`: the topic, and (Broker id, partition id) each.
+
+    Args:
+        text: the string.
+        known: what was read of other texts already, by item; this one's are added.
 
     Raises:
         FormatError: it is none.
@@ -180,11 +187,31 @@ def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
         )
     held = []
     for item in items_of(rest):
-        broker_id, _, number = item.partition(":")
-        held.append(
-            (broker_id_of(broker_id, text, what, shape), number_of(number, text, what, shape, most=MAX_PARTITION_ID))
-        )
+        place = None if known is None else known.get(item)
+        if place is None:
+            broker_id, _, number = item.partition(":")
+            place = (
+                broker_id_of(broker_id, text, what, shape),
+                number_of(number, text, what, shape, most=MAX_PARTITION_ID),
+            )
+            if known is not None:
+                known[item] = place
+        held.append(place)
     return topic_of(topic, what, text, shape), held
+
+
+def parse_part_sub_infos(texts: Iterable[str]) -> frozenset[Partition]:
+    """Parse the partitions of many subscriptions of topics; `brokerId:partitionId` is read once, whatever the topic.
+
+    Raises:
+        FormatError: one is none.
+    """
+    known: dict[str, tuple[int, int]] = {}
+    found: set[Partition] = set()
+    for text in texts:
+        topic, held = parse_part_sub_info(text, known)
+        found.update([Partition(broker_id, topic, number) for broker_id, number in held])
+    return frozenset(found)
 
 
 def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
@@ -216,7 +243,10 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
         else:
             partition = Partition(before.broker_id, before.topic, int(number))
         # Signed: below 0 leaves the decision to the group's position. Of two for one partition the later one counts.
-        wanted[partition] = signed_number_of(offset, text, "a list of offsets", shape)
+        is_plain_number = offset.isdecimal() and offset.isascii() and len(offset) <= MAX_NUMBER_CHARS
+        wanted[partition] = (
+            int(offset) if is_plain_number else signed_number_of(offset, text, "a list of offsets", shape)
+        )
     return wanted
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MAX_PARTITION_ID: Final = 2**31 - 1
 
+MAX_NUMBER_CHARS: Final = 19
+"""The longest number in a string, its sign included."""
+
 
 def items_of(text: str) -> list[str]:
     """Return the parts between commas, trimmed, without blank ones."""
@@ -53,11 +56,11 @@ def number_of(part: str, text: str, what: str, shape: str, *, most: int | None =
 
 
 def signed_number_of(part: str, text: str, what: str, shape: str) -> int:
-    """Return a number of at most 19 digits, written in ASCII."""
+    """Return a number of at most `MAX_NUMBER_CHARS`, written in ASCII."""
     digits = part.strip()
     # `int` would take underscores and digits of other scripts, too, and raises an error of its own for thousands of
     # digits.
-    if not digits.removeprefix("-").isdecimal() or not digits.isascii() or len(digits) > 19:
+    if not digits.removeprefix("-").isdecimal() or not digits.isascii() or len(digits) > MAX_NUMBER_CHARS:
         raise malformed(what, text, shape)
     return int(digits)
 
