@@ -113,6 +113,7 @@ class ExitCode(IntEnum):
     REFUSED = 4
     UNREACHABLE = 5
     UNHEALTHY = 10
+    DIFFERENT = 11
     BAD_CONFIG = 78
     INTERRUPTED = 130
 

@@ -25,6 +25,7 @@ from pytubemq.admin.bodies import (
     changes_of,
     policy_of,
 )
+from pytubemq.admin.metadata import MetadataApi
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.request_checks import read_body
 from pytubemq.admin.session import SessionApi
@@ -71,6 +72,7 @@ class Api:
             Route(f"{PREFIX}/groups/{{name}}", self.group),
             Route(f"{PREFIX}/groups/{{name}}/resets", _one_of(master.group_resets), methods=["GET"]),
             Route(f"{PREFIX}/groups/{{name}}/resets", self.reset_group, methods=["POST"]),
+            *MetadataApi(master).routes(PREFIX),
             *UserApi(master).routes(PREFIX),
             *UserTokenApi(master).routes(PREFIX),
             *SessionApi(self._gate).routes(PREFIX),

@@ -9,6 +9,8 @@ import msgspec
 from pytubemq.admin import bodies
 from pytubemq.admin.problems import Problem
 from pytubemq.master import views
+from pytubemq.master.declaration.declaration import Declaration
+from pytubemq.master.declaration.metadata_views import MetadataDiff
 
 _Json: TypeAlias = dict[str, Any]
 
@@ -31,6 +33,8 @@ _TYPES: Final[dict[str, Any]] = {
     "adopted": views.TopicsAdopted,
     "changed_topic": bodies.ChangedTopic,
     "changed_defaults": bodies.ChangedDefaults,
+    "declaration": Declaration,
+    "metadata_diff": MetadataDiff,
     "new_reset": bodies.NewReset,
     "removal": views.TopicRemoval,
     "user": views.UserView,
@@ -76,6 +80,20 @@ _FORCE: Final[_Json] = {
     "required": False,
     "schema": {"type": "boolean"},
     "description": "remove it even if that locks out a Broker, or everyone from changing users",
+}
+_MERGE: Final[tuple[_Json, ...]] = tuple(
+    {"name": name, "in": "query", "required": False, "schema": {"type": "boolean"}, "description": about}
+    for name, about in (
+        ("prune", "remove entries that a section does not name, and reset the keys that an entry does not"),
+        ("only_new", "create the entries that do not exist, and change no other"),
+    )
+)
+_EXPECT: Final[_Json] = {
+    "name": "expect",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "the fingerprint of the changes that were agreed to; others are refused",
 }
 _MADE: Final = "created, and ready to use"
 
@@ -142,6 +160,18 @@ def _cluster_paths(operations: _Operations) -> _Json:
         },
         "/api/v1/cluster/adopt": {
             "post": change("adopted", "adoption", "take over topics that Brokers hold and the Master does not know")
+        },
+        "/api/v1/cluster/metadata": {
+            "get": get("declaration", "the metadata of the cluster, without secrets"),
+            "post": change(
+                "metadata_diff",
+                "declaration",
+                "change the metadata as declared, all of it or nothing",
+                parameters=[*_MERGE, _EXPECT],
+            ),
+        },
+        "/api/v1/cluster/metadata:diff": {
+            "post": change("metadata_diff", "declaration", "what a declaration would change", parameters=list(_MERGE))
         },
         "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
     }

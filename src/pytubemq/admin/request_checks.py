@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -90,6 +90,20 @@ async def read_body(request: Request, kind: type[T]) -> T:
     Raises:
         ApiError: not JSON by its header or its bytes, too long, an unknown key, a wrong type.
     """
+    value = await read_object(request)
+    _check_keys(value, kind)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json has the types") from error
+
+
+async def read_object(request: Request, *, most_bytes: int = MAX_HTTP_BODY_BYTES) -> dict[str, Any]:
+    """Return the JSON object in the body of a request.
+
+    Raises:
+        ApiError: not JSON by its header or its bytes, or too long.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise ApiError(
@@ -98,7 +112,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
             "only JSON is accepted, and only with its content type",
             "send Content-Type: application/json",
         )
-    body = await read_bounded(request)
+    body = await read_bounded(request, most_bytes)
     try:
         value = msgspec.json.decode(body)
     except UnicodeDecodeError as error:
@@ -109,11 +123,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
         raise _bad(f"the body is not JSON: {error}", "send one JSON object") from error
     if not isinstance(value, dict):
         raise _bad("the body is not a JSON object", 'send one, as in {"name": "demo"}')
-    _check_keys(value, kind)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json has the types") from error
+    return value
 
 
 def read_flag(request: Request, name: str) -> bool:
@@ -124,7 +134,7 @@ def read_flag(request: Request, name: str) -> bool:
     return text == "true"
 
 
-async def read_bounded(request: Request) -> bytes:
+async def read_bounded(request: Request, most_bytes: int = MAX_HTTP_BODY_BYTES) -> bytes:
     """Return the body of a request, also a second time. Raises ApiError: it is too long, or the connection ended."""
     known: bytes | None = getattr(request.state, "body", None)
     if known is not None:
@@ -134,10 +144,10 @@ async def read_bounded(request: Request) -> bytes:
     try:
         async for part in request.stream():
             size += len(part)
-            if size > MAX_HTTP_BODY_BYTES:
+            if size > most_bytes:
                 raise ApiError(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"the body is longer than {MAX_HTTP_BODY_BYTES} bytes",
+                    f"the body is longer than {most_bytes} bytes",
                     "bodies are bounded",
                     "send a shorter body",
                 )

@@ -66,9 +66,9 @@ class Api:
         """GET one object."""
         return self._object("GET", path, None, query=query)
 
-    def post(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def post(self, *path: str, body: dict[str, Any], query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """POST one JSON object."""
-        return self._object("POST", path, body)
+        return self._object("POST", path, body, query=query)
 
     def patch(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
         """PATCH one object with a JSON object."""

@@ -14,7 +14,8 @@ COMMANDS = {
     "topic": Lazy("pytubemq.cli.commands.topic:topic", "Create, list, show, alter and delete topics."),
     "group": Lazy("pytubemq.cli.commands.group:group", "List, show and reset consumer groups, and show past resets."),
     "cluster": Lazy(
-        "pytubemq.cli.commands.cluster:cluster", "Show the cluster's health, its members and the defaults for topics."
+        "pytubemq.cli.commands.cluster:cluster",
+        "Show the cluster's health, its members and the defaults for topics; keep its metadata in a file.",
     ),
     "user": Lazy(
         "pytubemq.cli.commands.user:user", "Create, list, rotate, disable and remove users, with passwords and tokens."

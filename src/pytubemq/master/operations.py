@@ -13,6 +13,7 @@ from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code
 from pytubemq.master.broker_inspector import BrokerInspector
 from pytubemq.master.brokers.adoption import Adoption
+from pytubemq.master.declaration.declared_metadata import DeclaredMetadata
 from pytubemq.master.groups.group_resets import GroupResets, choose_partitions
 from pytubemq.master.registry.audit import API_USER, author_of
 from pytubemq.master.registry.broker_waits import BrokerWaits
@@ -72,6 +73,13 @@ class MasterOperations:
         self._waits = BrokerWaits(catalogue, parts.brokers, settings, clock)
         self._topic_life = TopicLife(catalogue, parts.brokers, self._waits, clock)
         self.registry = make_registry(catalogue, parts.brokers, parts.access, self._waits)
+        self.declared_metadata = DeclaredMetadata(
+            catalogue,
+            self._waits,
+            clock,
+            parts.access.sessions.brokers_by_user,
+            lambda: [topic for run in parts.brokers.runs.values() for topic in run.unknown],
+        )
         tokens = parts.access.tokens.of_master
         inspector = BrokerInspector(pool, timeout_s=settings.inspect_timeout_s, tokens=tokens)
         self._resets = GroupResets(pool, inspector, timeout_s=RESET_TIMEOUT_S, tokens=tokens)

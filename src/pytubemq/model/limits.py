@@ -256,6 +256,8 @@ MAX_REPORTED_PROBLEMS: Final = 16
 MAX_PROBLEM_CHARS: Final = 500
 MAX_HTTP_BODY_BYTES: Final = 1 * MIB
 """Body of a request over HTTP."""
+MAX_METADATA_BODY_BYTES: Final = 16 * MIB
+"""Body of a request with the metadata of a whole cluster."""
 MAX_WEBAPI_PARAMS: Final = 128
 """Parameters of one call of `/webapi.htm` (the longest list of the original's has under 40)."""
 MAX_WEBAPI_ITEMS: Final = 10_000

@@ -9,6 +9,7 @@ import click
 from pytubemq.cli.api import SERVER_WAIT_S, Api
 from pytubemq.cli.command_group import CommandGroup
 from pytubemq.cli.commands.cluster_wait import DEFAULT_WAIT_S, await_healthy
+from pytubemq.cli.commands.metadata import metadata
 from pytubemq.cli.commands.topic_options import DEFAULTS, check_shorter, given, settings_options, yes_option
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -19,7 +20,11 @@ from pytubemq.errors import ExitCode
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Show the cluster's health, its members and the defaults for topics."""
+    """Show the cluster's health, its members and the defaults for topics; keep its metadata in a file."""
+
+
+for _command in (metadata.export, metadata.import_, metadata.diff, metadata.apply):
+    cluster.add_command(_command)
 
 
 @cluster.command("health")

@@ -45,6 +45,14 @@ class Sessions:
             if kind == "broker" and identity.user == user
         ]
 
+    def brokers_by_user(self) -> dict[str, list[int]]:
+        """Return the numbers of all registered Brokers, by user."""
+        found: dict[str, list[int]] = {}
+        for (kind, client_id), identity in self._identities.items():
+            if kind == "broker":
+                found.setdefault(identity.user, []).append(int(client_id))
+        return found
+
     def check_owner(self, key: ClientKey, identity: ClientIdentity) -> None:
         """Refuse the use of a client id that another user registered, with 415.
 

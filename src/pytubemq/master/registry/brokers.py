@@ -95,7 +95,7 @@ class BrokerRegistry:
                 made[record.broker_id] = record
                 puts.append(record)
                 if (HISTORY_TOPIC, record.broker_id) not in self._catalogue.deploys:
-                    puts.append(self._history(record, by))
+                    puts.append(history_place(record, by))
                 found.append(Outcome(_key(record)))
             if made and HISTORY_TOPIC not in self._catalogue.topics:
                 puts.append(new_topic(HISTORY_TOPIC, self._catalogue, Audit(SYSTEM_USER, specs[0][1].ms)))
@@ -202,10 +202,6 @@ class BrokerRegistry:
                 code=Code.BAD_REQUEST,
             )
 
-    def _history(self, record: BrokerRecord, by: Audit) -> DeployRecord:
-        props = TopicProps(num_topic_stores=1, num_partitions=HISTORY_PARTITIONS).over(record.props)
-        return DeployRecord(HISTORY_TOPIC, record.broker_id, props=props, stamp=Audit(SYSTEM_USER, by.ms).made())
-
     async def _change(
         self,
         specs: Iterable[tuple[BrokerSpec, Audit]],
@@ -271,6 +267,12 @@ class BrokerRegistry:
                 return Outcome(key, STORE_FAILED, "the Master's store failed: its log says more")
             self._rooms.retire(broker_id)
         return Outcome(key)
+
+
+def history_place(record: BrokerRecord, by: Audit) -> DeployRecord:
+    """Return the deployment of the original's own topic on a Broker that an operator adds."""
+    props = TopicProps(num_topic_stores=1, num_partitions=HISTORY_PARTITIONS).over(record.props)
+    return DeployRecord(HISTORY_TOPIC, record.broker_id, props=props, stamp=Audit(SYSTEM_USER, by.ms).made())
 
 
 def _key(record: BrokerRecord) -> tuple[int, str]:
