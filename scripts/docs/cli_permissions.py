@@ -86,7 +86,11 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "cert make": _LOCAL,
     "cluster adopt": _http("POST /cluster/adopt"),
     "cluster alter": _http("GET /cluster/defaults", "PATCH /cluster/defaults"),
+    "cluster apply": _http("POST /cluster/metadata:diff", "POST /cluster/metadata"),
+    "cluster diff": _http("POST /cluster/metadata:diff"),
+    "cluster export": _http("GET /cluster/metadata"),
     "cluster health": _http("GET /health"),
+    "cluster import": _http("POST /cluster/metadata:diff", "POST /cluster/metadata"),
     "cluster info": _http("GET /cluster"),
     "cluster show": _http("GET /cluster/defaults"),
     "consume": (

@@ -160,7 +160,7 @@ def _applied(records: Records, plan: Plan) -> Records:
 
 
 def _kind(records: Records, record: Any) -> dict[Any, Any]:
-    return {
+    kinds: dict[type[Any], dict[Any, Any]] = {
         BrokerRecord: records.brokers,
         TopicRecord: records.topics,
         DeployRecord: records.places,
@@ -168,7 +168,8 @@ def _kind(records: Records, record: Any) -> dict[Any, Any]:
         GroupRecord: records.groups,
         UserRecord: records.users,
         PermissionRecord: records.permissions,
-    }[type(record)]
+    }
+    return kinds[type(record)]
 
 
 def _key(record: Any) -> Any:

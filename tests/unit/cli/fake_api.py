@@ -83,7 +83,13 @@ class FakeApi:
                 if self.path.endswith("batch"):
                     self._answer(201, outer.batches.pop(0))
                     return
-                made = {**TOPIC, **body, **outer.counted(), "places": outer.places, **outer.posted.get(self.path, {})}
+                made = {
+                    **TOPIC,
+                    **body,
+                    **outer.counted(),
+                    "places": outer.places,
+                    **outer.posted.get(self.path.partition("?")[0], {}),
+                }
                 self._answer(201, MOVED if self.path.endswith("/resets") else made)
 
             def do_PATCH(self) -> None:

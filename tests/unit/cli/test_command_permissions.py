@@ -29,7 +29,11 @@ RUNS: Final[dict[str, list[tuple[str, ...]]]] = {
     "audit list": [()],
     "cluster adopt": [()],
     "cluster alter": [("--retention", "1000d")],
+    "cluster apply": [("metadata.toml", "--yes")],
+    "cluster diff": [("same.toml",)],
+    "cluster export": [()],
     "cluster health": [()],
+    "cluster import": [("metadata.toml", "--yes")],
     "cluster info": [()],
     "cluster show": [()],
     "group history": [("others",)],
@@ -107,7 +111,7 @@ def test_every_command_over_http_alone_is_run_here() -> None:
     assert set(RUNS) == {name for name in COMMANDS if over_http(name) and not is_rpc(name)}
 
 
-def prepare(api: FakeApi) -> None:
+def prepare(api: FakeApi, command: str) -> None:
     api.answers["/api/v1/topics/flights"] = (200, {**TOPIC, "retention": "1h"})
     api.answers["/api/v1/users"] = (200, [USER])
     api.answers["/api/v1/users/ann"] = (200, USER)
@@ -117,6 +121,11 @@ def prepare(api: FakeApi) -> None:
     api.answers["/api/v1/groups/others/resets"] = (200, {"resets": [], "unreachable": [], "unsupported": []})
     api.posted["/api/v1/users/ann/permissions%3Atest"] = {"allowed": True}
     api.posted["/api/v1/cluster/adopt"] = {"adopted": []}
+    same = {"changes": [], "fingerprint": "0", "notes": [], "pending": []}
+    change = {"kind": "topic", "name": "flights", "action": "create", "fields": [], "warning": ""}
+    api.posted["/api/v1/cluster/metadata%3Adiff"] = same if command == "cluster diff" else {**same, "changes": [change]}
+    api.posted["/api/v1/cluster/metadata"] = {**same, "changes": [change]}
+    api.answers["/api/v1/cluster/metadata"] = (200, {"format": 1, "topics": {"flights": {"partitions": 4}}})
     api.batches.append({"created": ["one", "two"], "existing": []})
 
 
@@ -124,11 +133,13 @@ def prepare(api: FakeApi) -> None:
 def test_a_command_calls_what_its_row_says(
     tube: Callable[..., Ran], api: FakeApi, command: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    prepare(api)
-    password = tmp_path_factory.mktemp("password") / "password"
-    password.write_text("four random words here")
+    prepare(api, command)
+    home = tmp_path_factory.mktemp("files")
+    files = {"password": "four random words here", "metadata.toml": "[topics.flights]", "same.toml": ""}
+    for name, text in files.items():
+        (home / name).write_text(text)
     for arguments in RUNS[command]:
-        given = [str(password) if one == "password" else one for one in arguments]
+        given = [str(home / one) if one in files else one for one in arguments]
         found = tube(*command.split(), *given, "--http", api.url)
         assert found.code == ExitCode.DONE, (arguments, found.err)
     asked = {route_of(method, unquote(path)) for method, path, _ in api.asked}

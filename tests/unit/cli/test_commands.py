@@ -49,7 +49,8 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
-    ("topic", "alter"), ("cluster", "alter"), ("cluster", "adopt"), ("group", "reset"),
+    ("topic", "alter"), ("cluster", "alter"), ("cluster", "adopt"), ("cluster", "export"), ("cluster", "import"),
+    ("cluster", "diff"), ("cluster", "apply"), ("group", "reset"),
     ("store", "inspect"), ("store", "verify"),
     ("store", "import"), ("store", "repair"), ("store", "export"), ("store", "metadata"), ("master", "migrate"),
     ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "dry-run"),

@@ -86,11 +86,11 @@ def _common(settings: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _groups(records: Records) -> dict[str, DeclaredGroup]:
     rules: dict[str, dict[str, ConsumeRecord]] = {}
-    for (group, topic), record in sorted(records.consumes.items()):
-        rules.setdefault(group, {})[topic] = record
+    for (group, topic), rule in sorted(records.consumes.items()):
+        rules.setdefault(group, {})[topic] = rule
     found = {}
     for name in sorted({*records.groups, *rules}):
-        of = {topic: DeclaredConsumption(**shown(record, CONSUMPTION)) for topic, record in rules.get(name, {}).items()}
+        of = {topic: DeclaredConsumption(**shown(rule, CONSUMPTION)) for topic, rule in rules.get(name, {}).items()}
         record = records.groups.get(name) or GroupRecord(name)
         found[name] = DeclaredGroup(**shown(record, GROUP), topics=of or UNSET)
     return found

@@ -96,5 +96,5 @@ class Records:
             ("user", self.users),
             ("permission", self.permissions),
         ):
-            for key, record in records.items():  # type: ignore[attr-defined]
+            for key, record in records.items():
                 yield (kind, key), record
