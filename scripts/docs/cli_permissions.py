@@ -83,6 +83,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "bench consume": (Use((*_ROUTES, *_JOIN)), Use(_SEND, "with `--fill`"), _MAKING),
     "bench e2e": (Use((*_SEND, *_JOIN)), _MAKING),
     "bench produce": (Use(_SEND), _MAKING),
+    "broker story": _http("GET /brokers/{id}/story"),
     "cert make": _LOCAL,
     "cluster adopt": _http("POST /cluster/adopt"),
     "cluster alter": _http("GET /cluster/defaults", "PATCH /cluster/defaults"),
@@ -110,6 +111,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "group list": _http("GET /groups"),
     "group reset": _http("POST /groups/{name}/resets", "GET /groups/{name}"),
     "group show": _http("GET /groups/{name}"),
+    "group story": _http("GET /groups/{name}/story", "GET /groups/{name}"),
     "master migrate": (Use((), "the files and databases that it is given"),),
     "permission grant": _http("POST /users/{name}/permissions"),
     "permission list": (

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pytubemq.admin.access.needs import Names
-from pytubemq.admin.audit import AuditApi
+from pytubemq.admin.audit import AuditApi, StoryApi
 from pytubemq.admin.bodies import (
     Adoption,
     ChangedDefaults,
@@ -77,6 +77,7 @@ class Api:
             *UserTokenApi(master).routes(PREFIX),
             *SessionApi(self._gate).routes(PREFIX),
             *AuditApi(master).routes(PREFIX),
+            *StoryApi(master).routes(PREFIX),
             Route(f"{PREFIX}/openapi.json", self.openapi),
         ]
 

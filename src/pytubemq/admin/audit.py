@@ -1,4 +1,4 @@
-"""The request handler of the JSON API for the audit trail."""
+"""The request handlers of the JSON API for the audit trail, and for the stories that are partly made of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytubemq.master.views import AuditView, iso
 from pytubemq.model.suggest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT: Final = 100
 MOST: Final = 1_000
 _FILTERS: Final = ("user", "target", "since", "limit")
+_SPAN: Final = ("since", "limit")
+_MOST_DIGITS: Final = 10
 
 
 class AuditApi:
@@ -40,17 +42,42 @@ class AuditApi:
 
     async def list_entries(self, request: Request) -> Response:
         """Return the newest entries first, filtered by user, target, time and number."""
-        query = request.query_params
-        for name in query:
-            if name not in _FILTERS:
-                near = suggest(name, _FILTERS)
-                raise _bad(
-                    f"there is no filter {name[:80]!r}", f"did you mean {near}?" if near else ", ".join(_FILTERS)
-                )
+        query = _checked(request.query_params, _FILTERS)
         found = self._master.catalogue.audit.find(
             user=query.get("user"), target=query.get("target"), since_ms=_since_ms(query), limit=_limit(query)
         )
         return Response(msgspec.json.encode([view_of(entry) for entry in found]), media_type="application/json")
+
+
+class StoryApi:
+    """The part of the API about what happened to groups and Brokers."""
+
+    def __init__(self, master: MasterService) -> None:
+        self._master = master
+
+    def routes(self, prefix: str) -> list[Route]:
+        """Return the routes below a prefix."""
+        return [
+            Route(f"{prefix}/groups/{{name}}/story", self.of_group, methods=["GET"]),
+            Route(f"{prefix}/brokers/{{id}}/story", self.of_broker, methods=["GET"]),
+        ]
+
+    async def of_group(self, request: Request) -> Response:
+        """Return the story of a group, the newest entries first."""
+        query = _checked(request.query_params, _SPAN)
+        found = await self._master.group_story(
+            request.path_params["name"], since_ms=_since_ms(query), limit=_limit(query)
+        )
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def of_broker(self, request: Request) -> Response:
+        """Return the story of a Broker, the newest entries first."""
+        query = _checked(request.query_params, _SPAN)
+        text = request.path_params["id"]
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+            raise _bad(f"{text[:80]!r} is not the id of a Broker", "give a number")
+        found = await self._master.broker_story(int(text), since_ms=_since_ms(query), limit=_limit(query))
+        return Response(msgspec.json.encode(found), media_type="application/json")
 
 
 def view_of(entry: AuditRecord) -> AuditView:
@@ -66,6 +93,15 @@ def view_of(entry: AuditRecord) -> AuditView:
         before=_state(entry.before),
         after=_state(entry.after),
     )
+
+
+def _checked(query: Mapping[str, str], filters: Sequence[str]) -> Mapping[str, str]:
+    """Return the filters of a request. Raises ApiError: one is unknown."""
+    for name in query:
+        if name not in filters:
+            near = suggest(name, filters)
+            raise _bad(f"there is no filter {name[:80]!r}", f"did you mean {near}?" if near else ", ".join(filters))
+    return query
 
 
 def _state(text: str) -> dict[str, object]:

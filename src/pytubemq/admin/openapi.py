@@ -11,6 +11,7 @@ from pytubemq.admin.problems import Problem
 from pytubemq.master import views
 from pytubemq.master.declaration.declaration import Declaration
 from pytubemq.master.declaration.metadata_views import MetadataDiff
+from pytubemq.master.stories.story_report import StoryView
 
 _Json: TypeAlias = dict[str, Any]
 
@@ -53,10 +54,12 @@ _TYPES: Final[dict[str, Any]] = {
     "sign_in": bodies.SignIn,
     "session": views.SessionView,
     "audit": list[views.AuditView],
+    "story": StoryView,
     "problem": Problem,
 }
 """The types of requests and responses, by the name that operations use for them."""
 _NAME: Final[_Json] = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+_ID: Final[_Json] = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
 _OF_TOPIC: Final[_Json] = {
     "name": "topic",
     "in": "query",
@@ -174,6 +177,9 @@ def _cluster_paths(operations: _Operations) -> _Json:
             "post": change("metadata_diff", "declaration", "what a declaration would change", parameters=list(_MERGE))
         },
         "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
+        "/api/v1/brokers/{id}/story": {
+            "get": get("story", "what happened to a Broker, the newest first", parameters=[_ID, *_AUDIT_FILTERS[2:]])
+        },
     }
 
 
@@ -217,6 +223,9 @@ def _group_paths(operations: _Operations) -> _Json:
     return {
         "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
         "/api/v1/groups/{name}": {"get": one},
+        "/api/v1/groups/{name}/story": {
+            "get": get("story", "what happened to a group, the newest first", parameters=[_NAME, *_AUDIT_FILTERS[2:]])
+        },
         "/api/v1/groups/{name}/resets": {"get": resets, "post": reset},
     }
 

@@ -12,7 +12,8 @@ COMMANDS = {
         "pytubemq.cli.commands.consume.consume:consume", "Print a topic's messages, with or without a group."
     ),
     "topic": Lazy("pytubemq.cli.commands.topic:topic", "Create, list, show, alter and delete topics."),
-    "group": Lazy("pytubemq.cli.commands.group:group", "List, show and reset consumer groups, and show past resets."),
+    "group": Lazy("pytubemq.cli.commands.group:group", "List, show and reset consumer groups, and show their past."),
+    "broker": Lazy("pytubemq.cli.commands.broker.broker:broker", "Show what happened to a Broker, and why."),
     "cluster": Lazy(
         "pytubemq.cli.commands.cluster:cluster",
         "Show the cluster's health, its members and the defaults for topics; keep its metadata in a file.",

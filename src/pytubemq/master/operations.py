@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
-from pytubemq.errors import Code
+from pytubemq.errors import Code, NotFoundError
 from pytubemq.master.broker_inspector import BrokerInspector
 from pytubemq.master.brokers.adoption import Adoption
 from pytubemq.master.declaration.declared_metadata import DeclaredMetadata
@@ -23,6 +23,7 @@ from pytubemq.master.registry.topic_life import TopicLife
 from pytubemq.master.reports.group_reports import GroupReports
 from pytubemq.master.reports.layout import Layout
 from pytubemq.master.reports.reports import Reports
+from pytubemq.master.stories.story_report import StoryView, tell
 from pytubemq.master.views import TopicsCreated
 from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, RESET_TIMEOUT_S
 from pytubemq.model.missing_topic import topic_missing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pytubemq.master.registry.audit import Audit
     from pytubemq.master.registry.topic_change import TopicChange
     from pytubemq.master.settings import MasterSettings
+    from pytubemq.master.stories.stories import Subject
     from pytubemq.master.views import (
         BrokerView,
         DefaultsView,
@@ -238,6 +240,27 @@ class MasterOperations:
         """Show who reset a group, when, from where to where; the newest first."""
         check_group(name)
         return await self._resets.history(self._layout.online(), name, most=most, away=self._layout.away())
+
+    async def group_story(self, name: str, *, since_ms: int = 0, limit: int = 100) -> StoryView:
+        """Return what happened to a group since this Master's start, and what people changed; the newest first."""
+        check_group(name)
+        return self._story(("group", name), since_ms, limit)
+
+    async def broker_story(self, broker_id: int, *, since_ms: int = 0, limit: int = 100) -> StoryView:
+        """Return the same of a Broker.
+
+        Raises:
+            NotFoundError: there is no such Broker, and nothing is known of one.
+        """
+        found = self._story(("broker", str(broker_id)), since_ms, limit)
+        if not found.entries and broker_id not in self._catalogue.brokers:
+            raise NotFoundError(
+                f"there is no broker {broker_id}", hint="`pytubemq cluster info` names them", code=Code.NOT_FOUND
+            )
+        return found
+
+    def _story(self, subject: Subject, since_ms: int, limit: int) -> StoryView:
+        return tell(self._brokers.stories, self._catalogue.audit, subject, since_ms=since_ms, limit=limit)
 
     async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
         """Take over the topics that Brokers hold and this Master does not know; with `discard`, discard them.

@@ -416,6 +416,11 @@ MAX_AUDIT_ENTRIES: Final = 20_000
 """Entries of the audit trail; beyond it the oldest go, whatever their age."""
 MAX_AUDIT_CHARS: Final = 2_000
 """The state before, or after, in one entry of the audit trail."""
+STORY_DAYS: Final = 7
+MAX_STORY_EVENTS: Final = 20_000
+MAX_STORY_EVENTS_OF_ONE: Final = 1_000
+"""Events that a Master remembers of all groups and Brokers, and of one of them; beyond it the oldest go."""
+MAX_STORY_CHARS: Final = 500
 MAX_HTTP_SESSIONS: Final = 10_000
 """Sessions of people over HTTP; beyond it the one that was idle for longest ends."""
 MAX_SIGN_INS: Final = 16

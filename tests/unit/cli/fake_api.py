@@ -18,6 +18,12 @@ MOVED = {
         {"partition": "1:flights:0", "old_offset": None, "new_offset": 280, "old_lag": 10, "new_lag": 0},
     ],
 }  # fmt: skip
+STORY = {
+    "kind": "group", "name": "readers", "since": "2026-01-31T11:00:00.000Z",
+    "entries": [
+        {"time": "2026-01-31T12:00:00.000Z", "event": "joined", "text": "readers_1", "why": "", "user": ""},
+    ],
+}  # fmt: skip
 ANSWERS: dict[str, Any] = {
     "/api/v1/topics": [TOPIC, {**TOPIC, "name": "ünï", "messages": 7}],
     "/api/v1/topics/flights": {
@@ -44,6 +50,8 @@ ANSWERS: dict[str, Any] = {
         "unreachable": [],
         "unsupported": [],
     },
+    "/api/v1/groups/readers/story": STORY,
+    "/api/v1/brokers/1/story": STORY,
     "/api/v1/groups/readers": {
         **GROUP,
         "member_list": [{"id": "readers_1", "partitions": ["1:flights:0"]}],

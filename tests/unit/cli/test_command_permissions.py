@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 USER: Final = {"name": "ann", "enabled": True, "permissions": [], "changed_by": "", "changed_at": ""}
 RUNS: Final[dict[str, list[tuple[str, ...]]]] = {
     "audit list": [()],
+    "broker story": [("1",)],
     "cluster adopt": [()],
     "cluster alter": [("--retention", "1000d")],
     "cluster apply": [("metadata.toml", "--yes")],
@@ -40,6 +41,7 @@ RUNS: Final[dict[str, list[tuple[str, ...]]]] = {
     "group list": [()],
     "group reset": [("others", "--topic", "flights", "--to", "latest", "--dry-run")],
     "group show": [("readers",)],
+    "group story": [("others",)],
     "permission grant": [("ann", "produce", "topic", "flights")],
     "permission list": [(), ("ann",)],
     "permission revoke": [("ann", "produce", "topic", "flights", "--force")],
@@ -119,6 +121,8 @@ def prepare(api: FakeApi, command: str) -> None:
     api.answers["/api/v1/audit"] = (200, [])
     api.answers["/api/v1/groups/others"] = (200, {"name": "others"})
     api.answers["/api/v1/groups/others/resets"] = (200, {"resets": [], "unreachable": [], "unsupported": []})
+    story = {"since": "2026-01-31T12:00:00.000Z", "entries": []}
+    api.answers["/api/v1/groups/others/story"] = api.answers["/api/v1/brokers/1/story"] = (200, story)
     api.posted["/api/v1/users/ann/permissions%3Atest"] = {"allowed": True}
     api.posted["/api/v1/cluster/adopt"] = {"adopted": []}
     same = {"changes": [], "fingerprint": "0", "notes": [], "pending": []}

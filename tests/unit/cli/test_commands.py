@@ -38,6 +38,8 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
     ("group", "list"): (),
     ("group", "show"): ("readers",),
     ("group", "history"): ("readers",),
+    ("group", "story"): ("readers",),
+    ("broker", "story"): ("1",),
     ("cluster", "show"): (),
     ("cluster", "health"): (),
     ("cluster", "info"): (),

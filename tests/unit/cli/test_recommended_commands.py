@@ -73,7 +73,7 @@ def test_every_recommended_command_exists() -> None:
 
 
 def test_the_check_sees_what_is_wrong() -> None:
-    assert fault("broker list") == "'broker' is no command"
+    assert fault("brokers list") == "'brokers' is no command"
     assert fault("topic shows demo") == "'shows' is no command"
     assert fault("group show g --topics t") == "--topics is no option of show"
     assert fault("group show g --topic t") is None

@@ -6,6 +6,7 @@ import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
 from pytubemq.cli.command_group import CommandGroup
+from pytubemq.cli.commands.broker.story import show_story, story_options
 from pytubemq.cli.names import group_name, optional_topic_name, partition_names, reset_place, this_user, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output.output import emit_object, emit_rows
@@ -20,7 +21,7 @@ COLUMNS = ["name", "state", "topics", "members", "lag_messages"]
 
 @click.group(cls=CommandGroup)
 def group() -> None:
-    """List, show and reset consumer groups, and show past resets."""
+    """List, show and reset consumer groups, and show their past."""
 
 
 @group.command("list")
@@ -96,6 +97,22 @@ def history(name: str, http: str | None) -> int:
     for line in (*found["unreachable"], *found["unsupported"]):
         options.say(f"unknown: {line}")
     return ExitCode.UNREACHABLE if found["unreachable"] else ExitCode.DONE
+
+
+@group.command("story")
+@click.argument("name", callback=group_name)
+@story_options
+@http_option
+@global_options
+def story(name: str, since: str | None, limit: int, http: str | None) -> None:
+    """Show what happened to a group, the newest first, with reasons.
+
+    Members that joined, left or timed out, partitions given and taken, resets, rules.
+    """
+    options = current()
+    api = open_api(options, http)
+    if not show_story(options, api, "groups", name, since=since, limit=limit) and since is None:
+        api.get("groups", name)  # fails if there is none, as for a misspelt name
 
 
 def _is_known(api: Api, group: str) -> bool:

@@ -32,6 +32,7 @@ from pytubemq.master.brokers.registration.registration_turns import Registration
 from pytubemq.master.brokers.upkeep import BrokerUpkeep
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.held_heartbeats import HeldHeartbeats, allowed_wait_s
+from pytubemq.master.stories.stories import Stories
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
@@ -95,7 +96,8 @@ class Brokers:
         self._absent_brokers = AbsentBrokers(catalogue, self.runs)
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
         self.admission.on_made_room = self._made_room
-        self.upkeep = BrokerUpkeep(catalogue, clock)
+        self.stories = Stories(clock)
+        self.upkeep = BrokerUpkeep(catalogue, clock, self.stories)
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
         self.turns = RegistrationTurns()
@@ -136,6 +138,8 @@ class Brokers:
         """Record that a Broker did not apply a change in time."""
         run = self.runs.get(broker_id)
         if run is not None:
+            if not run.overdue:
+                self.stories.record_broker(broker_id, "late", "it has not reported a change in time")
             run.overdue = True
 
     def retire(self, broker_id: int) -> None:
@@ -235,6 +239,14 @@ class Brokers:
         self._log.info(
             now_s, "broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown"
         )
+        again = "" if before is None else f"it was registered from {before.address} already"
+        self.stories.record_broker(
+            broker_id, "registered", f"from {record.address}, version {who.version or 'unknown'}", again
+        )
+        if run.unknown:
+            held = ", ".join(sorted(run.unknown))
+            why = "it gets no orders before `pytubemq cluster adopt`"
+            self.stories.record_broker(broker_id, "unsettled", f"it holds topics that nobody knows: {held}", why)
         self._on_change(self._catalogue.topics_on(broker_id))
         self.on_registered(broker_id, registration.readers)
         return run
@@ -246,8 +258,13 @@ class Brokers:
         now_s = self._clock.now_s()
         run.deadline_s = now_s + self._settings.client_timeout_s
         run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
+        was_online, problems = run.online, run.problems
         if self._reports.record(run, request):
             self._on_change(self._catalogue.topics_on(broker_id))
+        if run.online and not was_online:
+            self.stories.record_broker(broker_id, "online", f"it serves {len(run.topics)} topics")
+        if run.problems != problems:
+            self.stories.record_broker(broker_id, "problems", "; ".join(run.problems) or "none any more")
         if run.access_version != request.access_version:
             run.access_version = request.access_version
             self.on_access_learned()
@@ -335,6 +352,9 @@ class Brokers:
         for broker_id in overdue:
             del self._presence.expected_until[broker_id]
             self._presence.unheard.discard(broker_id)
+        for broker_id in overdue:
+            text = "its partitions are no longer kept for those that had them"
+            self.stories.record_broker(broker_id, "given up", text, "it did not come back")
         if overdue:
             self._on_change({topic for broker_id in overdue for topic in self._catalogue.topics_on(broker_id)})
 
@@ -395,11 +415,14 @@ class Brokers:
         run = self.runs.get(key) if isinstance(key, int) else None
         self.held.drop(key)
         if run is not None:
+            if not run.lost:
+                self.stories.record_broker(run.broker_id, "connection lost", f"it is awaited for {grace_s:.0f} s")
             run.lost = True
             run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
 
     def _release(self, broker_id: int, reason: str) -> None:
         self._log.info(self._clock.now_s(), "broker %d is gone: %s", broker_id, reason)
+        self.stories.record_broker(broker_id, "gone", "its partitions wait for it", reason)
         del self.runs[broker_id]
         self.faults.release(broker_id)
         self._connections.forget(broker_id)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytubemq.master.catalogue.catalogue import Catalogue
+    from pytubemq.master.stories.stories import Stories
     from pytubemq.model.records import ManageStatus
     from pytubemq.net.clock import Clock
 
@@ -31,11 +32,12 @@ logger = logging.getLogger(__name__)
 class BrokerUpkeep:
     """Background changes of records: statuses, ports of web pages, and topics that Brokers have removed."""
 
-    def __init__(self, catalogue: Catalogue, clock: Clock) -> None:
+    def __init__(self, catalogue: Catalogue, clock: Clock, stories: Stories) -> None:
         self.problem: str | None = None
         """The error of the last write; None once one succeeded."""
         self._catalogue = catalogue
         self._clock = clock
+        self._stories = stories
         self._log = LimitedLog(logger, "deletions of records of unused Brokers")
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
@@ -76,6 +78,9 @@ class BrokerUpkeep:
             user = author_of_report(record, AUTO_REPORT_USER)
             stamp = replace(record.stamp, modify_user=user, modify_ms=self._clock.wall_ms())
             await self._catalogue.apply([replace(record, manage_status=status, stamp=stamp)])
+        self._stories.record_broker(
+            broker_id, "status", f"{record.manage_status.text} -> {status.text}", "it reports faults of its storage"
+        )
         logger.warning(
             "broker %d reports faults of its storage: it is %s from now on, instead of %s",
             broker_id,

@@ -79,6 +79,8 @@ class Group:
     needs: int = 0
     """Consumers that must be there before the group gets anything; 0 = it has begun."""
     begun: bool = False
+    cause: str = ""
+    """The last change that made other members, or other partitions; events follow from it."""
     from_max_id: int | None = None
     """When an operator moved the group to the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
 

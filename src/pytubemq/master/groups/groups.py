@@ -44,6 +44,7 @@ from pytubemq.master.groups.readiness import members_for_rate
 from pytubemq.master.groups.subscribers import Subscribers
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
+from pytubemq.master.stories.stories import names_of
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
 from pytubemq.model.records import ClusterRecord, GroupRecord
 from pytubemq.observe.trace_events import GROUP
@@ -85,6 +86,7 @@ class Groups:
         self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
         self.rebalances = 0
         self.brokers = brokers
+        self._stories = brokers.stories
         self._catalogue = catalogue
         self._available = AvailablePartitions(catalogue, brokers, clock)
         self._clock = clock
@@ -135,6 +137,11 @@ class Groups:
         else:
             group = self._make(name, terms)
         self._admission.enter(consumer_key(name, member), size_bytes, origin)
+        if member in group.members:
+            self._stories.record_group(name, "registered again", f"{member} from {info.peer}, with {names_of(holds)}")
+        else:
+            group.cause = f"{member} joined"
+            self._stories.record_group(name, "joined", f"{member} from {info.peer}, with {names_of(holds)}")
         group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
         group.pulses[member] = Pulse(self._clock.now_s())
         if holds or allocated:
@@ -197,6 +204,7 @@ class Groups:
         if group is not None:
             logger.info("group %s: %s left", name, member)
             GROUP.record("left", group=name, member=member)
+            self._tell_left(group, member, "it unregistered")
             self._forget(group, member)
             self.apply(group, Left(member))
 
@@ -205,6 +213,7 @@ class Groups:
         group = self.find(name, member)
         if group is not None:
             GROUP.record("left", group=name, member=member, reason="it made room for another client")
+            self._tell_left(group, member, "it made room for another client")
             self._forget(group, member)
             self.apply(group, Left(member))
 
@@ -236,6 +245,12 @@ class Groups:
             elif isinstance(action, SendEvent):
                 self.rebalances += 1
                 record_event(group.name, action)
+                self._stories.record_group(
+                    group.name,
+                    "assigned" if action.event.connects else "revoked",
+                    f"{action.member}: {names_of(action.event.partitions)}",
+                    group.cause,
+                )
                 events.append(action)
             else:
                 self._dropped(group, action)
@@ -279,6 +294,8 @@ class Groups:
         free = {member for member, known in group.view.members.items() if known.out_until_s is None}
         affected = tuple(sorted(free.intersection(members)))
         until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
+        group.cause = f"an administrator took all partitions of {', '.join(affected) or 'nobody'}"
+        self._stories.record_group(name, "emptied", group.cause, f"they get nothing for {rejoin_wait} rounds")
         self.apply(group, Drained(frozenset(affected), until_s))
         logger.info("group %s: %s must give up all their partitions", name, ", ".join(affected) or "none")
         return affected
@@ -310,6 +327,7 @@ class Groups:
                 if not self._connections.is_ours((name, member)) and (lost := group.unread(member, broker_id, reads))
             }
             if unread:
+                group.cause = f"broker {broker_id} does not know that {', '.join(sorted(unread))} read there"
                 self.apply(group, Unread(unread))
 
     def rules_changed(self, records: Collection[Record], rules: Callable[[str], FlowIds]) -> None:
@@ -371,6 +389,7 @@ class Groups:
         lost_s = group.pulses[holder].lost_s
         if lost_s is not None and lost_s + self._timing.lost_grace_s <= self._clock.now_s():
             logger.info("group %s: %s, whose connection is closed, is replaced as node %d", name, holder, node_id)
+            self._tell_left(group, holder, f"its connection is closed, and {newcomer} replaces it as node {node_id}")
             self._forget(group, holder)
             self.apply(group, Left(holder))
 
@@ -387,12 +406,26 @@ class Groups:
     def _refresh(self, group: Group) -> None:
         self._stale.pop(group.name, None)
         if group.view.planned:
+            before = group.view.available
             for fact in self._available.facts(group):
                 self._learn(group, fact)
+            self._tell_available(group, before)
         else:
             group.meta = self._available.meta(group)
             for member in list(group.members):  # waiting members learn of the change at once
                 self.held.wake((group.name, member))
+
+    def _tell_available(self, group: Group, before: frozenset[Partition]) -> None:
+        """Record in the group's story which partitions there are to consume, where that has changed."""
+        now = group.view.available
+        if now == before:
+            return
+        parts = [(now - before, "can be consumed now"), (before - now, "can no longer be consumed")]
+        if text := "; ".join(f"{names_of(some)} {what}" for some, what in parts if some):
+            group.cause = "other partitions can be consumed" if before else group.cause
+            self._stories.record_group(
+                group.name, "partitions", text, "Brokers, topics, or the rules for the group changed" if before else ""
+            )
 
     def _learn(self, group: Group, fact: Fact) -> None:
         if group.view.members:
@@ -431,7 +464,14 @@ class Groups:
     def _dropped(self, group: Group, action: Dropped) -> None:
         logger.warning("group %s: %s was removed: %s", group.name, action.member, action.reason)
         GROUP.record("left", group=group.name, member=action.member, reason=action.reason)
+        self._tell_left(group, action.member, action.reason)
         self._forget(group, action.member)
+
+    def _tell_left(self, group: Group, member: str, reason: str) -> None:
+        """Record in the group's story that a member is gone."""
+        group.cause = f"{member} left: {reason}"
+        held = names_of(group.holds(member)) if member in group.view.members else "its partitions"
+        self._stories.record_group(group.name, "left", f"{member}, which had {held}", reason)
 
     def _forget(self, group: Group, member: str) -> None:
         """Forget a member; one that is waiting learns at once that it must register again."""

@@ -112,7 +112,9 @@ async def _call(
     kind = path.split("/")[3] if path.startswith("/api/v1/") else ""
     name = {"topics": names["topic"], "groups": names["group"]}.get(kind, caller if where == "own" else "somebody")
     body = BODIES[key](names) if key in BODIES else None
-    return await http.request(method, path.format(name=name, token="0"), json=body, headers=headers_of(tokens[caller]))
+    return await http.request(
+        method, path.format(name=name, token="0", id="1"), json=body, headers=headers_of(tokens[caller])
+    )
 
 
 async def test_a_route_without_a_row_is_not_served() -> None:

@@ -1,0 +1,1 @@
+"""Commands on Brokers, and the stories of Brokers and groups."""
