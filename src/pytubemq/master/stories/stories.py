@@ -95,6 +95,8 @@ class Stories:
 
 def names_of(partitions: Collection[Hashable]) -> str:
     """Return partitions for a text: how many, and the first of them."""
+    if not partitions:
+        return "no partitions"
     names = sorted(map(str, partitions))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{len(names)} partition{'' if len(names) == 1 else 's'}: {', '.join(names[:_SHOWN])}{more}"

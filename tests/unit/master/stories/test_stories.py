@@ -71,9 +71,9 @@ def test_who_came_who_went_and_why() -> None:
     room.wait(31)
     found = [(one.event, one.text, one.why) for one in reversed(stories.find(GROUP))]
     assert found == [
-        ("joined", "a from p, with 0 partitions: ", ""),
-        ("joined", "b from p, with 0 partitions: ", ""),
-        ("left", "a, which had 0 partitions: ", "it unregistered"),
+        ("joined", "a from p, with no partitions", ""),
+        ("joined", "b from p, with no partitions", ""),
+        ("left", "a, which had no partitions", "it unregistered"),
         ("left", "b, which had its partitions", "no heartbeat in time"),
     ]
 
