@@ -54,6 +54,7 @@ class Producer:
     deadline_s: float
     topics: tuple[str, ...] = ()
     last_answer: object = None
+    over_tls: bool = False
 
 
 class Producers:
@@ -90,7 +91,9 @@ class Producers:
         origin = origin_of(call.peer, call.connection)
         self._admission.check(producer_key(client_id), call.size_bytes, origin)
         self._admission.enter(producer_key(client_id), call.size_bytes, origin)
-        self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), self._known(topics))
+        self.by_id[client_id] = Producer(
+            client_id, host, self._deadline_s(), self._known(topics), over_tls=call.connection.is_tls
+        )
         self.held.release(client_id)
         self._connections.record_use(client_id, call.connection)
         return RegisterResponseM2P(
@@ -224,7 +227,7 @@ class Producers:
         )
 
     def _deadline_s(self) -> float:
-        return self._clock.now_s() + self._settings.client_timeout_s
+        return self._clock.now_s() + self._settings.producer_silence_s
 
     def _lost(self, key: Hashable) -> None:
         producer = self.by_id.get(str(key))

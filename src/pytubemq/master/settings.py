@@ -67,6 +67,10 @@ class MasterSettings:
     """Shown in the cluster's health, metrics and pages."""
     auto_register_brokers: bool = True
     client_timeout_s: float = CLIENT_TIMEOUT_S
+    consumer_timeout_s: float = 0.0
+    producer_timeout_s: float = 0.0
+    broker_timeout_s: float = 0.0
+    """Time-outs of one kind each; 0 is `client_timeout_s`."""
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     event_timeout_s: float = EVENT_TIMEOUT_S
     restart_grace_s: float = RESTART_GRACE_S
@@ -93,4 +97,20 @@ class MasterSettings:
     @property
     def heartbeat_wait_s(self) -> float:
         """The longest time that a heartbeat is held: well within the time after which its sender counts as gone."""
-        return min(self.max_heartbeat_wait_s, self.client_timeout_s / 3)
+        shortest_s = min(self.consumer_silence_s, self.producer_silence_s, self.broker_silence_s)
+        return min(self.max_heartbeat_wait_s, shortest_s / 3)
+
+    @property
+    def consumer_silence_s(self) -> float:
+        """The time after which a silent consumer counts as gone."""
+        return self.consumer_timeout_s or self.client_timeout_s
+
+    @property
+    def producer_silence_s(self) -> float:
+        """The time after which a silent producer counts as gone."""
+        return self.producer_timeout_s or self.client_timeout_s
+
+    @property
+    def broker_silence_s(self) -> float:
+        """The time after which a silent Broker counts as gone."""
+        return self.broker_timeout_s or self.client_timeout_s

@@ -191,6 +191,19 @@ async def test_a_silent_consumer_is_gone_after_the_time_out() -> None:
         assert answer.authorized_info is None
 
 
+async def test_the_time_out_of_consumers_is_theirs_alone() -> None:
+    async with served(consumer_timeout_s=0.05) as t:
+        silent = await named(t, "silent", capabilities=Capability(0))
+        await silent.register()
+        await until(lambda: not t.master._groups.groups)
+        assert t.master._brokers.runs
+        assert (
+            t.master.settings.producer_silence_s
+            == t.master.settings.broker_silence_s
+            == t.master.settings.client_timeout_s
+        )
+
+
 async def test_consumers_come_back_to_a_restarted_master_with_what_they_hold(tmp_path: Path) -> None:
     async with served(data_dir=tmp_path) as t:
         _, first = await holding(t, "a")

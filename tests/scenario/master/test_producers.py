@@ -143,6 +143,10 @@ async def test_a_silent_producer_and_one_of_ours_that_broke_off_are_forgotten() 
         await silent.register()
         await until(lambda: not t.master._producers.by_id)
         assert (await silent.heartbeat()).err_code == 411
+    async with town(producer_timeout_s=0.05) as t:
+        silent = await t.peer(FakeProducer, capabilities=Capability(0))
+        await silent.register()
+        await until(lambda: not t.master._producers.by_id)
     async with town(lost_connection_grace_s=0.0) as t:
         ours = await t.peer(FakeProducer)
         await ours.register()

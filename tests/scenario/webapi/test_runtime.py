@@ -91,7 +91,9 @@ async def test_members_give_up_their_partitions_when_told_to() -> None:
         member = {"groupName": "g", "consumerId": FakeConsumer.client_id, "reJoinWait": "2"}
         assert (await here.change("admin_rebalance_group_allocate", **member))["result"]
         found = await here.ask("admin_query_consume_group_detail", groupName="g")
-        assert found["re-rebalance"].keys() == {FakeConsumer.client_id}
+        (out,) = found["re-rebalance"].values()
+        assert (out["clientId"], out["waitDuration"]) == (FakeConsumer.client_id, 2)
+        assert out["createTime"] >= here.town.master.started_ms
         again = await here.change("admin_rebalance_group_allocate", **member)
         assert "giving up its partitions already" in again["errMsg"]
         for wrong, text in (

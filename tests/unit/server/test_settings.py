@@ -48,6 +48,7 @@ def test_environment_values_take_their_types() -> None:
     settings = load_settings(None, environ=environ)
     assert (settings.broker.id, settings.broker.masters, settings.insecure) == (12, ["a:1", "b:2"], True)
     assert settings.master.client_timeout_s == 2.5
+    assert settings.master.broker_timeout_s == 0
 
 
 @pytest.mark.parametrize(

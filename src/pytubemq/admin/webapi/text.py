@@ -90,7 +90,7 @@ class TextQueries:
             return
         topics = ",".join(sorted(group.terms.topics))
         for number, member in enumerate(sorted(group.members), 1):
-            yield f"{number}. {member}@{name}:{topics}@overTLS=false\n"
+            yield f"{number}. {member}@{name}:{topics}@overTLS={_tls(group.members[member].over_tls)}\n"
 
     def _subscriptions(self, texts: Mapping[str, str], caller: Caller) -> Iterator[str]:
         name = _GROUP.read(texts)
@@ -100,7 +100,7 @@ class TextQueries:
             return
         yield f"\n{'#' * 26} Subscribe Relationship {'#' * 28}\n\n"
         for number, member in enumerate(sorted(group.members), 1):
-            yield f"{'*' * 15} {number}. {member}#isOverTLS=false {'*' * 15}"
+            yield f"{'*' * 15} {number}. {member}#isOverTLS={_tls(group.members[member].over_tls)} {'*' * 15}"
             if group.not_allocated and group.kind is not GroupKind.CLIENT_BALANCE:
                 yield "\n\n"  # the original counts from the first allocation on
                 continue
@@ -146,7 +146,7 @@ class TextQueries:
         if producer is None:
             yield "No such producer!"
             return
-        yield f"{client_id}#{''.join(f'{topic}:' for topic in producer.topics)}@overTLS=false"
+        yield f"{client_id}#{''.join(f'{topic}:' for topic in producer.topics)}@overTLS={_tls(producer.over_tls)}"
 
     def _publishers(self, texts: Mapping[str, str], _: Caller) -> Iterator[str]:
         topic = Param("topic", TOPIC, required=True).read(texts)
@@ -177,3 +177,7 @@ class TextQueries:
                 status = f"#{served.status}" if with_status else ""
                 accepts = f"{str(served.accept_publish).lower()}:{str(served.accept_subscribe).lower()}"
                 yield f"{brief}#{topic}:{served.partitions}:{accepts}:{served.stores}{status}\n"
+
+
+def _tls(is_tls: bool) -> str:
+    return "true" if is_tls else "false"

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 CONNECT_OPS = frozenset({1, 10})
 DISCONNECT_OPS = frozenset({2, 20})
-DONE = 2
+QUIET_OPS = frozenset({3, 4, 5})
+"""Report, refresh and stop balancing: they ask for nothing but a response."""
+DONE, NOT_DONE = 2, -2
 BUSY_PERIOD_S = 2.0
 """Period of heartbeats while an event is executed; its end sends the next one at once."""
 EAGER_PERIOD_S = 0.3
@@ -227,15 +229,22 @@ class ConsumerRole:
 
     async def _execute_event(self, event: EventProto, number: int) -> None:
         infos = ENTRIES.read(event.subscribe_info, parse_subscribe_info, "an event of the Master")
+        status = DONE
         if event.op_type in CONNECT_OPS:
             await self._handle(True, infos)
         elif event.op_type in DISCONNECT_OPS:
             await self._handle(False, infos)
             self._checks_left = 0 if self._held() else DELETION_CHECKS
-        self._not_allocated = False
-        # other operations (report, refresh, stop) ask for nothing but a response
+        elif event.op_type not in QUIET_OPS:
+            logger.warning(
+                "%s refuses an event of the Master whose type %s it does not know; nothing changes",
+                self.client_id,
+                event.op_type,
+            )
+            status = NOT_DONE
+        self._not_allocated = self._not_allocated and status != DONE
         self._done = EventProto(
-            rebalance_id=number, op_type=event.op_type, status=DONE, subscribe_info=event.subscribe_info
+            rebalance_id=number, op_type=event.op_type, status=status, subscribe_info=event.subscribe_info
         )
         self._last_done = number
         self._current_event = None

@@ -202,7 +202,7 @@ class Brokers:
             broker_id=broker_id,
             address=record.address,
             version=who.version,
-            deadline_s=now_s + self._settings.client_timeout_s,
+            deadline_s=now_s + self._settings.broker_silence_s,
             heard_s=now_s,
             source=source,
             settled_s=now_s + FOREIGN_CONNECTION_GRACE_S if contested else now_s,
@@ -256,7 +256,7 @@ class Brokers:
         broker_id = parse_broker_id(request.broker_id)
         run = self._speaking(broker_id, call)
         now_s = self._clock.now_s()
-        run.deadline_s = now_s + self._settings.client_timeout_s
+        run.deadline_s = now_s + self._settings.broker_silence_s
         run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
         was_online, problems = run.online, run.problems
         if self._reports.record(run, request):

@@ -70,7 +70,7 @@ class ClientBalance(ConsumerMethods):
             name,
             client_id,
             Terms(topics, conditions, GroupKind.CLIENT_BALANCE, total_count=request.source_count),
-            MemberInfo(host, call.peer, self._clock.wall_ms(), request.node_id),
+            MemberInfo(host, call.peer, self._clock.wall_ms(), request.node_id, over_tls=call.connection.is_tls),
             holds=holds or frozenset(),
             allocated=True,
             size_bytes=call.size_bytes,

@@ -79,7 +79,7 @@ class Consumers(ConsumerMethods):
             name,
             client_id,
             terms,
-            MemberInfo(host, call.peer, self._clock.wall_ms()),
+            MemberInfo(host, call.peer, self._clock.wall_ms(), over_tls=call.connection.is_tls),
             holds=holds,
             allocated=request.not_allocated is False,
             claims=claims,

@@ -30,6 +30,7 @@ class MemberInfo:
     peer: str
     joined_ms: int
     node_id: int = UNDEFINED
+    over_tls: bool = False
 
 
 @dataclass(slots=True)
@@ -79,6 +80,8 @@ class Group:
     needs: int = 0
     """Consumers that must be there before the group gets anything; 0 = it has begun."""
     begun: bool = False
+    taken_ms: dict[str, int] = field(default_factory=dict)
+    """When an operator last took all partitions of a member, in ms since 1970."""
     cause: str = ""
     """The last change that made other members, or other partitions; events follow from it."""
     from_max_id: int | None = None

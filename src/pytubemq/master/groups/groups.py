@@ -8,6 +8,7 @@ loop would stand still, those beyond a slice follow with the next turns (`tick`)
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -99,7 +100,7 @@ class Groups:
         """Groups that have not been told of the last change yet, the first to be told first."""
         self._connections = ClientConnections(self._lost, on_foreign_lost=self._foreign_lost)
         self._timing = Timing(
-            client_timeout_s=settings.client_timeout_s,
+            client_timeout_s=settings.consumer_silence_s,
             lost_grace_s=settings.lost_connection_grace_s,
             event_timeout_s=settings.event_timeout_s,
             settle_s=settings.restart_grace_s,
@@ -258,6 +259,11 @@ class Groups:
             self._end(group)
         return tuple(events)
 
+    def rounds_left(self, group: Group, member: str) -> int:
+        """Return how many rounds of `REJOIN_ROUND_S` a member gets nothing, by an operator's wish."""
+        until_s = group.view.members[member].out_until_s
+        return 0 if until_s is None else max(0, math.ceil((until_s - self._clock.now_s()) / REJOIN_ROUND_S))
+
     # --- what operators ask for ---------------------------------------------------------------------------------
 
     def client_balance_groups(self) -> tuple[str, ...]:
@@ -296,6 +302,7 @@ class Groups:
         until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
         group.cause = f"an administrator took all partitions of {', '.join(affected) or 'nobody'}"
         self._stories.record_group(name, "emptied", group.cause, f"they get nothing for {rejoin_wait} rounds")
+        group.taken_ms.update(dict.fromkeys(affected, self._clock.wall_ms()))
         self.apply(group, Drained(frozenset(affected), until_s))
         logger.info("group %s: %s must give up all their partitions", name, ", ".join(affected) or "none")
         return affected
@@ -478,6 +485,7 @@ class Groups:
         key = (group.name, member)
         group.members.pop(member, None)
         group.pulses.pop(member, None)
+        group.taken_ms.pop(member, None)
         group.sent_rules.pop(member, None)
         self._admission.leave(consumer_key(*key))
         self._connections.forget(key)

@@ -591,3 +591,20 @@ async def test_closing_with_everything_gone_is_bounded() -> None:
     await mock.stop()
     await tube.close()
     await tube.close()
+
+
+@pytest.mark.parametrize(("op_type", "status"), [(3, 2), (5, 2), (77, -2)])
+async def test_an_event_of_a_type_that_nobody_knows_is_refused_and_changes_nothing(op_type: int, status: int) -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.consumer("g", "demo") as consumer,
+    ):
+        await until(lambda: consumer.assignment)
+        held = consumer.assignment
+        (client_id,) = mock.consumers
+        number = mock.push_event(client_id, op_type, list(held))
+        await mock.until(lambda: any(one.rebalance_id == number for one in mock.acknowledged))
+        result = mock.acknowledged[-1]
+        assert (result.rebalance_id, result.op_type, result.status) == (number, op_type, status)
+        assert consumer.assignment == held

@@ -48,7 +48,7 @@ def describe(master: MasterService, name: str) -> Reply:
         "count": len(group.members),
         "topicSet": sorted(group.terms.topics),
         "consumeGroup": name,
-        "re-rebalance": _out_members(group),
+        "re-rebalance": _out_members(master, group),
         "isBandConsume": KINDS[group.kind],
         **_kind_fields(group),
         "rebInfo": _rate(master, group),
@@ -57,10 +57,16 @@ def describe(master: MasterService, name: str) -> Reply:
     }
 
 
-def _out_members(group: Group) -> dict[str, Any]:
-    """Return the members that an operator wants to give up their partitions."""
+def _out_members(master: MasterService, group: Group) -> dict[str, Any]:
+    """Return the members that an operator wants to give up their partitions; `waitDuration` is in rounds of 30 s."""
     return {
-        name: {"clientId": name, "status": _GIVING_UP if member.holds else _OUT, "reqType": 1}
+        name: {
+            "clientId": name,
+            "status": _GIVING_UP if member.holds else _OUT,
+            "createTime": group.taken_ms.get(name, 0),
+            "reqType": 1,
+            "waitDuration": master.group_room.rounds_left(group, name),
+        }
         for name, member in sorted(group.view.members.items())
         if member.out_until_s is not None
     }
@@ -127,7 +133,7 @@ def _member(master: MasterService, group: Group, name: str) -> dict[str, Any]:
     return {
         "consumerId": name,
         "receivedFrom": host_of(info.peer),
-        "isOverTLS": False,
+        "isOverTLS": info.over_tls,
         **_member_fields(group, member, info.node_id),
         "parCount": len(parts),
         "parInfo": parts,
