@@ -112,9 +112,7 @@ class Members:
     def readers(self) -> dict[int, list[SubscribeInfo]]:
         """Return who reads what, by Broker, as Brokers report it after a restart of the Master."""
         found: dict[int, list[SubscribeInfo]] = {}
-        brokers = {
-            one: BrokerInfo(one, record.address) for one, record in self.cluster.catalogue.brokers.items()
-        }
+        brokers = {one: BrokerInfo(one, record.address) for one, record in self.cluster.catalogue.brokers.items()}
         for name, group in self.cluster.groups.groups.items():
             for member in group.members:
                 for partition in group.holds(member):
@@ -122,7 +120,7 @@ class Members:
                     found.setdefault(partition.broker_id, []).append(info)
         return found
 
-    def _respond(self, group: Group, member: str, must: bool) -> bool:  # noqa: FBT001 - as held heartbeats call it
+    def _respond(self, group: Group, member: str, must: bool) -> bool:
         event = self.cluster.groups.next_event(group, member) if member in group.members else None
         if event is not None:
             self._sent.append((group.name, member, event))

@@ -67,7 +67,9 @@ def plan_assignment(
     _hand_out(free, target, quota, members, barred or {})
     # The set itself where nothing changes, as most members hold what they should: one in memory instead of two.
     return {
-        member: held[member] if len(partitions) == len(held[member]) and partitions == held[member] else frozenset(partitions)
+        member: held[member]
+        if len(partitions) == len(held[member]) and partitions == held[member]
+        else frozenset(partitions)
         for member, partitions in target.items()
     }
 
