@@ -51,14 +51,24 @@ class Shape:
 
 
 class SteppedClock:
-    """A clock that runs as the machine's and can be put forward, so that a minute need not be waited for."""
+    """A clock that is put forward, so that a simulated minute takes what it takes; it runs during a turn of the loop."""
 
     def __init__(self) -> None:
-        self.ahead_s = 1_000.0
+        self.time_s = 1_000.0
+        self._turn_began_s: float | None = None
 
     def now_s(self) -> float:
         """Return the time in seconds."""
-        return time.monotonic() + self.ahead_s
+        return self.time_s + (0.0 if self._turn_began_s is None else time.thread_time() - self._turn_began_s)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the time of one turn pass, by which the Master cuts its slices."""
+        self._turn_began_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self._turn_began_s = None
 
     def wall_ms(self) -> int:
         """Return the time in milliseconds."""
@@ -163,7 +173,7 @@ class Cluster:
     def rest(self) -> None:
         """Take turns until no group has anything due now."""
         while (due_s := self.groups.due_s()) is not None and due_s <= self.clock.now_s():
-            with self.turns.timed():
+            with self.clock.running(), self.turns.timed():
                 self.groups.tick(self.clock.now_s())
 
     async def create_topic(self, topic: int) -> None:
@@ -172,13 +182,13 @@ class Cluster:
         await self.catalogue.apply([TopicRecord(f"topic{topic}"), *(deploy(self.shape, topic, one) for one in brokers)])
 
     def _topics_changed(self, topics: Collection[str]) -> None:
-        with self.turns.timed():
+        with self.clock.running(), self.turns.timed():
             self.groups.topics_changed(topics)
         self.rest()
 
     def _records_changed(self, records: Collection[Record]) -> None:
         self.brokers.topics.forget(records)
-        with self.turns.timed():
+        with self.clock.running(), self.turns.timed():
             self.groups.records_changed(records)
         self.rest()
 
