@@ -6,6 +6,7 @@ payload and sequence, all are left to the caller.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MAX_INT32
@@ -24,10 +25,14 @@ _BITS: Final = 7
 _LOW: Final = (1 << _BITS) - 1
 _MOST_DIGITS: Final = 8
 """Sequences of more bytes are read one by one."""
+_ROW_PAYS_FROM: Final = 4
+"""Messages of one partition, on average, from which taking them as a row costs less than one by one."""
 _WINDOW: Final = 1 << 2 * _BITS
 _FIRST: Final = bytes(value & _LOW | _MORE for value in range(_WINDOW))
 _SECOND: Final = bytes(value >> _BITS & _LOW | _MORE for value in range(_WINDOW))
 """The first two bytes of numbers that count up and have more, by their lower 14 bits."""
+_SECOND_OF_TWO: Final = bytes(value >> _BITS for value in range(_WINDOW))
+"""The second byte of numbers that count up and have no more."""
 
 
 def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) -> bool:
@@ -50,18 +55,21 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     if not start or not (0 < digits <= _MOST_DIGITS if groups.numbered else digits == 0):
         return False
     data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)
-    # Partition and payload length are all that may differ here. So a dict of the beginnings finds the few that there
-    # are.
+    # Partition and payload length are all that may differ here. A producer fills one partition after the other, so
+    # nearly every run is a few rows of messages that begin alike.
     begins = [data[at : at + start] for at in each]
+    rows = [(begin, len(list(row))) for begin, row in groupby(begins)]
     partitions: dict[bytes, int] = {}
-    # Reversed, so that the dict keeps the first message of each distinct beginning.
-    for begin, number in dict(zip(reversed(begins), reversed(range(len(begins))), strict=True)).items():
-        there, partition_id, stop = place_of(run.body(number), who)
-        if (there, stop) != (start, end):
-            return False
-        partitions[begin] = partition_id
-    # Flag, type, time, address and producer: one set of slices compares them all.
-    if {data[at + end : at + tail] for at in each} != {close}:
+    number = 0
+    for begin, count in rows:
+        if begin not in partitions:
+            there, partition_id, stop = place_of(run.body(number), who)
+            if (there, stop) != (start, end):
+                return False
+            partitions[begin] = partition_id
+        number += count
+    # Flag, type, time, address and producer: compared in C, once for each.
+    if [data[at + end : at + tail] for at in each].count(close) != len(run):
         return False
     # The sequences, byte by byte over all messages: slices with a stride are made in C.
     columns = [data[run.at + at : each.stop : run.stride][: len(run)] for at in range(tail, run.body_bytes)]
@@ -69,14 +77,26 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     if columns and (max(columns[-1]) & _MORE or any(min(column) < _MORE for column in columns[:-1])):
         return False
     payloads = [data[at + start : at + end] for at in each]
-    # A producer fills one partition after the other and numbers without gaps, so this is what nearly every run is.
-    if len(partitions) == 1 and (not columns or _rises(columns)):
-        (partition_id,) = partitions.values()
-        groups.add_row(partition_id, _values([column[:1] for column in columns], 1)[0], payloads)
+    if len(rows) * _ROW_PAYS_FROM <= len(run):
+        at = 0
+        for begin, count in rows:
+            stop = at + count
+            _add_row(groups, partitions[begin], [column[at:stop] for column in columns], payloads[at:stop])
+            at = stop
         return True
     for begin, sequence, payload in zip(begins, _values(columns, len(run)), payloads, strict=True):
         groups.add(partitions[begin], sequence, payload)
     return True
+
+
+def _add_row(groups: SendGroups, partition_id: int, columns: Sequence[bytes], payloads: Sequence[bytes]) -> None:
+    """Add consecutive messages of one partition, whose sequences have these columns; none if they are not numbered."""
+    # It numbers them without gaps, unless some were sent again.
+    if not columns or _rises(columns):
+        groups.add_row(partition_id, _values([column[:1] for column in columns], 1)[0], payloads)
+        return
+    for sequence, payload in zip(_values(columns, len(payloads)), payloads, strict=True):
+        groups.add(partition_id, sequence, payload)
 
 
 def _values(columns: Sequence[bytes], count: int) -> list[int]:
@@ -92,12 +112,13 @@ def _rises(columns: Sequence[bytes]) -> bool:
     """True if the numbers with these bytes count up by one; False where that is not certain at once."""
     count = len(columns[0])
     low = _values([column[:1] for column in columns[:2]], 1)[0]
+    second = _SECOND if len(columns) > 2 else _SECOND_OF_TWO
     return (
-        len(columns) > 2  # of two, the second would end the number
+        len(columns) >= 2
         # Where the upper bytes change within the run, each message is looked at.
         and low + count <= _WINDOW
         and columns[0] == _FIRST[low : low + count]
-        and columns[1] == _SECOND[low : low + count]
+        and columns[1] == second[low : low + count]
         and all(column.count(column[:1]) == count for column in columns[2:])
     )
 

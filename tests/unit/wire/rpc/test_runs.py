@@ -212,21 +212,24 @@ def request_frame(serial: int, body: bytes) -> list[bytes]:
 @given(
     st.lists(st.tuples(st.sampled_from([0, 1, 200]), st.binary(min_size=9, max_size=9)), min_size=8, max_size=60),
     st.one_of(
-        st.none(), st.integers(0, 300), st.integers(16_300, 16_400), st.integers(2_097_100, 2_097_160),
-        st.integers((1 << 62) - 40, 1 << 62),
+        st.none(), st.integers(0, 300), st.integers(128, 16_400), st.integers(16_300, 16_400),
+        st.integers(2_097_100, 2_097_160), st.integers((1 << 62) - 40, 1 << 62),
     ),
     st.sampled_from([1, 1, 1, 2]),
-    st.booleans(),
+    st.sampled_from(["one partition", "one after the other", "any"]),
 )  # fmt: skip
 def test_sends_that_are_alike_are_read_as_each_send_is(
-    run: list[tuple[int, bytes]], first: int | None, step: int, one_partition: bool
+    run: list[tuple[int, bytes]], first: int | None, step: int, partitions: str
 ) -> None:
+    if partitions == "one partition":
+        run = [(run[0][0], payload) for _, payload in run]
+    elif partitions == "one after the other":
+        run = sorted(run)
     template = SendTemplate("client", "t", 77)
     who = (None, None) if first is None else (4711, 3)
     bodies = [
         template.encode(
-            run[0][0] if one_partition else partition_id, payload, 0, None, None,
-            None if first is None else first + number * step, *who,
+            partition_id, payload, 0, None, None, None if first is None else first + number * step, *who
         )
         for number, (partition_id, payload) in enumerate(run)
     ]  # fmt: skip
