@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytubemq.master.catalogue.catalogue import Catalogue
     from pytubemq.master.groups.group import Group
     from pytubemq.master.groups.partition_metadata import PartitionMetadata
-    from pytubemq.model.ids import Partition
     from pytubemq.net.clock import Clock
 
 
