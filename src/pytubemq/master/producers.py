@@ -70,6 +70,8 @@ class Producers:
         admission: ClientAdmission,
     ) -> None:
         self.by_id: dict[str, Producer] = {}
+        self.timeouts = 0
+        """The producers that were lost, or silent for too long, since the start of this Master."""
         self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
         self.sees_topic: Callable[[tuple[str, str], str], bool] = lambda key, topic: True
         """Returns whether a topic may be named to a client that asks which there are."""
@@ -145,6 +147,7 @@ class Producers:
         """Release producers whose heartbeats are overdue."""
         for producer in list(self.by_id.values()):
             if producer.deadline_s <= now_s:
+                self.timeouts += 1
                 self._release(producer.client_id)
 
     def due_s(self) -> float | None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from pytubemq import connect
-from pytubemq.admin.broker_api import statistics
+from pytubemq.admin.webapi.methods import web_statistics
 from pytubemq.server.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
@@ -59,7 +59,7 @@ class Page:
 
 
 async def test_statistics_count_from_snapshot_to_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "SNAPSHOT_S", 0.0)
+    monkeypatch.setattr(web_statistics, "SNAPSHOT_S", 0.0)
     async with EmbeddedCluster() as cluster, connect(cluster.master) as tube, httpx.AsyncClient() as http:
         await cluster.create_topic("demo", partitions=2)
         page = Page(cluster.broker_pages[1], http)

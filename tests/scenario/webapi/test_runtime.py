@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from pytubemq.admin.webapi.methods import web_statistics
 from pytubemq.wire.protocol.messages.master import RegisterRequestC2MV2, RegisterResponseM2CV2
 from pytubemq.wire.rpc.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer
@@ -127,10 +129,41 @@ async def test_the_master_and_its_methods_are_shown() -> None:
         methods = {one["method"]: one["needAuth"] for one in await here.rows("admin_get_methods")}
         assert methods["admin_rebalance_group_allocate"] is True
         assert methods["admin_query_sub_info"] is False
-        for name in ("admin_get_metrics_info", "admin_transfer_current_master", "admin_enable_stats"):
-            refused = await here.change(name)
-            assert f"{name} is not offered" in refused["errMsg"]
-            assert name not in methods
+        refused = await here.change("admin_transfer_current_master")
+        assert "admin_transfer_current_master is not offered" in refused["errMsg"]
+        assert "admin_transfer_current_master" not in methods
+
+
+async def test_statistics_count_from_snapshot_to_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_statistics, "SNAPSHOT_S", 0.0)
+    async with house() as here:
+        await crowd(here)
+
+        async def metrics(**params: str) -> dict[str, Any]:
+            (row,) = await here.rows("admin_get_metrics_info", **params)
+            assert (row["nodeRole"], row["count"]) == ("Master", 2)
+            return row["metrics"]  # type: ignore[no-any-return]
+
+        first = await metrics(needRefresh="true")
+        service, web = first["serviceStatus"], first["webAPI"]
+        rooms = here.town.master
+        assert service["csm_online_group_cnt"] == len(rooms.group_room.groups)
+        assert service["producer_online_cnt"] == len(rooms.producer_room.by_id)
+        assert service["consumer_con_event_cnt"] == rooms.group_room.counters.connect_events > 0
+        again = await metrics()
+        assert again["serviceStatus"]["consumer_con_event_cnt"] == 0
+        assert list(again["webAPI"]["methods"]) == ["method_admin_get_metrics_info"]
+        assert web["isClosed"] is False
+        assert (await here.change("admin_disable_stats", statsType="serviceStatus"))["result"]
+        assert (await metrics())["webAPI"]["isClosed"] is False
+        assert (await here.change("admin_disable_all_stats"))["result"]
+        closed = (await metrics())["webAPI"]
+        assert closed["isClosed"] is True
+        assert (await metrics())["webAPI"] == closed
+        assert (await here.change("admin_enable_stats", statsType="all"))["result"]
+        assert (await metrics())["webAPI"]["isClosed"] is False
+        refused = await here.change("admin_enable_stats", statsType="msgStore")
+        assert (refused["result"], "statsType" in refused["errMsg"]) == (False, True)
 
 
 async def test_a_question_about_a_group_where_there_is_none() -> None:

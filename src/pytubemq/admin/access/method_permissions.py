@@ -28,13 +28,14 @@ _BY_NEEDS: Final[Mapping[tuple[HttpNeed, ...], str]] = {
     (SEE_CLUSTER,): """
         admin_query_cluster_default_setting admin_query_cluster_topic_view admin_query_broker_configure
         admin_query_broker_run_status admin_query_deployed_topics admin_query_def_flow_control_rule
-        admin_query_master_group_info admin_query_client_balance_group_set""",
+        admin_query_master_group_info admin_query_client_balance_group_set admin_get_metrics_info""",
     (OPERATE,): """
         admin_set_cluster_default_setting admin_update_cluster_default_setting admin_add_broker_configure
         admin_batch_add_broker_configure admin_update_broker_configure admin_batch_update_broker_configure
         admin_online_broker_configure admin_offline_broker_configure admin_reload_broker_configure
         admin_set_broker_read_or_write admin_release_broker_autoforbidden_status admin_delete_broker_configure
-        admin_set_def_flow_control_rule admin_upd_def_flow_control_rule admin_rmv_def_flow_control_rule""",
+        admin_set_def_flow_control_rule admin_upd_def_flow_control_rule admin_rmv_def_flow_control_rule
+        admin_enable_stats admin_disable_stats admin_disable_all_stats""",
     (SEE_TOPIC,): """
         admin_query_topic_info admin_query_topic_deploy_info admin_query_topic_deploy_configure
         admin_query_broker_topic_config_info admin_query_topic_broker_config_info admin_query_deployed_broker_ids

@@ -6,30 +6,25 @@ snapshot is taken at most every SNAPSHOT_S; a disabled part keeps its values and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.admin.webapi.envelope import date
+from pytubemq.admin.webapi.methods import web_statistics
+from pytubemq.admin.webapi.methods.web_statistics import NO_LEAST, NO_MOST, Since, WebStatistics
 from pytubemq.model.ids import STORE_BASE
 from pytubemq.model.offset import messages_between
-from pytubemq.observe.histogram import CELLS, Histogram
+from pytubemq.observe.histogram import Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pytubemq.broker.inspect import PartitionFacts
     from pytubemq.broker.metrics import BrokerFacts
 
-SNAPSHOT_S: Final = 2.0
 StoreKey = tuple[str, int]
 """A topic and the number of a store in it."""
-NO_LEAST: Final = 2**63 - 1
-NO_MOST: Final = -(2**63)
-"""The least and the most that the original shows without any call."""
-_MS_CELLS: Final = 18
-_FIRST_MS_CELL: Final = 11
-"""The cell whose bound is 2 ms, the first of the original's."""
 
 
 @unique
@@ -39,67 +34,6 @@ class Part(Enum):
     SERVICE = "serviceStatus"
     WEB = "webAPI"
     STORES = "msgStore"
-
-
-@dataclass(slots=True)
-class Since:
-    """A histogram since the last snapshot."""
-
-    histogram: Histogram
-    before: list[int] = field(default_factory=lambda: [0] * CELLS)
-
-    def snapshot(self) -> None:
-        """Count from now on."""
-        self.before = list(self.histogram.cells)
-        self.histogram.forget_extremes()
-
-    def row(self) -> dict[str, Any]:
-        """Return the times in ms, as the original shows them; a percentile is the upper bound of its cell."""
-        ours = [now - before for now, before in zip(self.histogram.cells, self.before, strict=True)]
-        last = _FIRST_MS_CELL + _MS_CELLS - 1
-        cells = [sum(ours[: _FIRST_MS_CELL + 1]), *ours[_FIRST_MS_CELL + 1 : last], sum(ours[last:])]
-        count, most = sum(cells), _ms(self.histogram.most_s, NO_MOST)
-        return {
-            "count": count,
-            "min": _ms(self.histogram.least_s, NO_LEAST),
-            "max": most,
-            "cells": {_cell_name(cell): times for cell, times in enumerate(cells) if times},
-            **{name: _percentile(cells, share, most) for name, share in _SHARES.items()},
-        }
-
-
-_SHARES: Final = {"P99": 9_900, "P999": 9_990, "P9999": 9_999}
-"""Of 10,000."""
-
-
-def _ms(taken_s: float | None, none: int) -> int:
-    return none if taken_s is None else int(taken_s * 1000)
-
-
-def _cell_name(cell: int) -> str:
-    low = 0 if cell == 0 else 1 << cell
-    return f"cell_{low}t{'Max' if cell == _MS_CELLS - 1 else 1 << (cell + 1)}"
-
-
-def _percentile(cells: Sequence[int], share: int, most: int) -> int:
-    needed = -(-sum(cells) * share // 10_000)
-    if not needed:
-        return 0
-    reached = 0
-    for cell, times in enumerate(cells[:-1]):
-        reached += times
-        if reached >= needed:
-            return min(1 << (cell + 1), most)
-    return most
-
-
-@dataclass(slots=True)
-class _Web:
-    """The calls of one method."""
-
-    count: int = 0
-    least_ms: int = NO_LEAST
-    most_ms: int = NO_MOST
 
 
 @dataclass(slots=True)
@@ -123,31 +57,19 @@ class Statistics:
         """The values that a disabled part shows."""
         self._counted: dict[str, int] = {}
         self._times: dict[str, Since] = {}
-        self._calls = Since(Histogram())
-        self._methods: dict[str, _Web] = {}
+        self.web = WebStatistics(wall_ms=wall_ms)
         self._stores: dict[StoreKey, _Store] = {}
         self._stopped: tuple[int, dict[StoreKey, tuple[int, int]]] = 0, {}
         """The time when the stores were disabled, and their contents then."""
-
-    # --- counting --------------------------------------------------------------------------------------------
-
-    def called(self, method: str, taken_s: float) -> None:
-        """Count a call of a method over HTTP."""
-        if Part.WEB in self._closed:
-            return
-        self._calls.histogram.add(taken_s)
-        web, taken_ms = self._methods.setdefault(method, _Web()), int(taken_s * 1000)
-        web.count += 1
-        web.least_ms, web.most_ms = min(web.least_ms, taken_ms), max(web.most_ms, taken_ms)
 
     # --- queries -------------------------------------------------------------------------------------------
 
     def metrics(self, facts: BrokerFacts, *, refresh: bool) -> dict[str, Any]:
         """Return `serviceStatus` and `webAPI`; with `refresh` they start again from now."""
-        found = {"serviceStatus": self._service(facts), "webAPI": self._web()}
+        found = {"serviceStatus": self._service(facts), "webAPI": self.web.view()}
         if refresh:
             self._snapshot_service(facts)
-            self._snapshot_web()
+            self.web.snapshot()
         return found
 
     def stores(self, partitions: Iterable[PartitionFacts], *, refresh: bool) -> dict[str, list[dict[str, Any]]]:
@@ -177,9 +99,10 @@ class Statistics:
 
     def close(self, part: Part, facts: BrokerFacts) -> None:
         """Disable a part."""
-        if part not in self._closed:
-            shown = {Part.SERVICE: lambda: self._details(facts), Part.WEB: self._web, Part.STORES: dict[str, Any]}
-            self._closed[part] = shown[part]()
+        if part is Part.WEB:
+            self.web.close()
+        elif part not in self._closed:
+            self._closed[part] = self._details(facts) if part is Part.SERVICE else {}
             if part is Part.STORES:
                 self._stopped = self._wall_ms(), _in_stores(facts)
                 for key, in_it in self._stopped[1].items():
@@ -187,12 +110,12 @@ class Statistics:
 
     def open(self, part: Part, facts: BrokerFacts) -> None:
         """Enable a part, which starts again from now."""
+        if part is Part.WEB:
+            self.web.open()
         if self._closed.pop(part, None) is None:
             return
         if part is Part.SERVICE:
             self._snapshot_service(facts, at_once=True)
-        elif part is Part.WEB:
-            self._snapshot_web(at_once=True)
         else:
             stopped_ms, then = self._stopped
             now_ms, now = self._wall_ms(), _in_stores(facts)
@@ -204,7 +127,7 @@ class Statistics:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _may_reset(self, part: Part, now_ms: int) -> bool:
-        return part not in self._closed and abs(now_ms - self._reset_ms[part]) >= SNAPSHOT_S * 1000
+        return part not in self._closed and abs(now_ms - self._reset_ms[part]) >= web_statistics.SNAPSHOT_S * 1000
 
     def _service(self, facts: BrokerFacts) -> dict[str, Any]:
         return {
@@ -230,27 +153,6 @@ class Statistics:
             self._counted = _counts(facts)
             for since in self._since(facts).values():
                 since.snapshot()
-
-    def _web(self) -> dict[str, Any]:
-        frozen = self._closed.get(Part.WEB)
-        if frozen is not None:
-            return {**frozen, "isClosed": True}
-        return {
-            "reset_time": date(self._reset_ms[Part.WEB]),
-            "isClosed": False,
-            "web_calls": self._calls.row(),
-            "methods": {
-                f"method_{name}": {"count": web.count, "min": web.least_ms, "max": web.most_ms}
-                for name, web in self._methods.items()
-            },
-        }
-
-    def _snapshot_web(self, *, at_once: bool = False) -> None:
-        now_ms = self._wall_ms()
-        if at_once or self._may_reset(Part.WEB, now_ms):
-            self._reset_ms[Part.WEB] = now_ms
-            self._calls.snapshot()
-            self._methods.clear()
 
     def _store(self, key: StoreKey, in_it: tuple[int, int], now_ms: int) -> _Store:
         """Return a store's statistics; a new one counts from now on."""

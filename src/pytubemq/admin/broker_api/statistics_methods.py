@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.admin.broker_api.queries import TOPICS
@@ -91,16 +90,3 @@ def methods(statistics: Statistics) -> tuple[Method[BrokerService], ...]:
         ),
         Method("admin_disable_all_stats", "Disable all statistics.", True, (_BY,), disable_all),
     )
-
-
-def counted(method: Method[BrokerService], statistics: Statistics) -> Method[BrokerService]:
-    """Return the same method, with a count and the duration of its calls."""
-
-    async def run(broker: BrokerService, args: Args) -> Reply:
-        began_s = time.perf_counter()
-        try:
-            return await method.run(broker, args)
-        finally:
-            statistics.called(method.name, time.perf_counter() - began_s)
-
-    return replace(method, run=run)

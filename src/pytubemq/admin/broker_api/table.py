@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pytubemq.admin.broker_api import changes, queries
 from pytubemq.admin.broker_api.response_rows import data_set
 from pytubemq.admin.broker_api.statistics import Statistics
-from pytubemq.admin.broker_api.statistics_methods import counted, methods, wall_ms
+from pytubemq.admin.broker_api.statistics_methods import methods, wall_ms
 from pytubemq.admin.webapi.method import Method, Table
+from pytubemq.admin.webapi.methods.web_statistics import counted
 
 if TYPE_CHECKING:
     from pytubemq.admin.webapi.envelope import Reply
@@ -34,7 +35,7 @@ class BrokerTable(Table["BrokerService"]):
     def __init__(self) -> None:
         statistics = Statistics(wall_ms=wall_ms)
         offered = (*queries.METHODS, *changes.METHODS, *methods(statistics))
-        super().__init__([counted(method, statistics) for method in offered], NOT_OFFERED)
+        super().__init__([counted(method, statistics.web.called) for method in offered], NOT_OFFERED)
 
     def _listing(self) -> Method[BrokerService]:
         async def run(_: BrokerService, __: Args) -> Reply:

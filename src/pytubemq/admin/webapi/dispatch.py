@@ -19,7 +19,7 @@ from pytubemq.admin.problems import ApiError
 from pytubemq.admin.request_checks import read_bounded
 from pytubemq.admin.webapi.authorization import TOKEN_NAMES
 from pytubemq.admin.webapi.call_gate import CallGate, names_of, texts_of, with_sets
-from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respond
+from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respond, with_note
 from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.long_responses import LongResponses
 from pytubemq.admin.webapi.method import A, Method, Table
@@ -40,6 +40,16 @@ FORM = "application/x-www-form-urlencoded"
 INTERNAL = 500
 TARGET_NAMES = ("brokerId", "brokerIp", "topicName", "groupName", "consumerId", "sourceGroupName", "targetGroupName")
 """The parameters that name what a call is about; only these are logged, each of them checked."""
+UNUSED_NAMES = (
+    "unflushThreshold",
+    "unflushInterval",
+    "unflushDataHold",
+    "memCacheMsgSizeInMB",
+    "memCacheMsgCntInK",
+    "memCacheFlushIntvl",
+    "qryPriorityId",
+)
+"""The parameters about the original's files, cache and priorities of reads; a pytubemq Broker has none of these."""
 SHOWN_TARGETS = 8
 MAX_TARGET = 64
 
@@ -101,7 +111,7 @@ class WebApi(Generic[A]):
             user = caller.user or args.audit.user
             target = targets(args).replace("; ", ", ")
             await http.note(NotedCall(user=user, host=peer, action=name, target=target))
-        return reply
+        return with_note(reply, unused_note(args))
 
     async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
@@ -127,6 +137,15 @@ class WebApi(Generic[A]):
 
 async def _stays() -> bool:
     return False
+
+
+def unused_note(args: Args) -> str:
+    """Return the warning about parameters of a change that pytubemq Brokers do not use; blank if it has none."""
+    given = {name for one in with_sets(args) for name in UNUSED_NAMES if one.values.get(name) is not None}
+    if not given:
+        return ""
+    named = ", ".join(name for name in UNUSED_NAMES if name in given)
+    return f"stored, and passed on to Java Brokers, but of no effect at pytubemq Brokers: {named}"
 
 
 def targets(args: Args) -> str:

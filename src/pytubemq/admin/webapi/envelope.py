@@ -57,6 +57,11 @@ def failure(text: str, code: int) -> Reply:
     return {"result": False, "errCode": code, "errMsg": text}
 
 
+def with_note(reply: Reply, note: str) -> Reply:
+    """Return a reply whose text also has a note; a blank one changes nothing."""
+    return {**reply, "errMsg": f"{reply['errMsg']}; {note}"} if note and reply.get("result") else reply
+
+
 def outcomes(found: Iterable[Outcome], keys: Sequence[str]) -> Reply:
     """Return the outcome of each target; `keys` name the parts of an outcome's key."""
     return rows(

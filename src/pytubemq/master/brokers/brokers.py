@@ -97,6 +97,8 @@ class Brokers:
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
         self.admission.on_made_room = self._made_room
         self.stories = Stories(clock)
+        self.timeouts = 0
+        """The Brokers that were lost, or silent for too long, since the start of this Master."""
         self.upkeep = BrokerUpkeep(catalogue, clock, self.stories)
         self._reports = HeartbeatReports(catalogue, clock, self._presence, self.topics, self.faults, self.upkeep)
         self._builds = ConfBuilds(catalogue)
@@ -344,6 +346,7 @@ class Brokers:
         self._log.log_rest(now_s)
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
+                self.timeouts += 1
                 self._release(run.broker_id, "connection lost" if run.lost else "no heartbeat in time")
         self._absent_brokers.update(now_s)
         if expired := self._absent_brokers.expired(now_s):

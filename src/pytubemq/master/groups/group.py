@@ -55,6 +55,17 @@ class Pulse:
 
 
 @dataclass(slots=True)
+class GroupCounters:
+    """Counts since the start of this Master: consumers and groups that timed out, and events by what they ask for."""
+
+    timeouts: int = 0
+    client_balance_timeouts: int = 0
+    group_timeouts: int = 0
+    connect_events: int = 0
+    disconnect_events: int = 0
+
+
+@dataclass(slots=True)
 class Group:
     """A group with at least one member.
 

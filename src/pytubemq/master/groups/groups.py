@@ -40,7 +40,7 @@ from pytubemq.master.client_admission import NOWHERE
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.groups.available_partitions import AvailablePartitions
 from pytubemq.master.groups.due_times import DueTimes
-from pytubemq.master.groups.group import Group, MemberInfo, Pulse
+from pytubemq.master.groups.group import Group, GroupCounters, MemberInfo, Pulse
 from pytubemq.master.groups.readiness import members_for_rate
 from pytubemq.master.groups.subscribers import Subscribers
 from pytubemq.master.groups.tracing import record_event
@@ -86,6 +86,7 @@ class Groups:
         self.groups: dict[str, Group] = {}
         self.held = HeldHeartbeats(limit=settings.max_held_heartbeats)
         self.rebalances = 0
+        self.counters = GroupCounters()
         self.brokers = brokers
         self._stories = brokers.stories
         self._catalogue = catalogue
@@ -246,6 +247,10 @@ class Groups:
             elif isinstance(action, SendEvent):
                 self.rebalances += 1
                 record_event(group.name, action)
+                if action.event.connects:
+                    self.counters.connect_events += 1
+                else:
+                    self.counters.disconnect_events += 1
                 self._stories.record_group(
                     group.name,
                     "assigned" if action.event.connects else "revoked",
@@ -256,6 +261,7 @@ class Groups:
             else:
                 self._dropped(group, action)
         if not group.view.members:
+            self.counters.group_timeouts += any(isinstance(action, Dropped) for action in actions)
             self._end(group)
         return tuple(events)
 
@@ -472,6 +478,8 @@ class Groups:
         logger.warning("group %s: %s was removed: %s", group.name, action.member, action.reason)
         GROUP.record("left", group=group.name, member=action.member, reason=action.reason)
         self._tell_left(group, action.member, action.reason)
+        self.counters.timeouts += 1
+        self.counters.client_balance_timeouts += group.kind is GroupKind.CLIENT_BALANCE
         self._forget(group, action.member)
 
     def _tell_left(self, group: Group, member: str, reason: str) -> None:

@@ -169,7 +169,7 @@ def filled(method: Method[Any], names: dict[str, str]) -> dict[str, str]:
 _NAMED = ("topicName", "groupName")
 _VALUES = {
     "createUser": "me", "modifyUser": "me", "brokerId": "1", "brokerIp": "127.0.0.1", "consumerId": "c",
-    "regionId": "1", "flowCtrlInfo": "[]", "filterConds": ",a,",
+    "regionId": "1", "flowCtrlInfo": "[]", "filterConds": ",a,", "statsType": "all",
 }  # fmt: skip
 
 

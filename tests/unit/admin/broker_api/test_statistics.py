@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytubemq.admin.broker_api.statistics import NO_LEAST, NO_MOST, Part, Since, Statistics
+from pytubemq.admin.broker_api.statistics import Part, Statistics
 from pytubemq.admin.webapi.envelope import date
+from pytubemq.admin.webapi.methods.web_statistics import NO_LEAST, NO_MOST, Since
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.observe.histogram import Histogram
 from pytubemq.storage.log.partition_reads import Extent

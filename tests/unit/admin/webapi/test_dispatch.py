@@ -15,8 +15,8 @@ from starlette.routing import Route
 from pytubemq.admin.access.gate import Gate
 from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.call_gate import CallGate
-from pytubemq.admin.webapi.dispatch import WebApi
-from pytubemq.admin.webapi.envelope import Reply, outcomes, rows, success
+from pytubemq.admin.webapi.dispatch import WebApi, unused_note
+from pytubemq.admin.webapi.envelope import GOOD, Reply, failure, outcomes, rows, success, with_note
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Int, ListOf, Text
 from pytubemq.admin.webapi.long_responses import ROWS_A_TURN, Turns
 from pytubemq.admin.webapi.method import Method, Table
@@ -439,3 +439,14 @@ def test_a_table_takes_a_name_once() -> None:
         Table((method, Method("b", "", False, (), nothing)), {})
     with pytest.raises(ValueError, match="b is in the table twice"):
         Table((method,), {"b": "no"})
+
+
+def test_a_change_with_parameters_that_do_nothing_says_so() -> None:
+    item = Args({"topicName": "t", "memCacheMsgCntInK": 5})
+    args = Args({"unflushInterval": 1, "numPartitions": 2, "qryPriorityId": None, "topicJsonSet": (item,)})
+    note = unused_note(args)
+    assert note.endswith(": unflushInterval, memCacheMsgCntInK")
+    assert with_note(GOOD, note)["errMsg"] == f"OK; {note}"
+    assert with_note(GOOD, unused_note(Args({"numPartitions": 2}))) == GOOD
+    refused = failure("no", 400)
+    assert with_note(refused, note) == refused
