@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.postgres import Postgres
+    from tests.support.zookeeper.server import ZooKeeper
 
 # A shell that starts this in the background makes it ignore Ctrl-C, and every process it starts; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,6 +56,17 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     from tests.support.postgres import Postgres
 
     with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """A ZooKeeper server for all tests of this process that take it; each has nodes of its own."""
+    from tests.support.zookeeper.server import ZooKeeper, missing
+
+    if reason := missing():
+        pytest.skip(reason)
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
 
 

@@ -13,6 +13,7 @@ from pytubemq.net.elect.sole_elector import SoleElector
 from pytubemq.testing.election import TrialElection
 from tests.support.postgres_stores import open_store, options_of
 from tests.support.waiting import until
+from tests.support.zookeeper.stores import open_in_zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-DATABASE = pytest.param("postgres", marks=pytest.mark.process)
+SHARED = [pytest.param(name, marks=pytest.mark.process) for name in ("postgres", "zookeeper")]
 LEASE_S = 300.0
 """No test here waits for its end, and a machine that stands still for minutes does not end it."""
 
 
-@pytest.fixture(params=["none", "trial", DATABASE])
+@pytest.fixture(params=["none", "trial", *SHARED])
 async def stand(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
     """Make one more elector of the same election."""
     made: list[Elector] = []
@@ -43,7 +44,7 @@ async def stand(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
         await elector.close()
 
 
-several = pytest.mark.parametrize("stand", ["trial", DATABASE], indirect=True)
+several = pytest.mark.parametrize("stand", ["trial", *SHARED], indirect=True)
 """A Master that is alone has nobody beside it."""
 
 
@@ -52,6 +53,8 @@ def _maker(request: pytest.FixtureRequest) -> Stand:
         return SoleElector
     if request.param == "trial":
         return TrialElection().stand
+    if request.param == "zookeeper":
+        return _in_zookeeper(request)
     from pytubemq.net.elect import postgres_elector
     from pytubemq.net.elect.postgres_elector import PostgresElector
 
@@ -61,6 +64,18 @@ def _maker(request: pytest.FixtureRequest) -> Stand:
     database = server.new_database()
     open_store(server, database).close()
     return lambda holder: PostgresElector(options_of(server, database), holder, lease_s=LEASE_S)
+
+
+def _in_zookeeper(request: pytest.FixtureRequest) -> Stand:
+    server = request.getfixturevalue("zookeeper")
+    from pytubemq.net.elect import zookeeper_elector
+    from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
+    from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
+
+    request.getfixturevalue("monkeypatch").setattr(zookeeper_elector, "_RETURN_LIMIT_S", LEASE_S)
+    options = server.options(server.new_root())
+    open_in_zookeeper(options).close()
+    return lambda holder: ZooKeeperElector(ZooKeeperLease(options), holder, lease_s=LEASE_S)
 
 
 async def test_one_that_is_alone_leads(stand: Stand) -> None:

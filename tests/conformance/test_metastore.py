@@ -44,13 +44,16 @@ from tests.support.metadata import (
     USER,
 )
 from tests.support.postgres_stores import leading_store
+from tests.support.zookeeper.stores import leading_in_zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.process)])
+@pytest.fixture(
+    params=["memory", "sqlite", *(pytest.param(name, marks=pytest.mark.process) for name in ("postgres", "zookeeper"))]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetaStore]:
     made = _make(request, tmp_path)
     yield made
@@ -62,7 +65,9 @@ def _make(request: pytest.FixtureRequest, tmp_path: Path) -> MetaStore:
         return MemoryMetaStore()
     if request.param == "sqlite":
         return SqliteMetaStore(tmp_path / "meta.db")
-    server = request.getfixturevalue("postgres")
+    server = request.getfixturevalue(request.param)
+    if request.param == "zookeeper":
+        return leading_in_zookeeper(server, server.new_root())
     return leading_store(server, server.new_database())
 
 

@@ -28,12 +28,12 @@ from pytubemq.model.limits import (
 )
 from pytubemq.net.elect.sole_elector import SOLE_EPOCH
 from pytubemq.security.authentication_mode import AuthenticationMode
-from pytubemq.storage.metastore.opening import lead_in_postgres, open_metastore
+from pytubemq.storage.metastore.opening import lead_in_database, open_metastore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.model.tls_options import TlsOptions
     from pytubemq.storage.metastore.port import MetaStore
 
@@ -55,8 +55,8 @@ class MasterSettings:
     servers_tls: TlsOptions | None = None
     """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None
-    database: PostgresOptions | None = None
-    """The database of the metadata, in place of the file; the Master must hold the lease there."""
+    database: StoreOptions | None = None
+    """The database of the metadata, or ZooKeeper, in place of the file; the Master must hold the lease there."""
     epoch: int = SOLE_EPOCH
     """The epoch with which the Master leads."""
     authentication: AuthenticationMode = AuthenticationMode.OFF
@@ -92,7 +92,7 @@ class MasterSettings:
         """Return the store of the metadata. It blocks while it is opened. Raises as `storage.metastore.opening`."""
         if self.database is None:
             return open_metastore(self.data_dir)
-        return lead_in_postgres(self.database, self.epoch, directory=self.data_dir)
+        return lead_in_database(self.database, self.epoch, directory=self.data_dir)
 
     @property
     def heartbeat_wait_s(self) -> float:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytubemq.admin.http import HttpServer
     from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.master.access.http.oidc import OidcTokens
     from pytubemq.master.service import MasterService
     from pytubemq.net.client.connection import Route
@@ -267,15 +267,15 @@ class Node:
         self.endpoints = Endpoints(master=self._plain(self.master.address), master_tls=_text(self.master.tls_address))
         self._routes = {self.master.address: self.master.route}
 
-    def _database(self) -> PostgresOptions | None:
-        """Return the database of the Master's records; None if they are in a file."""
+    def _database(self) -> StoreOptions | None:
+        """Return the database, or the nodes in ZooKeeper, of the Master's records; None if they are in a file."""
         section = self.settings.master
         if section.store == SQLITE:
             return None
         return database_options(section.store, section.store_password_file, os.environ)
 
     async def _lead(
-        self, database: PostgresOptions | None, address: Address, listen: Address, tls_listen: Address | None
+        self, database: StoreOptions | None, address: Address, listen: Address, tls_listen: Address | None
     ) -> int:
         """Wait until the Master leads, and answer as a standby meanwhile; return its epoch."""
         from pytubemq.master.leader.candidacy import make_elector

@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from pytubemq.core.database.postgres_options import PostgresOptions
+from pytubemq.core.database.store_options import store_options
 from pytubemq.errors import TubeError
+from pytubemq.master.leader.candidacy import make_elector
 from pytubemq.model.records import GroupRecord
-from pytubemq.net.elect.postgres_elector import PostgresElector
-from pytubemq.storage.metastore.postgres import PostgresMetaStore
+from pytubemq.net.clock import SystemClock
+from pytubemq.storage.metastore.opening import open_database
 
 
 async def main(url: str, password: str, lease_s: str) -> None:
-    options = PostgresOptions(url, password)
-    store = PostgresMetaStore(options)
-    elector = PostgresElector(options, "the holder", lease_s=float(lease_s))
+    options = store_options(url, password)
+    store = open_database(options)
+    elector = await make_elector(options, "the holder", lease_s=float(lease_s), clock=SystemClock())
     epoch = await elector.lead()
     store.lead(epoch)
     store.load()

@@ -63,7 +63,9 @@ class PostgresOptions:
                 "PYTUBEMQ_STORE_PASSWORD",
             )
         if scheme not in SCHEMES or not separator or not rest.strip("/"):
-            raise ConfigError("the store is neither `sqlite` nor the URL of a PostgreSQL database", hint=_HINT)
+            raise ConfigError(
+                "the store is neither `sqlite` nor the URL of a PostgreSQL database or of ZooKeeper", hint=_HINT
+            )
         if not unquote(parts.path).strip("/"):
             raise ConfigError(f"{self.place} names no database", hint=_HINT)
 

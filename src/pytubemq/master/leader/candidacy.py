@@ -9,30 +9,36 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytubemq.core.database.postgres_options import PostgresOptions
 from pytubemq.net.elect.sole_elector import SoleElector
-from pytubemq.storage.metastore.opening import open_postgres
+from pytubemq.storage.metastore.opening import open_database
 
 if TYPE_CHECKING:
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.net.clock import Clock
     from pytubemq.net.elect.elector import Elector
 
 
 async def make_elector(
-    database: PostgresOptions | None, holder: str, *, lease_s: float, clock: Clock, create: bool = True
+    database: StoreOptions | None, holder: str, *, lease_s: float, clock: Clock, create: bool = True
 ) -> Elector:
-    """Return the elector of the Master at the address `holder`, whose records are in a database, or in its own file.
+    """Return the elector of the Master at the address `holder`; without a database its records are in a file.
 
     Raises:
-        MissingExtraError: the extra [postgres] is not installed.
-        NotFoundError: there are no tables, and none are to be made.
+        MissingExtraError: the extra [postgres] or [zookeeper] is not installed.
+        NotFoundError: there are no tables or nodes, and none are to be made.
         TubeError: the database cannot be used.
     """
     if database is None:
         return SoleElector(holder)
-    # The tables first, the lease is in one of them. On a thread, as this blocks.
-    store = await asyncio.get_running_loop().run_in_executor(None, partial(open_postgres, database, create=create))
+    # The tables or nodes first, the lease is in one of them. On a thread, as this blocks.
+    store = await asyncio.get_running_loop().run_in_executor(None, partial(open_database, database, create=create))
     store.close()
+    if not isinstance(database, PostgresOptions):
+        from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
+        from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
+
+        return ZooKeeperElector(ZooKeeperLease(database), holder, lease_s=lease_s, clock=clock)
     from pytubemq.net.elect.postgres_elector import PostgresElector  # its driver is there, as the store needed it
 
     return PostgresElector(database, holder, lease_s=lease_s, clock=clock)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.core.database.database_limits import LEASE_S
-from pytubemq.core.database.postgres_options import PostgresOptions
 from pytubemq.errors import ConfigError, DirectoryLockedError, FencedError, NotFoundError
 from pytubemq.master.leader.candidacy import make_elector
 from pytubemq.net.clock import SystemClock
@@ -21,16 +21,16 @@ from pytubemq.storage.metastore.migration import Contents, check_empty, copy_rec
 from pytubemq.storage.metastore.opening import (
     METADATA_FILE,
     MOVED_MARK,
-    lead_in_postgres,
+    lead_in_database,
+    open_database,
     open_metastore,
-    open_postgres,
 )
 from pytubemq.storage.metastore.port import Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.storage.metastore.port import MetaStore
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ _WAIT_S: Final = 3 * LEASE_S
 """The time for getting the lease: a Master that was killed still has it until its end."""
 
 
-async def migrate(source: Path | PostgresOptions, target: Path | PostgresOptions, *, dry_run: bool) -> Contents:
+async def migrate(source: Path | StoreOptions, target: Path | StoreOptions, *, dry_run: bool) -> Contents:
     """Copy all records, or with `dry_run` only read both stores; return the counts of what the source has.
 
     Raises:
@@ -61,30 +61,30 @@ async def migrate(source: Path | PostgresOptions, target: Path | PostgresOptions
         return Contents.of(records)
 
 
-def name_of(place: Path | PostgresOptions) -> str:
+def name_of(place: Path | StoreOptions) -> str:
     """Return a store's name for texts."""
-    return place.place if isinstance(place, PostgresOptions) else str(place)
+    return str(place) if isinstance(place, Path) else place.place
 
 
-async def _read(place: Path | PostgresOptions, stack: AsyncExitStack) -> Metadata | None:
+async def _read(place: Path | StoreOptions, stack: AsyncExitStack) -> Metadata | None:
     """Return the records of a store, without making any; None if there is none."""
-    if isinstance(place, PostgresOptions):
+    if not isinstance(place, Path):
         try:
             await _hold(place, stack, create=False)
         except NotFoundError:
             return None
-        return await _blocking(lambda: _load(open_postgres(place, create=False)))
+        return await _blocking(lambda: _load(open_database(place, create=False)))
     if not (place / METADATA_FILE).exists():
         return None
     _lock(place, stack)
     return await _blocking(lambda: _load(open_metastore(place)))
 
 
-async def _write(records: Metadata, place: Path | PostgresOptions, stack: AsyncExitStack) -> None:
+async def _write(records: Metadata, place: Path | StoreOptions, stack: AsyncExitStack) -> None:
     make: Callable[[], MetaStore]
-    if isinstance(place, PostgresOptions):
+    if not isinstance(place, Path):
         epoch = await _hold(place, stack, create=True)
-        make = partial(lead_in_postgres, place, epoch, directory=None)
+        make = partial(lead_in_database, place, epoch, directory=None)
     else:
         _lock(place, stack)
         if not (place / METADATA_FILE).exists():
@@ -120,7 +120,7 @@ def _lock(directory: Path, stack: AsyncExitStack) -> None:
     stack.callback(lock.release)
 
 
-async def _hold(database: PostgresOptions, stack: AsyncExitStack, *, create: bool) -> int:
+async def _hold(database: StoreOptions, stack: AsyncExitStack, *, create: bool) -> int:
     """Hold the lease of a database until the end; return the epoch."""
     elector = await make_elector(database, HOLDER, lease_s=LEASE_S, clock=SystemClock(), create=create)
     stack.push_async_callback(elector.close)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from pytubemq.core.database.database_limits import MAX_LEASE_S, MIN_LEASE_S
-from pytubemq.core.database.postgres_options import PostgresOptions
+from pytubemq.core.database.store_options import store_options
 from pytubemq.errors import ConfigError
 
 SQLITE: Final = "sqlite"
@@ -18,15 +18,16 @@ Store = Annotated[
     Meta(
         max_length=2048,
         description="where the records of topics, Brokers, groups and users are: `sqlite`, a file in the data "
-        "directory; or the URL of a PostgreSQL database without a password, "
-        "`postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`, where a standby can wait to take over",
+        "directory; or the URL, without a password, of a PostgreSQL database, "
+        "`postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`, or of a node in ZooKeeper, "
+        "`zookeeper://USER@HOST:PORT,HOST:PORT/PATH?tls_ca=FILE`, where a standby can wait to take over",
     ),
 ]
 PasswordFile = Annotated[
     str,
     Meta(
-        description="file with the password for that database, which only its owner may read; the variable "
-        "`PYTUBEMQ_STORE_PASSWORD` takes precedence"
+        description="file with the password for that database or ZooKeeper, which only its owner may read; the "
+        "variable `PYTUBEMQ_STORE_PASSWORD` takes precedence"
     ),
 ]
 LeaseSeconds = Annotated[
@@ -43,7 +44,7 @@ LeaseSeconds = Annotated[
 def check_store(store: str, password_file: str) -> None:
     """Refuse a store that is none. Raises ConfigError; its text repeats no password."""
     if store != SQLITE:
-        PostgresOptions(store)
+        store_options(store)
     elif password_file:
         raise ConfigError(
             "master.store_password_file has no meaning without a database", hint="set master.store to its URL, too"

@@ -1,4 +1,4 @@
-"""The database of a Master's records, with its password from the environment or a file of its own.
+"""The database of a Master's records, or ZooKeeper, with its password from the environment or a file of its own.
 
 The invariant: the password is in no setting, so no file of settings, command line or page of settings shows it.
 """
@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.database.postgres_options import PostgresOptions
+from pytubemq.core.database.store_options import StoreOptions, store_options
 from pytubemq.errors import ConfigError
 from pytubemq.model.limits import MAX_SECRET_FILE_BYTES
 
@@ -22,7 +22,7 @@ PASSWORD_VARIABLE: Final = "PYTUBEMQ_STORE_PASSWORD"
 _HINT: Final = "write the password of the database's user into the first line of a file that only its owner may read"
 
 
-def database_options(url: str, password_file: str, environ: Mapping[str, str]) -> PostgresOptions:
+def database_options(url: str, password_file: str, environ: Mapping[str, str]) -> StoreOptions:
     """Return a database with its password: of the environment, else of the file, else none.
 
     Raises:
@@ -31,7 +31,7 @@ def database_options(url: str, password_file: str, environ: Mapping[str, str]) -
     password = environ.get(PASSWORD_VARIABLE) or None
     if password is None and password_file:
         password = _read(Path(password_file).expanduser())
-    return PostgresOptions(url, password)
+    return store_options(url, password)
 
 
 def _read(path: Path) -> str:

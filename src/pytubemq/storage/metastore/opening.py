@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.core.database.postgres_options import PostgresOptions
 from pytubemq.errors import ConfigError, MissingExtraError
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
@@ -11,9 +12,10 @@ from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.storage.metastore.port import MetaStore
     from pytubemq.storage.metastore.postgres import PostgresMetaStore
+    from pytubemq.storage.metastore.zookeeper_store.store import ZooKeeperMetaStore
 
 METADATA_FILE = "meta.db"
 """The name of the file in a Master's directory."""
@@ -40,15 +42,21 @@ def open_metastore(directory: Path | None) -> MetaStore:
     return SqliteMetaStore(file)
 
 
-def open_postgres(options: PostgresOptions, *, create: bool = True) -> PostgresMetaStore:
-    """Return the store in a database; it blocks, for a bounded time.
+def open_database(options: StoreOptions, *, create: bool = True) -> PostgresMetaStore | ZooKeeperMetaStore:
+    """Return the store in a database, or in ZooKeeper; it blocks, for a bounded time.
 
     Raises:
-        MissingExtraError: the extra [postgres] is not installed.
-        NotFoundError: it has no tables, and none are to be made.
-        TubeError: as `PostgresMetaStore`.
+        MissingExtraError: the extra [postgres] or [zookeeper] is not installed.
+        NotFoundError: it has no tables or nodes, and none are to be made.
+        TubeError: as `PostgresMetaStore` and `ZooKeeperMetaStore`.
     """
     # Here, as most Masters have no database and need no driver for one.
+    if not isinstance(options, PostgresOptions):
+        try:
+            from pytubemq.storage.metastore.zookeeper_store.store import ZooKeeperMetaStore
+        except ImportError as error:
+            raise MissingExtraError("zookeeper", "a store in ZooKeeper") from error
+        return ZooKeeperMetaStore(options, create=create)
     try:
         from pytubemq.storage.metastore.postgres import PostgresMetaStore
     except ImportError as error:
@@ -56,14 +64,14 @@ def open_postgres(options: PostgresOptions, *, create: bool = True) -> PostgresM
     return PostgresMetaStore(options, create=create)
 
 
-def lead_in_postgres(options: PostgresOptions, epoch: int, *, directory: Path | None) -> MetaStore:
-    """Return the store in a database for the Master that leads with this epoch.
+def lead_in_database(options: StoreOptions, epoch: int, *, directory: Path | None) -> MetaStore:
+    """Return the store in a database, or in ZooKeeper, for the Master that leads with this epoch.
 
     Raises:
         ConfigError: the database has had no change yet, and the file of `directory` has records, which it would hide.
-        TubeError: as `open_postgres`.
+        TubeError: as `open_database`.
     """
-    store = open_postgres(options)
+    store = open_database(options)
     try:
         file = None if directory is None else directory / METADATA_FILE
         if file is not None and file.exists() and store.changes() == 0 and _has_records(file):

@@ -15,24 +15,30 @@ from pytubemq.cli.output.words import count_of
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.core.database.store_options import StoreOptions
 
 _DIRECTORY = "master"
 
 
 @click.group(cls=CommandGroup)
 def master() -> None:
-    """Move a stopped Master's records between its directory and a database."""
+    """Move a stopped Master's records between its directory, a database and ZooKeeper."""
 
 
 @master.command("migrate")
-@click.option("--from", "source", required=True, metavar="PLACE", help="A Master's data directory or a database's URL.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="PLACE",
+    help="A Master's data directory, or the URL of a database or of ZooKeeper.",
+)
 @click.option("--to", "target", required=True, metavar="PLACE", help="The same, of a store without records.")
 @click.option(
     "--password-file",
     default="",
     metavar="FILE",
-    help="The file with the database's password; the variable PYTUBEMQ_STORE_PASSWORD takes precedence.",
+    help="The file with the password of either store; the variable PYTUBEMQ_STORE_PASSWORD takes precedence.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
 @click.option("--yes", is_flag=True, help="Copy the records.")
@@ -40,8 +46,9 @@ def master() -> None:
 def migrate_command(source: str, target: str, password_file: str, dry_run: bool, yes: bool) -> int:
     """Copy all records from one store into another, read them back and compare.
 
-    A PLACE is a Master's data directory, or a database as in postgresql://USER@HOST:PORT/DATABASE. No Master may run on
-    either of them. The source stays as it is. A database needs the extra [postgres].
+    A PLACE is a Master's data directory, a database as in postgresql://USER@HOST:PORT/DATABASE, or a node as in
+    zookeeper://USER@HOST:PORT,HOST:PORT/PATH. No Master may run on either of them. The source stays as it is. A
+    database needs the extra [postgres], ZooKeeper the extra [zookeeper].
     """
     from dataclasses import asdict
 
@@ -67,7 +74,7 @@ def migrate_command(source: str, target: str, password_file: str, dry_run: bool,
     return ExitCode.DONE
 
 
-def _place(text: str, password_file: str) -> Path | PostgresOptions:
+def _place(text: str, password_file: str) -> Path | StoreOptions:
     from pytubemq.server.keys.store_password import database_options
 
     if "://" in text:
@@ -77,6 +84,6 @@ def _place(text: str, password_file: str) -> Path | PostgresOptions:
     return path if path.name == _DIRECTORY else path / _DIRECTORY
 
 
-def _next_step(place: Path | PostgresOptions, text: str) -> str:
+def _next_step(place: Path | StoreOptions, text: str) -> str:
     store = "sqlite" if isinstance(place, Path) else text
     return f"start the Master with  master.store = {store!r}"

@@ -1,0 +1,1 @@
+"""Metadata in ZooKeeper: the store of the records, and the lease of their Master beside them."""
