@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.admin.app import create_app
-from pytubemq.admin.http import HttpServer
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.master.service import MasterService, MasterSettings

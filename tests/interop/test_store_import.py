@@ -14,7 +14,7 @@ import pytest
 
 from pytubemq import Start, connect
 from pytubemq.admin.app import create_app
-from pytubemq.admin.http import HttpServer
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.broker.service import BrokerService, BrokerSettings

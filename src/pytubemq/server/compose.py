@@ -42,7 +42,7 @@ from pytubemq.storage.disk.disk import Disk, OsDisk
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pytubemq.admin.http import HttpServer
+    from pytubemq.admin.serving.http import HttpServer
     from pytubemq.admin.webapi.authorization import Access
     from pytubemq.broker.service import BrokerService
     from pytubemq.core.database.store_options import StoreOptions
@@ -319,7 +319,7 @@ class Node:
     def _prepare_http(self) -> None:
         from pytubemq.admin.app import create_app
         from pytubemq.admin.figures import metrics_route
-        from pytubemq.admin.http import HttpServer
+        from pytubemq.admin.serving.http import HttpServer
         from pytubemq.admin.webapi.routes import master_routes
 
         assert self.master is not None
@@ -407,7 +407,7 @@ class Node:
     async def _start_broker_http(self, broker: BrokerService) -> None:
         """Start the Broker's HTTP before the Broker itself, so that a port in use is noticed before it registers."""
         from pytubemq.admin.broker_api.app import create_broker_app
-        from pytubemq.admin.http import HttpServer
+        from pytubemq.admin.serving.http import HttpServer
 
         text = self.settings.broker.http_listen
         if not text:

@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.admin.http import HttpServer
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.admin.standby_app import create_standby_app
 from pytubemq.master.leader.standby import StandbyServer
 

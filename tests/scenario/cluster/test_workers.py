@@ -18,8 +18,8 @@ from pytubemq.core.retry import Backoff
 from pytubemq.errors import ExitCode
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.sources import load_settings
-from pytubemq.server.worker_plan import plan_workers
-from pytubemq.server.workers import Workers
+from pytubemq.server.workers.worker_plan import plan_workers
+from pytubemq.server.workers.workers import Workers
 from tests.support.waiting import until, until_seen
 
 from .conftest import CommandLine, stop

@@ -18,7 +18,7 @@ from typing import Any
 from pytubemq.admin.app import create_app
 from pytubemq.admin.broker_api.app import create_broker_app
 from pytubemq.admin.figures import metrics_route
-from pytubemq.admin.http import HttpServer
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.admin.webapi.authorization import Access
 from pytubemq.admin.webapi.routes import master_routes
 from pytubemq.broker.service import BrokerService, BrokerSettings

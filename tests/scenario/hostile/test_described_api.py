@@ -21,8 +21,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from pytubemq.admin.http import HttpServer
 from pytubemq.admin.openapi import describe
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.master.registry.broker_waits import BrokerWaits
 from pytubemq.model.ids import Address
 from tests.scenario.hostile.callers import SERVERS_TOKEN, TOPICS, own_token, token_of

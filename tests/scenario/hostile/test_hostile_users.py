@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytubemq.admin.http import HttpServer
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.model.ids import Address
 from pytubemq.testing.hostile.http_cases import broker_calls, master_calls
 from pytubemq.testing.hostile.http_client import HostileHttpClient

@@ -16,8 +16,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from pytubemq.admin.http import HttpServer
 from pytubemq.admin.request_checks import read_bounded
+from pytubemq.admin.serving.http import HttpServer
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB

@@ -10,7 +10,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_WORKERS
 from pytubemq.server.sources import load_settings
-from pytubemq.server.worker_plan import check_directories, plan_workers
+from pytubemq.server.workers.worker_plan import check_directories, plan_workers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -104,8 +104,8 @@ def _run_node(settings: Settings, role: str, *, stop_on_eof: bool, shares_log: b
 
 def _run_workers(settings: Settings, count: int, ips: str, *, stop_on_eof: bool) -> int:
     from pytubemq.server.run import run_node
-    from pytubemq.server.worker_plan import check_directories, plan_workers
-    from pytubemq.server.workers import Workers
+    from pytubemq.server.workers.worker_plan import check_directories, plan_workers
+    from pytubemq.server.workers.workers import Workers
 
     plans = plan_workers(settings, count, ips=ips)
     check_directories(settings, plans)

@@ -38,11 +38,12 @@ from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.client_admission import NOWHERE
 from pytubemq.master.client_connections import ClientConnections, Connection
-from pytubemq.master.groups.available_partitions import AvailablePartitions
 from pytubemq.master.groups.due_times import DueTimes
 from pytubemq.master.groups.group import Group, GroupCounters, MemberInfo, Pulse
+from pytubemq.master.groups.group_story import GroupStory
+from pytubemq.master.groups.partitions.available_partitions import AvailablePartitions
+from pytubemq.master.groups.partitions.subscribers import Subscribers
 from pytubemq.master.groups.readiness import members_for_rate
-from pytubemq.master.groups.subscribers import Subscribers
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
 from pytubemq.master.stories.stories import names_of
@@ -89,6 +90,7 @@ class Groups:
         self.counters = GroupCounters()
         self.brokers = brokers
         self._stories = brokers.stories
+        self._story = GroupStory(brokers.stories)
         self._catalogue = catalogue
         self._available = AvailablePartitions(catalogue, brokers, clock)
         self._clock = clock
@@ -206,7 +208,7 @@ class Groups:
         if group is not None:
             logger.info("group %s: %s left", name, member)
             GROUP.record("left", group=name, member=member)
-            self._tell_left(group, member, "it unregistered")
+            self._story.record_left(group, member, "it unregistered")
             self._forget(group, member)
             self.apply(group, Left(member))
 
@@ -215,7 +217,7 @@ class Groups:
         group = self.find(name, member)
         if group is not None:
             GROUP.record("left", group=name, member=member, reason="it made room for another client")
-            self._tell_left(group, member, "it made room for another client")
+            self._story.record_left(group, member, "it made room for another client")
             self._forget(group, member)
             self.apply(group, Left(member))
 
@@ -402,7 +404,9 @@ class Groups:
         lost_s = group.pulses[holder].lost_s
         if lost_s is not None and lost_s + self._timing.lost_grace_s <= self._clock.now_s():
             logger.info("group %s: %s, whose connection is closed, is replaced as node %d", name, holder, node_id)
-            self._tell_left(group, holder, f"its connection is closed, and {newcomer} replaces it as node {node_id}")
+            self._story.record_left(
+                group, holder, f"its connection is closed, and {newcomer} replaces it as node {node_id}"
+            )
             self._forget(group, holder)
             self.apply(group, Left(holder))
 
@@ -422,23 +426,11 @@ class Groups:
             before = group.view.available
             for fact in self._available.facts(group):
                 self._learn(group, fact)
-            self._tell_available(group, before)
+            self._story.record_available(group, before)
         else:
             group.meta = self._available.meta(group)
             for member in list(group.members):  # waiting members learn of the change at once
                 self.held.wake((group.name, member))
-
-    def _tell_available(self, group: Group, before: frozenset[Partition]) -> None:
-        """Record in the group's story which partitions there are to consume, where that has changed."""
-        now = group.view.available
-        if now == before:
-            return
-        parts = [(now - before, "can be consumed now"), (before - now, "can no longer be consumed")]
-        if text := "; ".join(f"{names_of(some)} {what}" for some, what in parts if some):
-            group.cause = "other partitions can be consumed" if before else group.cause
-            self._stories.record_group(
-                group.name, "partitions", text, "Brokers, topics, or the rules for the group changed" if before else ""
-            )
 
     def _learn(self, group: Group, fact: Fact) -> None:
         if group.view.members:
@@ -477,16 +469,10 @@ class Groups:
     def _dropped(self, group: Group, action: Dropped) -> None:
         logger.warning("group %s: %s was removed: %s", group.name, action.member, action.reason)
         GROUP.record("left", group=group.name, member=action.member, reason=action.reason)
-        self._tell_left(group, action.member, action.reason)
+        self._story.record_left(group, action.member, action.reason)
         self.counters.timeouts += 1
         self.counters.client_balance_timeouts += group.kind is GroupKind.CLIENT_BALANCE
         self._forget(group, action.member)
-
-    def _tell_left(self, group: Group, member: str, reason: str) -> None:
-        """Record in the group's story that a member is gone."""
-        group.cause = f"{member} left: {reason}"
-        held = names_of(group.holds(member)) if member in group.view.members else "its partitions"
-        self._stories.record_group(group.name, "left", f"{member}, which had {held}", reason)
 
     def _forget(self, group: Group, member: str) -> None:
         """Forget a member; one that is waiting learns at once that it must register again."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.master.groups.subscribers import Subscribers
+from pytubemq.master.groups.partitions.subscribers import Subscribers
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
     BrokerRecord,

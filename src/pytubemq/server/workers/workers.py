@@ -21,7 +21,7 @@ from pytubemq.server.processes import ServerProcess
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytubemq.server.worker_plan import Plan
+    from pytubemq.server.workers.worker_plan import Plan
 
 logger = logging.getLogger(__name__)
 

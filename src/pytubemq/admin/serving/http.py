@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
-from pytubemq.admin.connection import HttpConnection
+from pytubemq.admin.serving.connection import HttpConnection
 from pytubemq.model.limits import (
     HTTP_READ_PERIOD_S,
     HTTP_REQUEST_TIMEOUT_S,

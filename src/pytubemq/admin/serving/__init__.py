@@ -1,0 +1,1 @@
+"""The HTTP server inside the event loop, and its connections."""
