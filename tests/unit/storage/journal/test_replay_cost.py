@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from pytubemq.storage.journal import checkpoints
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOMY, SMALL, commit, open_store, payloads, send
 
 
 @pytest.mark.parametrize(("partitions", "made"), [(4, 0), (200, 1)])
-def test_messages_in_many_partitions_bring_a_checkpoint_sooner(partitions: int, made: int) -> None:
+def test_messages_in_many_partitions_bring_a_checkpoint_sooner(
+    partitions: int, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "monotonic", lambda: 0.0)  # a checkpoint takes no time, and none rests after it
     disk = FaultyDisk()
     settings = replace(ROOMY, replay_s=0.01)
     store = open_store(disk, settings, partitions=partitions)
