@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytubemq.master.access.late_signers import LateSigners
     from pytubemq.master.brokers.brokers import Brokers
     from pytubemq.master.groups.client_balance import ClientBalance
+    from pytubemq.master.groups.partitions.long_reports import LongReports
     from pytubemq.master.metrics import Calls
     from pytubemq.master.producers import Producers
     from pytubemq.net.server.call import Call, Handler
@@ -42,6 +43,14 @@ _SIGNED_LATE: Final = (
     (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2),
 )
 """Registrations that a Java consumer does not sign, each with the heartbeat that it signs when it is asked to."""
+_OF_CONSUMERS: Final = (
+    Method.CONSUMER_REGISTER_C2M,
+    Method.CONSUMER_HEARTBEAT_C2M,
+    Method.CONSUMER_CLOSE_C2M,
+    Method.CONSUMER_REGISTER_C2M_V2,
+    Method.CONSUMER_HEARTBEAT_C2M_V2,
+    Method.GET_PART_META_C2M,
+)
 _HEARTBEATS: Final = (Method.PRODUCER_HEARTBEAT_P2M, *(heartbeat for _, heartbeat in _SIGNED_LATE))
 
 
@@ -50,6 +59,7 @@ def handlers(
     consumers: Consumers,
     client_balance: ClientBalance,
     brokers: Brokers,
+    long_reports: LongReports,
     *,
     access: Access,
     calls: Calls,
@@ -87,6 +97,10 @@ def handlers(
     served: dict[int, Handler] = {
         method: _handler(METHODS[method].request, guarded[method], refused) for method, (_, refused) in table.items()
     }
+    for method in _OF_CONSUMERS:
+        served[method] = _read_in_steps(
+            long_reports, access, METHODS[method].request, guarded[method], table[method][1]
+        )
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access)
     served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
     return {method: only_while_leading(_counted(handler, method, calls), leads) for method, handler in served.items()}
@@ -101,8 +115,18 @@ def _counted(handler: Handler, method: int, calls: Calls) -> Handler:
 
 
 def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused_answer: RefusedAnswer) -> Handler:
+    serve = _served(work, refused_answer)
+
     def handle(call: Call) -> None:
-        request = decode(request_type, call.request.body)
+        serve(call, decode(request_type, call.request.body))
+
+    return handle
+
+
+def _served(work: Work, refused_answer: RefusedAnswer) -> Callable[[Call, Any], None]:
+    """Return a function that serves one call whose request has been decoded."""
+
+    def serve(call: Call, request: Any) -> None:
         try:
             answer = work(call, request)
         except Refused as refused:
@@ -112,7 +136,7 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused_
         if answer is not None:
             call.reply(encode(answer))
 
-    return handle
+    return serve
 
 
 def _guarded(method: Method, work: Work, access: Access) -> Work:
@@ -234,6 +258,44 @@ def _in_turns(brokers: Brokers, heartbeat: Handler) -> Handler:
                 heartbeat(call)
 
     wait = bounded(take_turn, lambda text: encode(refused_broker(int(Code.SERVICE_UNAVAILABLE), text)))
+    return handle
+
+
+def _is_lost(call: Call) -> bool:
+    """True if the connection of a call is closed, which may change at any wait."""
+    return call.connection.closed
+
+
+def _read_in_steps(
+    reports: LongReports, access: Access, request_type: type[Any], work: Work, refused_answer: RefusedAnswer
+) -> Handler:
+    """Return a handler that reads long lists of partitions in steps, one request at a time, and serves others at once.
+
+    A request of a connection follows those that came before it.
+    """
+    serve = _served(work, refused_answer)
+
+    def handle(call: Call) -> Awaitable[None] | None:
+        if reports.has_to_wait(call):
+            return wait(call)
+        serve(call, decode(request_type, call.request.body))
+        return None
+
+    async def take_turn(call: Call) -> None:
+        async with reports.take(call):
+            if call.expired or _is_lost(call):
+                call.drop()
+                return
+            request = decode(request_type, call.request.body)
+            # A request that has yet to be signed is kept as it came: what it says may take several times its bytes.
+            if reports.is_long(call) and (access.late_signers is None or not is_unsigned(request.auth_info)):
+                request = await reports.read(request)
+            if _is_lost(call):
+                call.drop()
+            else:
+                serve(call, request)
+
+    wait = bounded(take_turn, lambda text: encode(refused_answer(int(Code.SERVICE_UNAVAILABLE), text)))
     return handle
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code, UnavailableError
 from pytubemq.master.catalogue.catalogue import Catalogue
 from pytubemq.master.components import make_components
+from pytubemq.master.groups.partitions.long_reports import LongReports
 from pytubemq.master.handlers import handlers
 from pytubemq.master.metrics import Calls, MasterFacts, states_of
 from pytubemq.master.operations import MasterOperations
@@ -72,12 +73,14 @@ class MasterService(MasterOperations):
         self._flow = parts.flow
         self._access, self.http_access = parts.access, parts.access.http
         self._calls = Calls()
+        self._long_reports = LongReports()
         self._server = RpcServer(
             handlers(
                 parts.producers,
                 parts.consumers,
                 parts.client_balance,
                 parts.brokers,
+                self._long_reports,
                 access=parts.access,
                 calls=self._calls,
                 leads=leads,
@@ -229,6 +232,7 @@ class MasterService(MasterOperations):
         self._groups.connection_lost(connection)
         self._brokers.connection_lost(connection)
         self._brokers.turns.let_go(connection)
+        self._long_reports.let_go(connection)
         self._timeouts.poke()
 
     def _failed(self, what: str) -> None:

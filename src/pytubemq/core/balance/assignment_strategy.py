@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.balance.partition_sets import both
+from pytubemq.core.balance.partition_sets import both, lowest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Partition
 
 _TOPIC: Final = attrgetter("topic")
-_ID: Final = attrgetter("partition_id")
 _ORDER_OF_TOPIC: Final = attrgetter("broker_id", "partition_id")
 """The natural order of partitions of one topic. Keys are sorted several times as fast as partitions are compared."""
 _TO_HAND_OUT: Final = attrgetter("partition_id", "broker_id")
@@ -72,19 +71,6 @@ def plan_assignment(
         else frozenset(partitions)
         for member, partitions in target.items()
     }
-
-
-def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
-    """Return the first `most` partitions in their natural order; only as many are sorted as it takes."""
-    by_place: defaultdict[tuple[int, str], list[Partition]] = defaultdict(list)
-    for partition in partitions:
-        by_place[partition[:2]].append(partition)
-    found: list[Partition] = []
-    for place in sorted(by_place):
-        if len(found) >= most:
-            break
-        found += sorted(by_place[place], key=_ID)
-    return found[:most]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[Partition]]:

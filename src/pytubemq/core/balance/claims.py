@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.core.balance.assignment_strategy import lowest
-from pytubemq.core.balance.partition_sets import without
+from pytubemq.core.balance.partition_sets import lowest, without
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.core.balance.assignment_strategy import lowest
 from pytubemq.core.balance.facts import Event, OpType
-from pytubemq.core.balance.partition_sets import both, either, without
+from pytubemq.core.balance.partition_sets import both, either, lowest, without
 
 if TYPE_CHECKING:
     from pytubemq.core.balance.view import GroupView, Member

@@ -6,12 +6,16 @@ empty or both are the same set; a copy of that many takes 5 to 10 ms of the even
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytubemq.model.ids import Partition
+
+_ID: Final = attrgetter("partition_id")
 
 
 def without(
@@ -32,3 +36,16 @@ def either(partitions: frozenset[Partition], others: frozenset[Partition]) -> fr
     if not partitions or not others:
         return partitions or others
     return partitions | others
+
+
+def lowest(partitions: Iterable[Partition], most: int) -> list[Partition]:
+    """Return the first `most` partitions in their natural order; only as many are sorted as it takes."""
+    by_place: defaultdict[tuple[int, str], list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        by_place[partition[:2]].append(partition)
+    found: list[Partition] = []
+    for place in sorted(by_place):
+        if len(found) >= most:
+            break
+        found += sorted(by_place[place], key=_ID)
+    return found[:most]

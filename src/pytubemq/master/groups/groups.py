@@ -43,7 +43,7 @@ from pytubemq.master.groups.group import Group, GroupCounters, MemberInfo, Pulse
 from pytubemq.master.groups.group_story import GroupStory
 from pytubemq.master.groups.partitions.available_partitions import AvailablePartitions
 from pytubemq.master.groups.partitions.subscribers import Subscribers
-from pytubemq.master.groups.readiness import members_for_rate
+from pytubemq.master.groups.readiness import members_for_rate, one_of_each
 from pytubemq.master.groups.tracing import record_event
 from pytubemq.master.held_heartbeats import Attempt, HeldHeartbeats
 from pytubemq.master.stories.stories import names_of
@@ -196,7 +196,8 @@ class Groups:
 
     def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
         """Check that this number of consumers may read so many Brokers. Raises Refused."""
-        needs = members_for_rate(self.brokers.topics.consumable(topics)[0], self._catalogue.groups.get(name))
+        available, _ = self.brokers.topics.consumable_by_topic(topics)
+        needs = members_for_rate(one_of_each(available), self._catalogue.groups.get(name))
         if count < needs:
             raise Refused(
                 Code.BAD_REQUEST, f"group {name} declares {count} consumers but needs at least {needs} for its Brokers"

@@ -24,7 +24,7 @@ def needed_members(terms: Terms, available: Iterable[Partition], record: GroupRe
 
     Args:
         terms: what its members agree on.
-        available: the partitions that can be read now.
+        available: the partitions that can be read now, or one for each topic on a Broker.
         |        record: the group's settings; None = the defaults.
     """
     return max(terms.total_count if terms.bound else 1, members_for_rate(available, record))
@@ -39,3 +39,8 @@ def members_for_rate(available: Iterable[Partition], record: GroupRecord | None)
     allowed = record.alwd_broker_client_rate if record is not None else 0
     # The original divides without rest: with 5 Brokers and 2 consumers each has 2.
     return brokers // ((allowed if allowed > 0 else MAX_BROKERS_PER_CLIENT) + 1) + 1
+
+
+def one_of_each(parts: Iterable[frozenset[Partition]]) -> list[Partition]:
+    """Return a partition of each set of those of a topic on a Broker, which is all that counts here."""
+    return [next(iter(part)) for part in parts if part]

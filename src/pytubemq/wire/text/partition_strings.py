@@ -7,6 +7,7 @@ string in it, never another error.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import FormatError
@@ -101,25 +102,37 @@ def parse_subscribe_info(text: str) -> SubscribeInfo:
     return SubscribeInfo(consumer_id.strip(), group.strip(), held.broker, held.partition)
 
 
+class SubscribedParser:
+    """The partitions of subscriptions; what precedes the partition's number is read once if it is the same."""
+
+    def __init__(self) -> None:
+        self.found: set[Partition] = set()
+        self._read: dict[str, Partition] = {}
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Parse some more. Raises FormatError: one is no subscription."""
+        read, found = self._read, self.found
+        for text in texts:
+            head, _, number = text.rpartition(":")
+            # A member may name thousands of partitions, most of few Brokers and topics, so only their numbers differ.
+            before = read.get(head)
+            # A number that may be none goes the plain way, which has the words for it.
+            if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
+                partition = read[head] = parse_subscribe_info(text).partition
+            else:
+                partition = Partition(before.broker_id, before.topic, int(number))
+            found.add(partition)
+
+
 def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
-    """Parse the partitions of many subscriptions; what precedes the partition's number is read once if it is the same.
+    """Parse the partitions of many subscriptions.
 
     Raises:
         FormatError: one is none.
     """
-    read: dict[str, Partition] = {}
-    found = set()
-    for text in texts:
-        head, _, number = text.rpartition(":")
-        # A member may name thousands of partitions, most of few Brokers and topics, so only their numbers differ.
-        before = read.get(head)
-        # A number that may be none goes the plain way, which has the words for it.
-        if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
-            partition = read[head] = parse_subscribe_info(text).partition
-        else:
-            partition = Partition(before.broker_id, before.topic, int(number))
-        found.add(partition)
-    return frozenset(found)
+    parser = SubscribedParser()
+    parser.add(texts)
+    return frozenset(parser.found)
 
 
 def format_subscribe_info(info: SubscribeInfo) -> str:
@@ -200,23 +213,72 @@ def parse_part_sub_info(
     return topic_of(topic, what, text, shape), held
 
 
+class PartSubInfosParser:
+    """The partitions of subscriptions of topics; `brokerId:partitionId` is read once, whatever the topic."""
+
+    def __init__(self) -> None:
+        self.found: set[Partition] = set()
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def add(self, text: str) -> None:
+        """Parse one more. Raises FormatError: it is no subscription of a topic."""
+        topic, held = parse_part_sub_info(text, self._known)
+        self.found.update([Partition(broker_id, topic, number) for broker_id, number in held])
+
+
 def parse_part_sub_infos(texts: Iterable[str]) -> frozenset[Partition]:
-    """Parse the partitions of many subscriptions of topics; `brokerId:partitionId` is read once, whatever the topic.
+    """Parse the partitions of many subscriptions of topics.
 
     Raises:
         FormatError: one is none.
     """
-    known: dict[str, tuple[int, int]] = {}
-    found: set[Partition] = set()
+    parser = PartSubInfosParser()
     for text in texts:
-        topic, held = parse_part_sub_info(text, known)
-        found.update([Partition(broker_id, topic, number) for broker_id, number in held])
-    return frozenset(found)
+        parser.add(text)
+    return frozenset(parser.found)
 
 
 def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
     """Format `topic#brokerId:partitionId[,...]`."""
     return f"{topic}#{','.join([f'{broker_id}:{number}' for broker_id, number in held])}"
+
+
+class OffsetsParser:
+    """`partitionKey=offset[,...]`: where a bound group wants to begin; below 0 where its position says."""
+
+    def __init__(self, text: str) -> None:
+        """Begin with a list. Raises FormatError: it is too long."""
+        # Counted before it is split, as above.
+        if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
+            raise FormatError(
+                f"a list of offsets has {text.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
+            )
+        self.wanted: dict[Partition, int] = {}
+        self._text = text
+        self._items = iter(items_of(text))
+        self._read: dict[str, Partition] = {}
+
+    def add(self, most: int) -> bool:
+        """Parse at most so many partitions; return False at the end. Raises FormatError: one is malformed."""
+        shape = "brokerId:topic:partitionId=offset"
+        wanted, read = self.wanted, self._read
+        begun = False
+        for item in islice(self._items, most):
+            begun = True
+            key, _, offset = item.partition("=")
+            head, _, number = key.rpartition(":")
+            before = read.get(head)
+            # As in `SubscribedParser`: what precedes the partition's number is read once if it is the same.
+            if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
+                partition = read[head] = Partition.parse(key)
+            else:
+                partition = Partition(before.broker_id, before.topic, int(number))
+            # Signed: below 0 leaves the decision to the group's position. The later one of two for a partition counts.
+            is_plain = offset.isdecimal() and offset.isascii() and len(offset) <= MAX_NUMBER_CHARS
+            wanted[partition] = (
+                int(offset) if is_plain else signed_number_of(offset, self._text, "a list of offsets", shape)
+            )
+        return begun
 
 
 def parse_required_partition(text: str) -> dict[Partition, int]:
@@ -225,29 +287,9 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
     Raises:
         FormatError: it is none.
     """
-    shape = "brokerId:topic:partitionId=offset"
-    wanted = {}
-    read: dict[str, Partition] = {}
-    # Counted before it is split, as above.
-    if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
-        raise FormatError(
-            f"a list of offsets has {text.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
-        )
-    for item in items_of(text):
-        key, _, offset = item.partition("=")
-        head, _, number = key.rpartition(":")
-        before = read.get(head)
-        # As in `parse_subscribed`: what precedes the partition's number is read once if it is the same.
-        if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
-            partition = read[head] = Partition.parse(key)
-        else:
-            partition = Partition(before.broker_id, before.topic, int(number))
-        # Signed: below 0 leaves the decision to the group's position. Of two for one partition the later one counts.
-        is_plain_number = offset.isdecimal() and offset.isascii() and len(offset) <= MAX_NUMBER_CHARS
-        wanted[partition] = (
-            int(offset) if is_plain_number else signed_number_of(offset, text, "a list of offsets", shape)
-        )
-    return wanted
+    parser = OffsetsParser(text)
+    parser.add(MAX_WIRE_SUBSCRIPTIONS + 1)
+    return parser.wanted
 
 
 def format_required_partition(wanted: dict[Partition, int]) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytubemq.core.balance.assignment_strategy import lowest, plan_assignment
+from pytubemq.core.balance.assignment_strategy import plan_assignment
 from pytubemq.core.balance.claims import Claim, claim, share_claimed
-from pytubemq.core.balance.partition_sets import both, either, without
+from pytubemq.core.balance.partition_sets import both, either, lowest, without
 from pytubemq.model.ids import Partition
 from tests.support.properties import examples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
-from pytubemq.master.groups.readiness import members_for_rate, needed_members
+from pytubemq.master.groups.readiness import members_for_rate, needed_members, one_of_each
 from pytubemq.model.ids import Partition
 from pytubemq.model.records import GroupRecord
 
@@ -18,6 +18,8 @@ def test_it_is_the_smallest_number_that_the_original_lets_pass(brokers: int, rat
     needs = members_for_rate([*available, Partition(0, "small", 0)], record)
     assert brokers // needs <= rate
     assert needs == 1 or brokers // (needs - 1) > rate
+    parts = [frozenset(p for p in available if p.broker_id == broker) for broker in range(brokers)]
+    assert members_for_rate(one_of_each([*parts, frozenset()]), record) == needs
 
 
 def test_without_a_record_a_thousand_brokers_are_allowed() -> None:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from pytubemq.core.balance.facts import Leased, PartitionsChanged
 from pytubemq.core.balance.partition_sets import either
 from pytubemq.master.groups.partition_metadata import part_meta
-from pytubemq.master.groups.readiness import needed_members
+from pytubemq.master.groups.readiness import needed_members, one_of_each
 from pytubemq.model.ids import Partition
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class AvailablePartitions:
         group.available = (available_parts, available)
         absent = frozenset[Partition]().union(*absent_parts)
         if not group.begun and available:
-            needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
+            needs = needed_members(group.terms, one_of_each(available_parts), self._catalogue.groups.get(group.name))
             group.begun = len(group.members) >= needs
             group.needs = 0 if group.begun else needs
         if not group.begun:
