@@ -38,8 +38,10 @@ def claim(
     # Nearly every member, as only those of bound groups claim anything.
     if not wanted:
         return best
-    better = dict(best)
     alone = (name,)
+    if not best:
+        return {partition: Claim(offset, alone) for partition, offset in wanted.items()}
+    better = dict(best)
     # Claimers are few sets of names, each of up to 100,000 partitions: one tuple for all that have the same.
     joined: dict[tuple[str, ...], tuple[str, ...]] = {}
     for partition, offset in wanted.items():
