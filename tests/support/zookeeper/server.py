@@ -92,7 +92,7 @@ class ZooKeeper:
             self._process.wait(STOP_TIMEOUT_S)
 
     def start(self) -> None:
-        """Start it, again with the data that it has."""
+        """Start it with the data that it has, from the main thread: it ends with the thread that starts it."""
         java = [tool("java"), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         with self._log.open("ab") as log:
