@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.postgres import Postgres
+    from tests.support.zookeeper.server import ZooKeeper
 
 Tube = Callable[..., Ran]
 PASSWORD = "PYTUBEMQ_STORE_PASSWORD"
@@ -147,3 +148,19 @@ def _fail_at_the_second_call() -> Callable[[Metadata], list[object]]:
         return []
 
     return all_records
+
+
+@pytest.mark.process
+def test_into_zookeeper_and_back(
+    tube: Tube, data: Path, zookeeper: ZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = zookeeper.options(zookeeper.new_root())
+    monkeypatch.setenv(PASSWORD, str(options.password))
+    before = _records(data)
+    found = tube("master", "migrate", "--from", str(data), "--to", options.url, "--dry-run")
+    assert "would copy 11 records; nothing was changed" in found.err
+    found = tube("master", "migrate", "--from", str(data), "--to", options.url, "--yes")
+    assert (found.code, "found them equal" in found.err) == (ExitCode.DONE, True)
+    found = tube("master", "migrate", "--from", options.url, "--to", str(tmp_path / "back"), "--yes")
+    assert found.code == ExitCode.DONE
+    assert _records(tmp_path / "back") == before
