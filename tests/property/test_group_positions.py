@@ -173,6 +173,7 @@ class GroupPositions(RuleBasedStateMachine):
     def teardown(self) -> None:
         self._drain()
         try:
+            assert not self.registrations, "a registration was never answered"
             for change in self.changes:
                 assert change.answered, "a confirm or a reset was never answered"
                 if change.call is not None and change.call.body is not None:
