@@ -4,9 +4,9 @@
     python -m bench.scale --part 10          the same cluster at a tenth of each but the Brokers of a topic
 
 Each group consumes one topic. A topic lies on --spread of the Brokers (10), with 10 partitions on each. Members carry
-out every event at once. Prints one JSON object a step: the calls of members (`calls`: how many, p50, p99 and the longest
-in ms), turns of the loop for changes of the cluster (`turns`), partitions that members had to take (`moves`), facts
-that were applied and groups that they touched. Times are of this process alone.
+out every event at once. Prints one JSON object a step: the calls of members (`calls`: how many, p50, p99 and the
+longest in ms), turns of the loop for changes of the cluster (`turns`), partitions that members had to take (`moves`),
+facts that were applied and groups that they touched. Times are processor time.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Shape:
 
 
 class SteppedClock:
-    """A clock that is put forward, so that a simulated minute takes what it takes; it runs during a turn of the loop."""
+    """A clock that is put forward, and runs by itself only during a turn of the loop, in processor time."""
 
     def __init__(self) -> None:
         self.time_s = 1_000.0

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from bench.scale.cluster import Shape
 
-Show = Callable[[dict[str, object]], None] if TYPE_CHECKING else object
 _HEARTBEAT_S = 10
 _STORM_S = 10
 """Within so many seconds all come back to a Master that was restarted."""
@@ -24,7 +23,7 @@ _CHURN = 0.01
 """The part of the members that a minute replaces."""
 
 
-async def run(shape: Shape, show: Show) -> None:
+async def run(shape: Shape, show: Callable[[dict[str, object]], None]) -> None:
     """Go through all steps; `show` is called with the figures of each."""
     cluster = await Cluster.make(shape)
     members = Members(cluster)
@@ -50,7 +49,7 @@ async def run(shape: Shape, show: Show) -> None:
 class Step:
     """The figures of a step: what happened since the one before."""
 
-    def __init__(self, members: Members, show: Show) -> None:
+    def __init__(self, members: Members, show: Callable[[dict[str, object]], None]) -> None:
         self.members = members
         self._show = show
         self._begin()
@@ -120,7 +119,7 @@ def forward(members: Members, time_s: float) -> None:
     members.carry_out()
 
 
-async def restart(before: Members, show: Show) -> None:
+async def restart(before: Members, show: Callable[[dict[str, object]], None]) -> None:
     """Replace the Master: Brokers and members come back in any order and say what they have."""
     cluster = before.cluster.restarted()
     readers = before.readers()

@@ -64,13 +64,7 @@ def plan_assignment(
     # be handed on is decided by the transition, which waits for the acknowledgement.
     free = pool.difference(*target.values())
     _hand_out(free, target, quota, members, barred or {})
-    # The set itself where nothing changes, as most members hold what they should: one in memory instead of two.
-    return {
-        member: held[member]
-        if len(partitions) == len(held[member]) and partitions == held[member]
-        else frozenset(partitions)
-        for member, partitions in target.items()
-    }
+    return {member: _same_or_new(held[member], partitions) for member, partitions in target.items()}
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
@@ -79,6 +73,11 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
     for partition in partitions:
         found[partition.topic].append(partition)
     return found
+
+
+def _same_or_new(held: frozenset[Partition], target: set[Partition]) -> frozenset[Partition]:
+    """Return the set itself where nothing changes, as most members hold what they should: one in memory, not two."""
+    return held if held == target else frozenset(target)
 
 
 def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:

@@ -121,3 +121,8 @@ class Group:
         """Return the operation that a member was sent and has not acknowledged."""
         event = self.view.members[member].event
         return None if event is None else event.op.name
+
+
+def consumer_key(name: str, member: str) -> tuple[str, str, str]:
+    """Return the key of a consumer among all clients."""
+    return ("consumer", name, member)

@@ -1,8 +1,8 @@
 """The consumer groups: their members, and the events that each must be sent.
 
 Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
-is answered in the same turn of the loop in which something changes. Only where a change concerns so many groups that the
-loop would stand still, those beyond a slice follow with the next turns (`tick`).
+is answered in the same turn of the loop in which something changes; of a change that concerns very many groups, those
+beyond a slice follow with the next turns (`tick`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.client_admission import NOWHERE
 from pytubemq.master.client_connections import ClientConnections, Connection
 from pytubemq.master.groups.due_times import DueTimes
-from pytubemq.master.groups.group import Group, GroupCounters, MemberInfo, Pulse
+from pytubemq.master.groups.group import Group, GroupCounters, MemberInfo, Pulse, consumer_key
 from pytubemq.master.groups.group_story import GroupStory
 from pytubemq.master.groups.partitions.available_partitions import AvailablePartitions
 from pytubemq.master.groups.partitions.subscribers import Subscribers
@@ -494,8 +494,3 @@ class Groups:
             self._subscribers.remove(group.name, group.terms.topics)
             self._due.forget(group.name)
             self._stale.pop(group.name, None)
-
-
-def consumer_key(name: str, member: str) -> tuple[str, str, str]:
-    """Return the key of a consumer among all clients."""
-    return ("consumer", name, member)
