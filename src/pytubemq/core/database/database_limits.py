@@ -25,8 +25,9 @@ DATABASE_IDLE_TIMEOUT_S: Final = 3
 DATABASE_RESPONSE_TIMEOUT_S: Final = 15
 """One response, counted by us: a server that is stopped counts nothing."""
 
-LEASE_S: Final = 3.0
-"""The time for which a Master leads after each renewal (Kafka's controller: 2 s to fetch, 9 s to fail over)."""
+LEASE_S: Final = 1.5
+"""The time for which a Master leads after each renewal, so that the next one answers within two seconds (Kafka's
+controller: 2 s to fetch, 9 s to fail over)."""
 LEASE_RENEWALS: Final = 4
 """Renewals in the time of a lease: two may be lost."""
 MIN_LEASE_S: Final = 0.5

@@ -35,7 +35,7 @@ from pytubemq.model.records import (
 from pytubemq.model.topic import TopicConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
     from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
@@ -119,12 +119,7 @@ class Catalogue:
             BadRequestError: the topics of a Broker would have more partitions than it takes; nothing has changed.
             StorageError: the store cannot write; nothing has changed.
         """
-        change = asyncio.get_running_loop().create_task(self._apply(puts, deletes))
-        try:
-            await asyncio.shield(change)
-        except asyncio.CancelledError:
-            await asyncio.wait({change})
-            raise
+        await _to_its_end(self._apply(puts, deletes))
 
     async def _apply(self, puts: Iterable[Record], deletes: Iterable[Record]) -> None:
         store = self._store
@@ -160,6 +155,9 @@ class Catalogue:
 
     async def note(self, entry: AuditRecord) -> None:
         """Store an entry of the audit trail that belongs to no change of records. Raises StorageError."""
+        await _to_its_end(self._note(entry))
+
+    async def _note(self, entry: AuditRecord) -> None:
         store = self._store
         if store is None:
             return
@@ -355,6 +353,16 @@ class Catalogue:
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work to its end even if the caller is cancelled, who is so only then."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _what(record: PermissionRecord) -> tuple[str, str, str]:

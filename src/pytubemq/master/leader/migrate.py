@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pytubemq.core.database.database_limits import LEASE_S
 from pytubemq.errors import ConfigError, DirectoryLockedError, FencedError, NotFoundError
 from pytubemq.master.leader.candidacy import make_elector
 from pytubemq.net.clock import SystemClock
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HOLDER: Final = "pytubemq master migrate"
-_WAIT_S: Final = 3 * LEASE_S
+_LEASE_S: Final = 10.0
+"""Longer than a Master's, as nobody waits to take over."""
+_WAIT_S: Final = 10.0
 """The time for getting the lease: a Master that was killed still has it until its end."""
 
 
@@ -122,7 +123,7 @@ def _lock(directory: Path, stack: AsyncExitStack) -> None:
 
 async def _hold(database: StoreOptions, stack: AsyncExitStack, *, create: bool) -> int:
     """Hold the lease of a database until the end; return the epoch."""
-    elector = await make_elector(database, HOLDER, lease_s=LEASE_S, clock=SystemClock(), create=create)
+    elector = await make_elector(database, HOLDER, lease_s=_LEASE_S, clock=SystemClock(), create=create)
     stack.push_async_callback(elector.close)
     try:
         async with asyncio.timeout(_WAIT_S):
