@@ -11,7 +11,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytubemq.master.catalogue.audit_trail import REFUSED, AuditTrail, current_origin
 from pytubemq.master.catalogue.loading import sound_records
