@@ -7,8 +7,8 @@ show that, and `repr` leaves the password out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
 
 from pytubemq.core.database.database_limits import DATABASE_CONNECT_TIMEOUT_S
 from pytubemq.errors import ConfigError
@@ -18,6 +18,16 @@ ZOOKEEPER_EXAMPLE: Final = "zookeeper://pytubemq@zk1.example:2181,zk2.example:21
 _HINT: Final = f"write it as in {ZOOKEEPER_EXAMPLE}"
 _DEFAULT_PORT: Final = 2181
 _PARAMETERS: Final = frozenset({"tls_ca", "tls_cert", "tls_key"})
+
+
+class _Parts(NamedTuple):
+    """The parts of a URL, as they stand there."""
+
+    scheme: str
+    user: str
+    servers: str
+    path: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +48,14 @@ class ZooKeeperOptions:
     password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        parts = self._parts()
         try:
-            parts = urlsplit(self.url)
             given = dict(parse_qsl(parts.query, keep_blank_values=True))
-            secret = ":" in parts.netloc.rpartition("@")[0]
         except ValueError:
-            # Nothing of it is shown: what is malformed may be a password with a bracket in it.
-            raise ConfigError("the URL of ZooKeeper is malformed", hint=_HINT) from None
-        if secret:
+            raise _malformed() from None
+        if parts.servers.count("[") != parts.servers.count("]"):
+            raise _malformed()
+        if ":" in parts.user:
             raise ConfigError(
                 "the URL of ZooKeeper has a password, which logs, process lists and pages could show",
                 hint="leave it out and put it into the file of `store_password_file`, or into the variable "
@@ -71,7 +81,7 @@ class ZooKeeperOptions:
     def place(self) -> str:
         """The URL without user and parameters, for texts."""
         parts = self._parts()
-        return f"{ZOOKEEPER_SCHEME}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{ZOOKEEPER_SCHEME}://{parts.servers}{parts.path}"
 
     @property
     def hosts(self) -> str:
@@ -81,7 +91,7 @@ class ZooKeeperOptions:
     @property
     def user(self) -> str:
         """The user that the nodes belong to; blank without one."""
-        return unquote(self._parts().netloc.rpartition("@")[0])
+        return unquote(self._parts().user)
 
     @property
     def root(self) -> str:
@@ -101,12 +111,22 @@ class ZooKeeperOptions:
         """Return the path of a node below the root."""
         return "/".join((self.root, *names))
 
-    def _parts(self) -> SplitResult:
-        return urlsplit(self.url)
+    def _parts(self) -> _Parts:
+        # By hand: for `urlsplit` a bracket may only enclose the one host that it knows, in some releases of Python.
+        scheme, _, rest = self.url.partition("://")
+        rest, _, query = rest.partition("?")
+        netloc, slash, path = rest.partition("/")
+        user, _, servers = netloc.rpartition("@")
+        return _Parts(scheme, user, servers, slash + path, query)
 
     def _servers(self) -> list[str]:
-        found = self._parts().netloc.rpartition("@")[2].split(",")
+        found = self._parts().servers.split(",")
         return [server if _has_port(server) else f"{server}:{_DEFAULT_PORT}" for server in found]
+
+
+def _malformed() -> ConfigError:
+    # Nothing of it is shown: what is malformed may be a password with a bracket in it.
+    return ConfigError("the URL of ZooKeeper is malformed", hint=_HINT)
 
 
 def _has_port(server: str) -> bool:
