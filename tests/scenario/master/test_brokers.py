@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +69,36 @@ async def test_a_change_reaches_a_waiting_broker_and_create_returns_once_it_has_
         assert (made.places[0].ready, made.delete_policy) == (True, "delete,72h")
         assert made.messages is None, "this Broker cannot be asked"
         assert "broker 1" in made.unreachable[0]
+
+
+async def test_creating_a_topic_is_the_same_work_beside_few_topics_and_beside_many() -> None:
+    calls, more = 10, 200
+    async with town(topic_ready_timeout_s=60.0) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        names = (f"t{number}" for number in itertools.count())
+
+        async def create(count: int) -> None:
+            for name in itertools.islice(names, count):
+                await t.master.create_topic(name, 10)
+
+        async def work() -> int:
+            """The calls of functions in some creations: of the Master's, the Broker's and the connection's."""
+            events: list[str] = []
+            sys.setprofile(lambda _frame, event, _argument: events.append(event))
+            try:
+                await create(calls)
+            finally:
+                sys.setprofile(None)
+            return events.count("call")
+
+        await create(calls)
+        # The least of three, since the loop's own work depends on what comes together.
+        few = min([await work() for _ in range(3)])
+        await create(more)
+        many = min([await work() for _ in range(3)])
+        assert many - few < calls * more // 2, "nothing is called for each topic that is there already"
+        serving.cancel()
 
 
 async def test_a_broker_that_never_reports_is_named_and_the_topic_stays() -> None:
