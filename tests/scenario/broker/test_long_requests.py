@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytubemq.model.limits import (
+    DISK_READERS,
     LONG_WORK_SLICE,
     MAX_LONG_REQUESTS,
     MAX_RESETS,
@@ -17,6 +19,7 @@ from pytubemq.model.limits import (
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.topic import TopicConfig
 from pytubemq.net.server.long_work import LongWork
+from pytubemq.storage.store.reads import StoreReads
 from pytubemq.wire.protocol.messages.extension import (
     OffsetReset,
     ResetHistoryRequest,
@@ -205,6 +208,31 @@ async def test_places_by_their_times_are_looked_up_a_slice_at_a_time(monkeypatch
         told = await peer.offsets(not_before_ms=0)
         assert {ends.offset_by_time for ends in told.partitions} == {0}
         assert len(jobs) == 2 * slices
+
+
+async def test_a_fetch_from_the_disk_does_not_wait_for_lookups_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as broker, contextlib.AsyncExitStack() as peers:
+        state = broker._state
+        assert state is not None
+        go, lookup = threading.Event(), StoreReads.offset_at
+
+        def held(store: StoreReads, topic: str, partition_id: int, not_before_ms: int) -> int:
+            assert go.wait(TIMEOUT_S)
+            return lookup(store, topic, partition_id, not_before_ms)
+
+        monkeypatch.setattr(StoreReads, "offset_at", held)
+        monkeypatch.setattr(StoreReads, "in_memory", lambda *_: False)
+        reader, *asking = [await peers.enter_async_context(connected(broker)) for _ in range(DISK_READERS + 1)]
+        assert (await reader.send(b"x")).success
+        assert (await reader.register()).success
+        asked = [asyncio.create_task(peer.offsets(not_before_ms=0)) for peer in asking]
+        try:
+            await until(lambda: state.pending_reads == DISK_READERS)
+            _, messages = await reader.get()
+            assert [message.payload for message in messages] == [b"x"]
+        finally:
+            go.set()
+        assert all(answer.success for answer in await asyncio.gather(*asked))
 
 
 async def test_single_sends_to_more_partitions_than_go_together_are_taken_one_by_one() -> None:
