@@ -25,6 +25,7 @@
     │   └── AlreadyExistsError       the name is in use
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
     ├── PartialSendError             of messages sent together some were delivered and some were not
+    ├── SubmitError                  submitted messages were not delivered, and nobody had asked for their futures
     ├── StaleBatchError              a batch is no longer the consumer's: settled, returned or revoked
     ├── BufferFullError              the producer's buffer has no room: backpressure, retry after `room()`
     ├── ClosedError                  used after close
@@ -320,6 +321,20 @@ class PartialSendError(TubeError):
         self.receipts = receipts
         self.failed = failed
         self.retriable = all(error.retriable for error in failed.values())
+
+
+class SubmitError(TubeError):
+    """Messages that were submitted were not delivered, and nobody had asked for the outcome of their futures.
+
+    `messages` is their number; `__cause__` is the first error, whose code and hint this one has.
+    """
+
+    def __init__(self, messages: int, first: TubeError) -> None:
+        what = "a submitted message was" if messages == 1 else f"{messages} submitted messages were"
+        super().__init__(f"{what} not delivered: {first.message}", hint=first.hint, code=first.code)
+        self.messages = messages
+        self.retriable = first.retriable
+        self.__cause__ = first
 
 
 class StaleBatchError(TubeError):

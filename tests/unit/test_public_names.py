@@ -51,7 +51,7 @@ DEFINED = {
         GroupMismatchError MessageError MissingExtraError NewerVersionError NotAllowedError NotFoundError
         NotRegisteredError OccupiedError OffsetMovedError OlderVersionError OutOfResourcesError PartialSendError
         RefusedError RemoteError RequestTimeoutError ServerOverflowError StaleBatchError StandbyError StorageError
-        ThrottledError TlsError TransportError TubeError UnavailableError UnreachableError UntoldError WireError
+        SubmitError ThrottledError TlsError TransportError TubeError UnavailableError UnreachableError UntoldError WireError
         one_line refused
     """,
     "pytubemq.spark.functions": "decode_dataframe register",

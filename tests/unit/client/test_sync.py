@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq import sync
+from pytubemq.client.sync.submit_future import SubmitFuture, UnaskedFailures
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -19,6 +20,7 @@ from pytubemq.errors import (
     MessageError,
     NotFoundError,
     StaleBatchError,
+    SubmitError,
     UnreachableError,
 )
 from pytubemq.net.iothread import IoThread
@@ -103,7 +105,10 @@ def test_errors_are_the_same(mock: MockBroker) -> None:
     with sync.connect(mock.masters) as tube:
         with pytest.raises(NotFoundError, match="nope"), tube.producer("nope"):
             pass
-        with tube.producer("demo", max_buffer_messages=3, close_timeout_s=0.05) as producer:
+        with (  # noqa: PT012
+            pytest.raises(SubmitError, match="3 submitted messages were not delivered"),
+            tube.producer("demo", max_buffer_messages=3, close_timeout_s=0.05) as producer,
+        ):
             with pytest.raises(MessageError, match="empty"):
                 producer.submit(b"")
             mock.fail_next(Method.SEND_MESSAGE_P2B, code=400, text="no")
@@ -116,6 +121,49 @@ def test_errors_are_the_same(mock: MockBroker) -> None:
         for future in futures:
             with pytest.raises(ClosedError):
                 future.result()
+
+
+def test_a_failed_submit_that_nobody_asks_for_is_raised_by_flush_once(
+    mock: MockBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sync.connect(mock.masters) as tube, tube.producer("demo") as producer:
+        mock.fail_next(Method.SEND_MESSAGE_P2B, code=400, text="no")
+        producer.submit(b"x")
+        with pytest.raises(SubmitError, match="a submitted message was not delivered: ") as raised:
+            producer.flush()
+        assert (raised.value.messages, raised.value.code) == (1, 400)
+        assert isinstance(raised.value.__cause__, BadRequestError)
+        assert "producer of demo: 1 submitted messages were not delivered" in caplog.text
+        producer.flush()
+
+
+def test_a_failed_submit_whose_future_was_asked_is_not_raised_again(mock: MockBroker) -> None:
+    with sync.connect(mock.masters) as tube, tube.producer("demo") as producer:
+        mock.fail_next(Method.SEND_MESSAGE_P2B, code=400, text="no")
+        assert isinstance(producer.submit(b"x").exception(), BadRequestError)
+        producer.flush()
+
+
+def test_leaving_the_block_raises_a_failed_submit_and_masks_no_other_error(mock: MockBroker) -> None:
+    with sync.connect(mock.masters) as tube:
+        for error, expected in ((None, SubmitError), (KeyError("mine"), KeyError)):
+            with pytest.raises(expected), tube.producer("demo") as producer:  # noqa: PT012
+                mock.fail_next(Method.SEND_MESSAGE_P2B, code=400, text="no")
+                producer.submit(b"x")
+                if error is not None:
+                    raise error
+
+
+def test_of_very_many_failed_submits_the_number_is_kept() -> None:
+    failures = UnaskedFailures("demo")
+    futures = [SubmitFuture() for _ in range(3000)]
+    for number, future in enumerate(futures):
+        failures.record(future, 2, BadRequestError(f"no {number}"))
+    futures[-1].is_asked = True
+    with pytest.raises(SubmitError, match="no 0") as raised:
+        failures.raise_any()
+    assert raised.value.messages == 5998
+    failures.raise_any()
 
 
 def test_batches_are_a_plain_iterator(mock: MockBroker, io: IoThread) -> None:

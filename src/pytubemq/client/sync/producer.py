@@ -1,13 +1,12 @@
 """`Producer` without `await`.
 
 The invariants: messages of one thread keep their order; what waits between the threads counts into the buffer's bounds;
-every future ends.
+every future ends, and a failure that nobody asks its future for is raised by `flush` or at the end of the block.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections import deque
 from functools import partial
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pytubemq.client.producer.messages.batch_encoding import EncodedBatches
 from pytubemq.client.producer.messages.message_checks import check_key
+from pytubemq.client.sync.submit_future import SubmitFuture, UnaskedFailures
 from pytubemq.client.sync.thread import use_sync_words
-from pytubemq.errors import BufferFullError, ClosedError, TubeError
+from pytubemq.errors import BufferFullError, ClosedError, PartialSendError, TubeError
 
 if TYPE_CHECKING:
+    import concurrent.futures
     from collections.abc import Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
@@ -40,7 +41,7 @@ POLL_PERIOD_S = 0.001
 class _Waiting(NamedTuple):
     """A message, or several that stay together, that has not reached the loop's thread yet."""
 
-    future: concurrent.futures.Future[Any]
+    future: SubmitFuture
     encoded: Encoded | EncodedBatches
     key: bytes | str | None
     partition: Partition | int | None
@@ -63,6 +64,7 @@ class Producer:
         self._posted = False
         self._full = False
         self._turn = asyncio.Lock()
+        self._failures = UnaskedFailures(producer.topic)
 
     def __repr__(self) -> str:
         return f"sync.{self._producer!r}"
@@ -80,6 +82,8 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if kind is None:
+            self._failures.raise_any()
 
     def close(self) -> None:
         """Send what is buffered, bounded in time, then leave. Idempotent."""
@@ -206,7 +210,7 @@ class Producer:
         """
         if key is not None:
             key = check_key(key)
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future = SubmitFuture()
         with self._lock:
             if not self._fits(messages, size_bytes):
                 raise self._producer.buffer.full_error(size_bytes, messages)
@@ -231,8 +235,13 @@ class Producer:
         self._io.run(self._room(messages, size_bytes))
 
     def flush(self) -> None:
-        """Wait until nothing is buffered: every message has its receipt or its error."""
+        """Wait until nothing is buffered: every message has its receipt or its error.
+
+        Raises:
+            SubmitError: submitted messages were not delivered since the last call, and nobody asked their futures.
+        """
         self._io.run(self._flush())
+        self._failures.raise_any()
 
     @property
     def stats(self) -> ProducerStats:
@@ -286,7 +295,7 @@ class Producer:
         return True
 
     def _hand_over(self, waiting: _Waiting) -> bool:
-        future, encoded, key, partition, _, _ = waiting
+        future, encoded, key, partition, messages, _ = waiting
         if future.cancelled():
             return True
         inner: asyncio.Future[Any]
@@ -301,9 +310,10 @@ class Producer:
             if future.set_running_or_notify_cancel():
                 use_sync_words(error)
                 future.set_exception(error)
+                self._failures.record(future, messages, error)
             return True
         if future.set_running_or_notify_cancel():
-            inner.add_done_callback(partial(_copy, future))
+            inner.add_done_callback(partial(self._end, future, messages))
         else:
             inner.cancel()
         return True
@@ -324,10 +334,13 @@ class Producer:
             await self._producer.close()
             self._hand_over_all()  # what is left fails, for the producer is closed
 
-
-def _copy(outer: concurrent.futures.Future[Any], inner: asyncio.Future[Any]) -> None:
-    error = ClosedError("the message was dropped") if inner.cancelled() else inner.exception()
-    if error is None:
-        outer.set_result(inner.result())
-    else:
+    def _end(self, outer: SubmitFuture, messages: int, inner: asyncio.Future[Any]) -> None:
+        """End a future as the one on the loop ended."""
+        error = ClosedError("the message was dropped") if inner.cancelled() else inner.exception()
+        if error is None:
+            outer.set_result(inner.result())
+            return
         outer.set_exception(error)
+        if isinstance(error, TubeError):
+            failed = len(error.failed) if isinstance(error, PartialSendError) else messages
+            self._failures.record(outer, failed, error)
