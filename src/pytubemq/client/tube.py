@@ -77,6 +77,11 @@ class Tube:
         self._metadata: MetadataClient | None = None
         self._clients: OpenClients | None = None
 
+    def __repr__(self) -> str:
+        is_open = self._cluster is not None and not self._cluster.closed
+        masters = ",".join(map(str, self._options.masters))
+        return f"Tube({masters!r}{'' if is_open else ', not open'})"
+
     async def __aenter__(self) -> Tube:
         """Connect to a Master.
 

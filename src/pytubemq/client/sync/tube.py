@@ -16,6 +16,7 @@ from pytubemq.client.options import (
 )
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Consumer
+from pytubemq.client.sync.exit_hook import close_at_exit, forget
 from pytubemq.client.sync.producer import Producer
 from pytubemq.client.sync.push import PushConsumer, for_threads
 from pytubemq.client.sync.reader import Reader
@@ -49,6 +50,9 @@ class Tube:
         self._tube = tube
         self._io: IoThread | None = None
 
+    def __repr__(self) -> str:
+        return f"sync.{self._tube!r}"
+
     def __enter__(self) -> Tube:
         """Connect to a Master; see `pytubemq.Tube`."""
         if self._io is not None:
@@ -59,7 +63,12 @@ class Tube:
         except BaseException:
             self._io.close()
             raise
+        close_at_exit(id(self), repr(self), self.close)
         return self
+
+    def leave_open(self) -> None:
+        """Leave it open until the process ends, without a warning: for one that has nothing under way by then."""
+        forget(id(self))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -74,6 +83,7 @@ class Tube:
         try:
             io.run(self._tube.close())
         finally:
+            forget(id(self))
             io.close()
 
     @takes(ProducerOptions, like=engine.Tube.producer)
