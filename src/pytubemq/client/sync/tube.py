@@ -66,7 +66,7 @@ class Tube:
         close_at_exit(id(self), repr(self), self.close)
         return self
 
-    def leave_open(self) -> None:
+    def _leave_open(self) -> None:
         """Leave it open until the process ends, without a warning: for one that has nothing under way by then."""
         forget(id(self))
 

@@ -42,7 +42,7 @@ def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
         if tube is None:
             check_own_secret(masters, known)
             tube = pytubemq.sync.connect(masters, client_name="spark", known=known).__enter__()
-            tube.leave_open()
+            tube._leave_open()
             _open[key] = tube, shared
         elif known is not None:
             tube.learn(known)

@@ -135,7 +135,7 @@ class Cluster:
         if tube is None:
             check_own_secret(self.masters, self.known)
             tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known).__enter__()
-            tube.leave_open()
+            tube._leave_open()
             _open[self._key] = _Connection(tube, shared)
         elif self.known is not None and not self._has_known:
             tube.learn(self.known)
