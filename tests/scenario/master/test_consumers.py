@@ -106,6 +106,27 @@ async def test_a_joiner_is_served_by_two_held_heartbeats() -> None:
         assert sorted(len(member.partitions) for member in found.member_list) == [2, 2]
 
 
+async def test_members_whose_heartbeats_are_not_held_are_told_with_the_next_one_at_each_step() -> None:
+    """So what a Go, C++ or Java member waits for is its own period, two or three times."""
+    async with served() as t:
+        old, new = [await named(t, name, capabilities=Capability(0)) for name in ("old", "new")]
+        await old.register()
+        first = await old.heartbeat()
+        assert len(taken(first)) == 4
+        assert first.event is not None
+        await old.heartbeat(done=done(first), holds=first.event.subscribe_info)
+        await new.register()
+        give = await old.heartbeat()
+        assert give.event is not None
+        assert (give.event.op_type, len(taken(give))) == (20, 2)
+        assert (await new.heartbeat()).event is None, "the other one still reads them"
+        kept = tuple(info for info in first.event.subscribe_info if info not in give.event.subscribe_info)
+        await old.heartbeat(done=done(give), holds=kept)
+        take = await new.heartbeat()
+        assert take.event is not None
+        assert (take.event.op_type, named_only(take)) == (10, named_only(give))
+
+
 async def test_who_leaves_wakes_who_stays() -> None:
     async with served() as t:
         stays, _ = await holding(t, "stays")
