@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a cluster; each topic lies on `spread` of the Brokers, with `partitions` on each."""
+    """The size of a cluster; each topic is on `spread` of the Brokers, with `partitions` on each."""
 
     consumers: int = 100_000
     groups: int = 10_000
@@ -83,7 +83,7 @@ class Timings:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Take the time of what is inside."""
+        """Measure the block inside `with`."""
         began_s = time.thread_time()
         yield
         self.taken_s.append(time.thread_time() - began_s)

@@ -1,6 +1,6 @@
 """The request handlers of the JSON API for the cluster's declared metadata.
 
-The invariant: a body is checked key by key before anything is looked at, and an application changes all or nothing.
+The invariant: a body is checked key by key before it is compared with records, and is applied as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MetadataApi:
         return _json(await self._master.declared_metadata.export())
 
     async def diff(self, request: Request) -> Response:
-        """Return what an application of the declaration in the body would change."""
+        """Return what applying the declaration in the body would change."""
         return _json(await self._master.declared_metadata.diff(await _declaration(request), _options(request)))
 
     async def apply(self, request: Request) -> Response:

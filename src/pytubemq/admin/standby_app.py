@@ -1,4 +1,4 @@
-"""The HTTP application of a Master that stands by.
+"""The HTTP application of a standby Master.
 
 The invariant: it serves no records, which it has not loaded, and names the Master that leads, also to those who ask for
 its health; `/metrics` says that it does not lead.

@@ -172,13 +172,13 @@ class Tube:
                 `consumer`.
             handler: a function, plain (it runs in a thread) or `async`, of a `Batch`; what it returns is ignored.
             workers: most handlers at a time.
-            by_message: call it with one `Message` after the other instead. The batch is confirmed after the last; where
-                it ends before, for an error or as the consumer closes, the messages that were handled are (not at
-                Java Brokers, which take no part of a batch).
+            by_message: call it with one `Message` after the other instead. The batch is confirmed after the last; if
+                an error or the end of the consumer comes before, the messages that were handled are confirmed (not at
+                Java Brokers, which cannot confirm a part of a batch).
             on_error: when it raises: "retry" has what was not handled come again after a pause that grows, "skip"
                 confirms it all the same (with `by_message` only the one message is skipped), "stop" ends this consumer,
                 and `wait` raises what the handler raised. Each is logged and reported as `HandlerFailed`. What is no
-                `Exception`, as `SystemExit`, ends the consumer always.
+                `Exception`, such as `SystemExit`, always ends the consumer.
             max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
             close_timeout_s: how long leaving the block waits for running handlers.
         """
@@ -327,7 +327,8 @@ class Tube:
         """Return a new listener to all events of this connection: Connected, Lost, Rebalanced, Throttled, SlowConsumer,
         ConfirmFailed, PositionMoved, Skipped, HandlerFailed.
 
-        It begins with the last 1,000. Each call returns one of its own, which misses nothing that others take.
+        It begins with the last 1,000 events. Each call returns a listener of its own, which gets all of
+        them, whatever other listeners get.
         """
         return self._open().events.listen()
 

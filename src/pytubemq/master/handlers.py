@@ -67,7 +67,7 @@ def handlers(
 ) -> dict[int, Handler]:
     """Return the Master's table of methods, each behind the guard of `access`; `calls` counts requests.
 
-    While `leads()` is False, each is refused as by a standby: another Master may give orders by now.
+    While `leads()` is False, each is refused as by a standby: another Master may lead by now.
     """
     table: dict[int, tuple[Callable[[Call, Any], Any], RefusedAnswer]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),

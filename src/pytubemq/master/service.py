@@ -56,7 +56,7 @@ class MasterService(MasterOperations):
     ) -> None:
         """`tls` is the context of the TLS port, for settings that have one.
 
-        While `leads()` is False nobody is served.
+        While `leads()` is False, requests are refused as by a standby.
         """
         clock = clock or SystemClock()
         self._leads = leads

@@ -56,7 +56,7 @@ class MasterSettings:
     """The options for connections to those Brokers that have TLS; None connects without."""
     data_dir: Path | None = None
     database: StoreOptions | None = None
-    """The database of the metadata, or ZooKeeper, in place of the file; the Master must hold the lease there."""
+    """The database or ZooKeeper with the metadata, instead of a file; the Master must hold the lease there."""
     epoch: int = SOLE_EPOCH
     """The epoch with which the Master leads."""
     authentication: AuthenticationMode = AuthenticationMode.OFF
@@ -70,7 +70,7 @@ class MasterSettings:
     consumer_timeout_s: float = 0.0
     producer_timeout_s: float = 0.0
     broker_timeout_s: float = 0.0
-    """Time-outs of one kind each; 0 is `client_timeout_s`."""
+    """Timeouts of one kind of client each; 0 is `client_timeout_s`."""
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     event_timeout_s: float = EVENT_TIMEOUT_S
     restart_grace_s: float = RESTART_GRACE_S

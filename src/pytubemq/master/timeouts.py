@@ -1,8 +1,8 @@
 """Timers of the Master's rooms.
 
 The invariants: the loop wakes when the next time-out is due, or when there may be a sooner one; a fault in one room
-does not stop the timers of the others; nothing times out at a Master that no longer leads, as after its process was
-stopped.
+does not stop the timers of the others; nothing times out at a Master that no longer leads, as when its process was
+stopped for longer than its lease.
 """
 
 from __future__ import annotations

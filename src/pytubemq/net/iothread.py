@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CANCEL_WAIT_S: Final = 1.0
-"""Most seconds that an interrupted caller waits for the end of what it waited for."""
+"""The longest time that an interrupted caller waits for the cancelled coroutine to end, in seconds."""
 
 
 class _Run(Generic[T]):
@@ -44,7 +44,7 @@ class _Run(Generic[T]):
         """What the coroutine raised."""
 
     async def run(self) -> None:
-        """Run the coroutine on the loop; what would end the loop if its task raised it is only kept."""
+        """Run the coroutine on the loop; keep an error that would end the loop if its task raised it."""
         self._task = asyncio.current_task()
         try:
             if not self._given_up:
@@ -57,7 +57,7 @@ class _Run(Generic[T]):
             self.ended.set()
 
     def give_up(self) -> None:
-        """Have it not begin, if it has not yet. The caller has been interrupted."""
+        """Keep it from beginning, if it has not begun. The caller has been interrupted."""
         self._given_up = True
 
     def cancel(self) -> None:

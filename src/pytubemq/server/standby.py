@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.net.tls.reload import ReloadingContext
 
 _LEADS_AT_ONCE_S: Final = 1.0
-"""The time in which a Master leads that stands alone: it then opens its ports once, as the one that leads."""
+"""The time in which a Master without a rival gets to lead; it then opens its ports only once, as the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class StandbyPorts:
         """Wait until this Master leads, and answer as a standby meanwhile; return its epoch.
 
         Raises:
-            ConfigError: a port cannot be used, or the place of the election refuses this Master.
+            ConfigError: a port cannot be used, or the store of the lease refuses this Master.
             TubeError: as `Elector.lead`.
         """
         leading = asyncio.get_running_loop().create_task(elector.lead())

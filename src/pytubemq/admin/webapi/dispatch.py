@@ -49,7 +49,7 @@ UNUSED_NAMES = (
     "memCacheFlushIntvl",
     "qryPriorityId",
 )
-"""The parameters about the original's files, cache and priorities of reads; a pytubemq Broker has none of these."""
+"""The parameters about the original's files, cache and read priorities, which pytubemq Brokers do not use."""
 SHOWN_TARGETS = 8
 MAX_TARGET = 64
 
@@ -145,7 +145,7 @@ def unused_note(args: Args) -> str:
     if not given:
         return ""
     named = ", ".join(name for name in UNUSED_NAMES if name in given)
-    return f"stored, and passed on to Java Brokers, but of no effect at pytubemq Brokers: {named}"
+    return f"stored, and passed on to Java Brokers, but without effect on pytubemq Brokers: {named}"
 
 
 def targets(args: Args) -> str:

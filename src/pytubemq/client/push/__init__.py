@@ -1,1 +1,1 @@
-"""A consumer that calls a handler with what comes."""
+"""Consumers that call a handler with each batch or message."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HandledBatch:
-    """A batch whose messages, or which as a whole, the handler is called with."""
+    """A batch, and how much of it the handler has done: message by message, or as a whole."""
 
     __slots__ = ("batch", "handled", "items")
 
@@ -39,7 +39,7 @@ class HandledBatch:
 
 
 class _Begun(NamedTuple):
-    """How the calls ended that were made without waiting for anything."""
+    """The end of a row of calls: an error, something to await, or neither."""
 
     error: BaseException | None = None
     awaitable: Awaitable[Any] | None = None
@@ -55,12 +55,12 @@ class HandlerCalls:
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self) -> None:
-        """Make the threads, if the handler needs any."""
+        """Start the threads, if the handler needs any."""
         if not _is_async(self._handler):
             self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="pytubemq-push")
 
     def close(self) -> None:
-        """Begin no call any more. What runs in a thread runs to its end."""
+        """Begin no more calls. What runs in a thread runs to its end."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""A consumer that calls a handler with what comes.
+"""A consumer that calls a handler with each batch or message.
 
 The invariants: the messages of a partition are handled in order, one batch at a time; what is confirmed was handled
 before, and what was handled of a batch is confirmed, also where the rest is not handled; no more handlers run than
@@ -113,7 +113,7 @@ class PushConsumer:
         return self._ended.is_set()
 
     async def close(self) -> None:
-        """Take no more, wait for running handlers for at most `close_timeout_s`, then leave the group. Idempotent.
+        """Fetch no more, wait for running handlers for at most `close_timeout_s`, then leave the group. Idempotent.
 
         With `by_message` that is for the message that is being handled; those before it are confirmed, the rest of the
         batch comes again. A handler that takes longer is cancelled, or in a thread runs to its end, but is not

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytubemq.client.session.events import Event
 
 KEPT_EVENTS: Final = 1000
-"""Events kept for listeners that are behind, or begin later."""
+"""Events kept for listeners that are behind or that begin later."""
 
 
 class EventLog:
@@ -28,7 +28,7 @@ class EventLog:
         self.closed = False
         self._events: deque[Event] = deque(maxlen=length)
         self._waiting: dict[asyncio.Event, None] = {}
-        """Those who wait, in the order in which they began."""
+        """The waiters, in the order in which they began to wait."""
 
     @property
     def begin(self) -> int:
@@ -48,7 +48,7 @@ class EventLog:
             self._wake()
 
     def close(self) -> None:
-        """End every listener once it has had what is kept."""
+        """End every listener once it has received the events that are kept."""
         self.closed = True
         self._wake()
 
@@ -79,7 +79,7 @@ class EventQueue:
 
     def __init__(self, log: EventLog) -> None:
         self.dropped = 0
-        """Events that this listener did not take in time."""
+        """Events that this listener missed because it was too far behind."""
         self._log = log
         self._next = log.begin
 

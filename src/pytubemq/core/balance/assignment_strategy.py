@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.core.balance.partition_sets import both, lowest
+from pytubemq.core.balance.partition_sets import intersection, lowest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ def plan_assignment(
         return {members[0]: pool}
     least, extra = divmod(len(pool), len(members))
     # Cut to the pool: what is there no more must not use up a member's share.
-    held = {member: both(kept.get(member, frozenset()), pool) for member in members}
+    held = {member: intersection(kept.get(member, frozenset()), pool) for member in members}
     # The members with the most keep the one extra: any other choice would take more away.
     ranked = sorted(members, key=lambda member: -len(held[member]))
     quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.core.balance.partition_sets import lowest, without
+from pytubemq.core.balance.partition_sets import difference, lowest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -69,10 +69,10 @@ def share_claimed(
     A member that has a partition already (`owners`) keeps it, if its claim is as good as any.
     """
     # Twice `difference`, as of a dictionary it takes the hashes that are there, and `intersection` does not.
-    claimed = without(pool, without(pool, best))
+    claimed = difference(pool, difference(pool, best))
     if len(members) == 1:
         (only,) = members
-        return {only: without(claimed, frozenset([p for p, found in best.items() if only not in found.claimers]))}
+        return {only: difference(claimed, frozenset([p for p, found in best.items() if only not in found.claimers]))}
     given: dict[str, set[Partition]] = {name: set() for name in members}
     counts = dict.fromkeys(members, 0)
     # The order counts only between those who claim the same: who has fewer by then gets it.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.core.balance.facts import Event, OpType
-from pytubemq.core.balance.partition_sets import both, either, lowest, without
+from pytubemq.core.balance.partition_sets import difference, intersection, lowest, union
 
 if TYPE_CHECKING:
     from pytubemq.core.balance.view import GroupView, Member
@@ -70,16 +70,16 @@ def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Ev
 def _new_step(view: GroupView, member: Member, now_s: float) -> _Step | None:
     """Return the step that moves the member from its current towards its target partitions; None if none is due."""
     target = view.target.get(member.name, _NOTHING)
-    surplus = either(without(member.holds, target), member.stray)
-    gain = without(target, member.holds)
+    surplus = union(difference(member.holds, target), member.stray)
+    gain = difference(target, member.holds)
     # Revocations first: other members wait for these partitions, and only one event may be under way.
     if surplus:
         return _Step(OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT, surplus)
     connectable = _connectable(view, member.again, member, now_s)
     # The grace after a restart holds back only what would be new to the member, not what it may have lost.
     if gain and now_s >= view.settle_until_s:
-        free = without(without(gain, view.owners), view.resting)
-        connectable = either(connectable, _connectable(view, free, member, now_s))
+        free = difference(difference(gain, view.owners), view.resting)
+        connectable = union(connectable, _connectable(view, free, member, now_s))
     if not connectable:
         return None
     return _Step(OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT, connectable)
@@ -89,7 +89,7 @@ def _connectable(
     view: GroupView, partitions: frozenset[Partition], member: Member, now_s: float
 ) -> frozenset[Partition]:
     """Return those of a member's partitions, or of free ones, that it can be sent a connect for."""
-    found = without(both(partitions, view.available), view.strays)
+    found = difference(intersection(partitions, view.available), view.strays)
     if not view.leases or now_s >= view.leases_until_s:
         return found
     return frozenset(partition for partition in found if not _is_on_its_way(view, partition, member, now_s))

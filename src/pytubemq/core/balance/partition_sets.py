@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 _ID: Final = attrgetter("partition_id")
 
 
-def without(
+def difference(
     partitions: frozenset[Partition], others: frozenset[Partition] | Mapping[Partition, object]
 ) -> frozenset[Partition]:
     """Return the partitions that are not among `others`."""
-    # `difference` and not `-`: of dictionaries, too, it takes the hashes that are there.
+    # The method and not `-`: of dictionaries, too, it takes the hashes that are there.
     return partitions.difference(others) if partitions and others else partitions
 
 
-def both(partitions: frozenset[Partition], others: frozenset[Partition]) -> frozenset[Partition]:
+def intersection(partitions: frozenset[Partition], others: frozenset[Partition]) -> frozenset[Partition]:
     """Return the partitions that are in both sets."""
     return partitions if partitions is others or partitions <= others else partitions & others
 
 
-def either(partitions: frozenset[Partition], others: frozenset[Partition]) -> frozenset[Partition]:
-    """Return the partitions that are in one of two sets."""
+def union(partitions: frozenset[Partition], others: frozenset[Partition]) -> frozenset[Partition]:
+    """Return the partitions that are in at least one of two sets."""
     if not partitions or not others:
         return partitions or others
     return partitions | others

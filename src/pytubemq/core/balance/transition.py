@@ -40,7 +40,7 @@ from pytubemq.core.balance.facts import (
     Wake,
 )
 from pytubemq.core.balance.next_event import next_event, next_step, supersede
-from pytubemq.core.balance.partition_sets import either, without
+from pytubemq.core.balance.partition_sets import difference, union
 from pytubemq.core.balance.view import GroupView, Member
 from pytubemq.model.limits import MAX_FORGONE_EVENTS
 
@@ -112,8 +112,8 @@ def _apply_acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView,
         superseded=_NOTHING,
         forgone=0,
         # Only now, with the acknowledgement, are revoked partitions free for others.
-        holds=without(member.holds, member.leaving),
-        stray=without(member.stray, member.leaving),
+        holds=difference(member.holds, member.leaving),
+        stray=difference(member.stray, member.leaving),
         after_disconnect=member.event.op is OpType.DISCONNECT,
     )
     # The plan has counted on this since the event was sent, but for what is absent or reported by two, and for who is
@@ -351,12 +351,12 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     if not view.planned:
         return _put(view, replace(member, holds=reported))
     sent = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
-    new = without(reported, member.holds)
+    new = difference(reported, member.holds)
     # Of a dictionary `isdisjoint` takes the hashes that are there.
     owned = not new.isdisjoint(view.owners)
     others = frozenset({p for p in new if view.owners.get(p, name) != name}) if owned else _NOTHING
     # Of an event on its way the report may know nothing yet, so its partitions stay the member's.
-    holds = either(without(reported, others), sent & member.holds)
+    holds = union(difference(reported, others), sent & member.holds)
     if holds == member.holds:
         holds = member.holds  # not a second set of the same
     # A stray that it is being asked to give up stays one until it acknowledges, whatever an older report says.
@@ -392,8 +392,8 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     # What a member shed or could not take is moved last from whoever has it now, so that the member gets others.
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan_assignment(
-        {name: without(member.holds, member.leaving) for name, member in sharing.items()},
-        either(view.available, absent_held),
+        {name: difference(member.holds, member.leaving) for name, member in sharing.items()},
+        union(view.available, absent_held),
         tuple(sharing),
         last_to_move=absent_held | returning,
         barred={name: frozenset(member.barred) for name, member in sharing.items() if member.barred},

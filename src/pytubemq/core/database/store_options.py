@@ -14,7 +14,7 @@ def store_options(url: str, password: str | None = None) -> StoreOptions:
     """Return the options of the store that a URL names.
 
     Raises:
-        ConfigError: it names none, or has a password in it.
+        ConfigError: the URL names no store, or has a password in it.
     """
     if url.partition("://")[0] == ZOOKEEPER_SCHEME:
         return ZooKeeperOptions(url, password)

@@ -37,7 +37,7 @@ class ZooKeeperOptions:
     Args:
         url: `zookeeper://USER@HOST:PORT,HOST:PORT/PATH?tls_ca=FILE`, without a password. Without a user, anybody who
             reaches the servers may read and change the nodes. `tls_ca` has the certificates that the servers' are
-            checked against, and switches TLS on; `tls_cert` and `tls_key` are our own certificate and its key.
+            checked against, and turns TLS on; `tls_cert` and `tls_key` are our own certificate and its key.
         password: the user's password, for ZooKeeper's scheme `digest`.
 
     Raises:
@@ -62,7 +62,7 @@ class ZooKeeperOptions:
                 "PYTUBEMQ_STORE_PASSWORD",
             )
         if parts.scheme != ZOOKEEPER_SCHEME or not all(_is_server(server) for server in self._servers()):
-            raise ConfigError("the URL of ZooKeeper names no server, or one without a sound port", hint=_HINT)
+            raise ConfigError("the URL of ZooKeeper names no server, or one without a valid port", hint=_HINT)
         names = self.root.strip("/").split("/")
         if not all(name and name not in {".", ".."} and name.isprintable() for name in names):
             raise ConfigError(f"{self.place} names no node for the records", hint=_HINT)

@@ -81,7 +81,7 @@ class BrokerTopics:
     def consumable_by_topic(
         self, topics: Iterable[str]
     ) -> tuple[list[frozenset[Partition]], list[frozenset[Partition]]]:
-        """Return the same as `consumable`, a set for each topic on a Broker: the same one until it changes."""
+        """Return what `consumable` does, as a set for each topic on a Broker: the same object until it changes."""
         available: list[frozenset[Partition]] = []
         absent: list[frozenset[Partition]] = []
         for topic in topics:

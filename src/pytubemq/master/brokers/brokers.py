@@ -72,7 +72,7 @@ PUSH_AGAIN_S = 1.0
 
 
 class Brokers:
-    """All Brokers; `on_change` is called with the topics of which what can be produced or consumed may be different."""
+    """All Brokers; `on_change` is called with topics that may have become available or unavailable."""
 
     def __init__(
         self,
@@ -248,7 +248,9 @@ class Brokers:
         if run.unknown:
             held = ", ".join(sorted(run.unknown))
             why = "it gets no orders before `pytubemq cluster adopt`"
-            self.stories.record_broker(broker_id, "unsettled", f"it holds topics that nobody knows: {held}", why)
+            self.stories.record_broker(
+                broker_id, "unsettled", f"it holds topics that this Master does not know: {held}", why
+            )
         self._on_change(self._catalogue.topics_on(broker_id))
         self.on_registered(broker_id, registration.readers)
         return run
@@ -356,7 +358,7 @@ class Brokers:
             del self._presence.expected_until[broker_id]
             self._presence.unheard.discard(broker_id)
         for broker_id in overdue:
-            text = "its partitions are no longer kept for those that had them"
+            text = "its partitions are no longer kept for the members that had them"
             self.stories.record_broker(broker_id, "given up", text, "it did not come back")
         if overdue:
             self._on_change({topic for broker_id in overdue for topic in self._catalogue.topics_on(broker_id)})
@@ -419,7 +421,7 @@ class Brokers:
         self.held.drop(key)
         if run is not None:
             if not run.lost:
-                self.stories.record_broker(run.broker_id, "connection lost", f"it is awaited for {grace_s:.0f} s")
+                self.stories.record_broker(run.broker_id, "connection lost", f"it may come back within {grace_s:.0f} s")
             run.lost = True
             run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
 

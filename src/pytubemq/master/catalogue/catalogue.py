@@ -109,7 +109,7 @@ class Catalogue:
     async def apply(self, puts: Iterable[Record] = (), deletes: Iterable[Record] = ()) -> None:
         """Add, replace and delete records; durable, and to be read here, when it returns.
 
-        A caller that is cancelled meanwhile is so when what it stored is to be read here as well.
+        If the caller is cancelled, CancelledError is raised only once the change is stored and can be read here.
 
         Each stored record gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock`
         held if a record was derived from one that was read here.

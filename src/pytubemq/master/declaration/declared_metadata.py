@@ -1,7 +1,7 @@
 """The cluster's metadata as a declaration, for administrators: exported, compared, applied.
 
-The invariants: an application is one change of the records, all of it or nothing, made of the plan that is returned;
-nobody else changes a record between the making of a plan and its storage.
+The invariants: a declaration is applied as one change of the records, all of it or nothing, and as its plan says;
+nobody else changes a record between the making of the plan and its storage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DeclaredMetadata:
         brokers_by_user: Callable[[], Mapping[str, Collection[int]]],
         held_topics: Callable[[], Collection[str]],
     ) -> None:
-        """`brokers_by_user` returns the registered Brokers, `held_topics` those on Brokers that nobody knows."""
+        """`brokers_by_user` returns the registered Brokers; `held_topics` the topics that only Brokers know."""
         self._catalogue = catalogue
         self._waits = waits
         self._clock = clock
@@ -64,7 +64,7 @@ class DeclaredMetadata:
         return await asyncio.to_thread(declare, Records.of(self._catalogue))
 
     async def diff(self, declaration: Declaration, options: MergeOptions = _UNCHANGED) -> MetadataDiff:
-        """Return what an application would change.
+        """Return what applying a declaration would change.
 
         Raises:
             BadRequestError: something in the declaration is not allowed.
@@ -90,12 +90,12 @@ class DeclaredMetadata:
             if expect is not None and expect != fingerprint(plan.changes):
                 raise AlreadyExistsError(
                     "the metadata has changed since the preview, so other changes would be made; nothing was changed",
-                    hint="look at the differences again",
+                    hint="preview the changes again",
                     code=Code.BAD_REQUEST,
                 )
             self._check_unknown(plan)
             tokens = self._tokens(plan.deletes)
-            await self._catalogue.apply([*plan.puts, *self._along(plan.puts)], [*plan.deletes, *tokens])
+            await self._catalogue.apply([*plan.puts, *self._history_records(plan.puts)], [*plan.deletes, *tokens])
         if not plan.changes:
             return _view(plan, applied=True)
         logger.info("metadata applied: %d entries changed", len(plan.changes))
@@ -118,7 +118,7 @@ class DeclaredMetadata:
         )
 
     def _check_unknown(self, plan: Plan) -> None:
-        """Refuse a new topic of which a Broker holds messages that this Master does not know."""
+        """Refuse a new topic if a Broker holds messages of one of that name, which this Master does not know."""
         held = set(self._held_topics())
         for record in plan.puts:
             if isinstance(record, DeployRecord) and record.topic in held - {*self._catalogue.topics}:
@@ -129,8 +129,8 @@ class DeclaredMetadata:
                     code=Code.SERVICE_UNAVAILABLE,
                 )
 
-    def _along(self, puts: Collection[Record]) -> list[Record]:
-        """Return the records of the original's own topic, which every Broker has that an operator adds."""
+    def _history_records(self, puts: Collection[Record]) -> list[Record]:
+        """Return the records of the original's own topic, which is on every Broker that an operator adds."""
         by = author_of(None, self._clock.wall_ms())
         new = [one for one in puts if isinstance(one, BrokerRecord) and one.broker_id not in self._catalogue.brokers]
         found: list[Record] = [history_place(one, by) for one in new]
@@ -139,7 +139,7 @@ class DeclaredMetadata:
         return found
 
     def _tokens(self, deletes: Collection[Record]) -> list[Record]:
-        """Return the bearer tokens of users that go."""
+        """Return the bearer tokens of users that are removed."""
         gone = {record.user for record in deletes if isinstance(record, UserRecord)}
         return [token for token in self._catalogue.user_tokens.values() if token.user in gone]
 

@@ -19,7 +19,7 @@ CLUSTER: Final = "cluster"
 
 
 def differences(before: Declaration, after: Declaration) -> list[MetadataChange]:
-    """Return what must change for the one to become the other: the cluster first, then by kind and name."""
+    """Return the changes that make one declaration the other: the cluster first, then by kind."""
     old, new = _entries(before), _entries(after)
     found = []
     for key in [*new, *(key for key in old if key not in new)]:
@@ -34,7 +34,7 @@ def differences(before: Declaration, after: Declaration) -> list[MetadataChange]
 
 
 def fingerprint(changes: list[MetadataChange]) -> str:
-    """Return a text that is the same for the same changes alone."""
+    """Return a short text that identifies these changes."""
     return hashlib.sha256(msgspec.json.encode(changes)).hexdigest()[:32]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytubemq.master.declaration.declaration import Declared
 
 DEFAULT: Final = "default"
-"""The word that uses the layer below."""
+"""The value that leaves a setting to the layer below."""
 MAX_REASON_CHARS: Final = 1_024
 _INT32_MAX: Final = 2**31 - 1
 _FILTER_ITEM: Final = re.compile(r"[_A-Za-z0-9-]+", re.ASCII)
@@ -39,7 +39,7 @@ _FILTER_ITEM: Final = re.compile(r"[_A-Za-z0-9-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DeclaredKey:
-    """A key: its field, the check that returns the field's value, and the way back; a None is not written."""
+    """A key: its field, the check that returns the field's value, and the way back; None is not exported."""
 
     field: str
     check: Callable[[Any], Any]
@@ -85,7 +85,7 @@ def _whole(least: int, most: int = _INT32_MAX) -> Callable[[int], int]:
 
 def _priority(value: int) -> int:
     if not 101 <= value <= 303 or value % 100 not in (1, 2, 3):
-        raise FormatError(f"is {value}", hint="it must be a digit 1, 2 or 3, a 0, and again 1, 2 or 3")
+        raise FormatError(f"is {value}", hint="it must be 1, 2 or 3, then 0, then 1, 2 or 3, as in 301")
     return value
 
 
@@ -117,9 +117,7 @@ def _shown_rules(text: str) -> str:
 
 def _reason(text: str) -> str:
     if len(text) > MAX_REASON_CHARS or not text.isprintable():
-        raise FormatError(
-            "is too long or has characters that are not printable", hint=f"at most {MAX_REASON_CHARS} characters"
-        )
+        raise FormatError("is too long or has unprintable characters", hint=f"at most {MAX_REASON_CHARS} characters")
     return text
 
 

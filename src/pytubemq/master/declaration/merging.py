@@ -1,8 +1,8 @@
-"""Records as a declaration wants them.
+"""The records that a declaration asks for.
 
 The invariants: what a declaration does not name stays, unless it is pruned; in a section that it does not have nothing
-is pruned. Partitions only grow, a Broker is not taken away, and no topic leaves a single Broker: these need steps of
-their own.
+is pruned. Partitions only grow, no Broker is removed, and no topic is removed from some of its Brokers only: these
+need steps of their own.
 """
 
 from __future__ import annotations
@@ -139,10 +139,12 @@ class Merge:
 
     def _check_ports(self, record: BrokerRecord, path: str) -> None:
         if record.web_port in (record.address.port, record.tls_port):
-            raise wrong(f"{path}.web_port", "is the port of another of its servers", "give each its own")
+            raise wrong(f"{path}.web_port", "is also its port for clients, or its TLS port", "give each its own")
         for other in self.records.brokers.values():
             if other.broker_id != record.broker_id and other.address == record.address:
-                raise wrong(f"{path}.address", f"{record.address} belongs to broker {other.broker_id}", "give another")
+                raise wrong(
+                    f"{path}.address", f"{record.address} belongs to broker {other.broker_id}", "give another one"
+                )
 
     # --- topics -------------------------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class Merge:
             return sorted(here)
         on = sorted(b for b, record in self.records.brokers.items() if record.manage_status in _IN_USE)
         if not on:
-            raise wrong(path, "there is no Broker in use for it", "add one to the section brokers, or start one")
+            raise wrong(path, "no Broker is in use that could take it", "add one to the section brokers, or start one")
         return on
 
     def _props(
@@ -215,7 +217,7 @@ class Merge:
         *,
         below: TopicProps = TopicProps(),  # noqa: B008 - frozen
     ) -> TopicProps:
-        """Return properties with these values; others stay, or are those of `below` where they are pruned."""
+        """Return properties with these values. The others stay or, when pruned, are those of `below`."""
         if self._options.prune:
             now = replace(below, **{name: getattr(now, name) for name in _ONLY_GROW})
         return replace(now, **values)
@@ -300,7 +302,11 @@ class Merge:
             if not on and name in leaving:
                 continue  # it is being removed already
             if name in ruled:
-                raise wrong("topics", f"{name} has rules for groups and is not named", "remove the rules with it")
+                raise wrong(
+                    "topics",
+                    f"{name} has rules for groups and is not named",
+                    "name the topic, or remove its rules as well",
+                )
             self.removed_topics.append(name)
             del self.records.topics[name]
             for broker_id in on:
@@ -321,7 +327,7 @@ def _broker_id(name: str, path: str) -> int:
 def _address(wanted: DeclaredBroker, known: BrokerRecord | None, path: str) -> Address:
     if wanted.address is UNSET:
         if known is None:
-            raise wrong(path, "a new Broker needs the key address", "as 10.0.0.7:8123")
+            raise wrong(path, "a new Broker needs the key address", "give it as in 10.0.0.7:8123")
         return known.address
     try:
         address = Address.parse(wanted.address)
@@ -333,7 +339,7 @@ def _address(wanted: DeclaredBroker, known: BrokerRecord | None, path: str) -> A
     if known is not None:
         raise wrong(
             f"{path}.address",
-            f"broker {known.broker_id} is at {known.address}, and the host of a Broker stays",
+            f"broker {known.broker_id} is at {known.address}, and its host cannot change",
             "remove the Broker and add it again",
         )
     return address
@@ -370,7 +376,7 @@ def _words(text: str, path: str) -> Words:
     if len(parts) == 2:  # the cluster has no name
         parts.append("*")
     if len(parts) != 3:
-        raise wrong(f"{path}.permissions", f"{text[:80]!r} is no permission", "as `produce topic orders*`")
+        raise wrong(f"{path}.permissions", f"{text[:80]!r} is no permission", "write it as in `produce topic orders*`")
     try:
         found = parse_permission(*parts)
     except FormatError as error:

@@ -28,10 +28,10 @@ class MetadataChange(View, frozen=True, kw_only=True):
 
 
 class MetadataDiff(View, frozen=True, kw_only=True):
-    """What an application would change, or has changed.
+    """The changes that applying a declaration would make, or has made.
 
-    `fingerprint` stands for the changes: an application that gives it as `expect` is refused if others would be made.
-    `notes` are about entries that the declaration does not name and that stay. `pending` names the Brokers that have
+    `fingerprint` identifies the changes: a request that gives it as `expect` is refused if others would be made.
+    `notes` name entries that stay although the declaration does not name them. `pending` names the Brokers that have
     not taken up changes which are stored.
     """
 

@@ -1,4 +1,4 @@
-"""The plan of an application: which records are written, what that changes, and what must not happen.
+"""The plan for applying a declaration: the records to write, the changes for people, and what is refused.
 
 The invariant: a plan is made of records alone, so the same records and the same declaration give the same plan; what it
 refuses, it refuses as a whole.
@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from pytubemq.security.permissions import Permission
 
 _LARGEST = (
-    ("brokers", MAX_RECORDS),
-    ("topics", MAX_RECORDS),
-    ("places", MAX_RECORDS),
-    ("groups", MAX_GROUP_RECORDS),
-    ("consumes", MAX_CONSUME_RECORDS),
-    ("users", MAX_USERS),
-    ("permissions", MAX_PERMISSIONS),
+    ("brokers", "brokers", MAX_RECORDS),
+    ("topics", "topics", MAX_RECORDS),
+    ("places", "topics on brokers", MAX_RECORDS),
+    ("groups", "groups", MAX_GROUP_RECORDS),
+    ("consumes", "rules of groups for topics", MAX_CONSUME_RECORDS),
+    ("users", "users", MAX_USERS),
+    ("permissions", "permissions", MAX_PERMISSIONS),
 )
+"""The kinds of records, what an error calls them, and how many there may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def make_plan(
     brokers_by_user: Mapping[str, Collection[int]],
     new_epoch: Callable[[], int],
 ) -> Plan:
-    """Return the plan of applying a declaration to records.
+    """Return the plan for applying a declaration to records.
 
     Args:
         records: what there is.
@@ -90,10 +91,10 @@ def make_plan(
     merge = Merge(records, declaration, options)
     merge.run()
     after = merge.records
-    for name, most in _LARGEST:
-        if len(getattr(after, name)) > most:
+    for kind, name, most in _LARGEST:
+        if len(getattr(after, kind)) > most:
             raise BadRequestError(
-                f"there would be {len(getattr(after, name)):,} {name}, at most {most:,} are allowed",
+                f"there would be {len(getattr(after, kind)):,} {name}, at most {most:,} are allowed",
                 hint="declare fewer",
                 code=Code.BAD_REQUEST,
             )

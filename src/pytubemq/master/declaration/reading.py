@@ -1,4 +1,4 @@
-"""A declaration from plain values, as a JSON body or a file gives them.
+"""Reading a declaration from plain values, as a JSON body or a file gives them.
 
 The invariant: an accepted declaration has known keys and values of the right types only; an error names the key with
 its whole path, and the key that was probably meant.

@@ -1,4 +1,4 @@
-"""A copy of the records that a declaration is about, so that they can be compared and merged away from the Master."""
+"""A copy of the records that a declaration is about, so that they can be compared and merged on a thread."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Records:
     def flat(self) -> Iterator[tuple[tuple[object, ...], Kept]]:
         """Yield all records but those of `leaving`, with keys that are unique among all kinds.
 
-        In the order in which they need each other: Brokers and topics before deployments, users before permissions.
+        Each comes after those that it needs: Brokers and topics before deployments, users before permissions.
         """
         yield ("cluster",), self.cluster
         for kind, records in (

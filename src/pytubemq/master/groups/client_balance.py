@@ -35,7 +35,7 @@ from pytubemq.wire.protocol.messages.master import (
     RegisterResponseM2CV2,
 )
 from pytubemq.wire.serialization.message_bytes import encode
-from pytubemq.wire.text.read_partitions import part_sub_infos
+from pytubemq.wire.text.read_partitions import part_sub_partitions
 
 if TYPE_CHECKING:
     from pytubemq.master.groups.group import Group
@@ -190,7 +190,7 @@ def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
     """Return the partitions that a consumer reports to hold; None if it reports none at all. Raises FormatError."""
     if info is None or not info.report_sub_info:
         return None
-    return part_sub_infos(info.part_sub_info)
+    return part_sub_partitions(info.part_sub_info)
 
 
 def refused_register(code: int, text: str) -> RegisterResponseM2CV2:

@@ -32,7 +32,7 @@ from pytubemq.wire.protocol.messages.master import (
 )
 from pytubemq.wire.serialization.message_bytes import encode
 from pytubemq.wire.text.partition_strings import format_subscribed
-from pytubemq.wire.text.read_partitions import required, subscribed
+from pytubemq.wire.text.read_partitions import required_offsets, subscribed_partitions
 
 if TYPE_CHECKING:
     from pytubemq.master.groups.group import Group
@@ -71,7 +71,7 @@ class Consumers(ConsumerMethods):
         self._authorization.check(name, terms.topics, terms.conditions)
         origin = origin_of(call.peer, call.connection)
         self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
-        holds = subscribed(request.subscribe_info)
+        holds = subscribed_partitions(request.subscribe_info)
         mismatch = self._groups.join(
             name,
             client_id,
@@ -98,7 +98,7 @@ class Consumers(ConsumerMethods):
         client_id, group = self._find(request.client_id, request.group_name)
         self._groups.record_use(group, client_id, call.connection)
         check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
-        held = subscribed(request.subscribe_info) if request.report_subscribe_info else None
+        held = subscribed_partitions(request.subscribe_info) if request.report_subscribe_info else None
         result = request.event if request.event is not None and (request.event.rebalance_id or 0) > 0 else None
         if held is not None:  # otherwise the last report still counts
             try:
@@ -196,7 +196,7 @@ def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[P
     """Return the offsets at which a bound consumer wants to begin, by partition. Raises FormatError."""
     if not terms.bound:
         return {}
-    claims = required(request.required_partition or "")
+    claims = required_offsets(request.required_partition or "")
     others = {partition.topic for partition in claims} - terms.topics
     if others:
         partition = next(partition for partition in claims if partition.topic in others)

@@ -1,4 +1,4 @@
-"""The times at which groups are next due, so that a look at the clock costs the same however many groups there are."""
+"""The times at which groups are next due. A tick costs the same however many groups there are."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _SPARE_ENTRIES: Final = 64
 
 
 class DueTimes:
-    """Groups by the time at which they have to be looked at.
+    """Groups by the time at which they are due.
 
-    That may be too early, never too late: a group whose time moves back, as with each heartbeat, stays where it is.
+    That may be too early, never too late: a group that is due later than before, as after a heartbeat, keeps its entry.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class DueTimes:
         self._queued: dict[str, float] = {}
 
     def put(self, group: str, due_s: float) -> bool:
-        """Look at a group at this time, if not sooner; return True if no group is due before it."""
+        """Set when a group is due, unless it is due sooner; return True if no other group is due before it."""
         queued_s = self._queued.get(group)
         if queued_s is not None and queued_s <= due_s:
             return False
@@ -33,13 +33,13 @@ class DueTimes:
         return before_s is None or due_s < before_s
 
     def next_s(self) -> float | None:
-        """Return the time at which the next group has to be looked at; None if there is none."""
+        """Return when the next group is due; None if there is none."""
         while self._heap and self._queued.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_s: float) -> str | None:
-        """Remove and return the first group that has to be looked at by now; None if there is none."""
+        """Remove and return the first group that is due by now; None if there is none."""
         due_s = self.next_s()
         if due_s is None or due_s > now_s:
             return None
@@ -48,5 +48,5 @@ class DueTimes:
         return group
 
     def forget(self, group: str) -> None:
-        """Forget a group, if it is in."""
+        """Remove a group, if it has an entry."""
         self._queued.pop(group, None)

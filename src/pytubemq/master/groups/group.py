@@ -56,7 +56,7 @@ class Pulse:
 
 @dataclass(slots=True)
 class GroupCounters:
-    """Counts since the start of this Master: consumers and groups that timed out, and events by what they ask for."""
+    """Counts since the start of this Master: consumers and groups that timed out, and events by their kind."""
 
     timeouts: int = 0
     client_balance_timeouts: int = 0
@@ -85,7 +85,7 @@ class Group:
     """The time at which the next tick changes something here."""
     ticked_s: float = 0.0
     available: tuple[list[frozenset[Partition]], frozenset[Partition]] = ([], frozenset())
-    """The partitions of each topic on a Broker that the group was last told of, and all of them as one set."""
+    """The partitions of each topic on a Broker that the group got last, and all of them as one set."""
     meta: PartitionMetadata | None = None
     """The partition metadata of a client-balanced group."""
     needs: int = 0
@@ -94,7 +94,7 @@ class Group:
     taken_ms: dict[str, int] = field(default_factory=dict)
     """When an operator last took all partitions of a member, in ms since 1970."""
     cause: str = ""
-    """The last change that made other members, or other partitions; events follow from it."""
+    """The last change of members or partitions: the reason of the events that follow."""
     from_max_id: int | None = None
     """When an operator moved the group to the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
 

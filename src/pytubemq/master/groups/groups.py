@@ -1,8 +1,8 @@
 """The consumer groups: their members, and the events that each must be sent.
 
 Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
-is answered in the same turn of the loop in which something changes; of a change that concerns very many groups, those
-beyond a slice follow with the next turns (`tick`).
+is answered in the same turn of the loop in which something changes; of a change that affects very many groups, those
+beyond a slice follow in the next turns (`tick`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Groups:
         self._subscribers = Subscribers()
         self._due = DueTimes()
         self._stale: dict[str, None] = {}
-        """Groups that have not been told of the last change yet, the first to be told first."""
+        """Groups that have not been updated after the last change yet, in the order of their turns."""
         self._connections = ClientConnections(self._lost, on_foreign_lost=self._foreign_lost)
         self._timing = Timing(
             client_timeout_s=settings.consumer_silence_s,
@@ -269,7 +269,7 @@ class Groups:
         return tuple(events)
 
     def rounds_left(self, group: Group, member: str) -> int:
-        """Return how many rounds of `REJOIN_ROUND_S` a member gets nothing, by an operator's wish."""
+        """Return for how many more rounds of `REJOIN_ROUND_S` a member gets nothing, as an operator asked."""
         until_s = group.view.members[member].out_until_s
         return 0 if until_s is None else max(0, math.ceil((until_s - self._clock.now_s()) / REJOIN_ROUND_S))
 
@@ -310,7 +310,9 @@ class Groups:
         affected = tuple(sorted(free.intersection(members)))
         until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
         group.cause = f"an administrator took all partitions of {', '.join(affected) or 'nobody'}"
-        self._stories.record_group(name, "emptied", group.cause, f"they get nothing for {rejoin_wait} rounds")
+        self._stories.record_group(
+            name, "drained", group.cause, f"they get no partitions for {rejoin_wait} rounds of {REJOIN_ROUND_S:.0f} s"
+        )
         group.taken_ms.update(dict.fromkeys(affected, self._clock.wall_ms()))
         self.apply(group, Drained(frozenset(affected), until_s))
         logger.info("group %s: %s must give up all their partitions", name, ", ".join(affected) or "none")
@@ -323,8 +325,8 @@ class Groups:
         self._update(self._subscribers.of(topics))
 
     def records_changed(self, records: Collection[Record]) -> None:
-        """Update the groups whose partitions may be others after a change of records."""
-        names = self._subscribers.concerned(records, self._catalogue.topics_on)
+        """Update the groups whose partitions may differ after a change of records."""
+        names = self._subscribers.affected_by(records, self._catalogue.topics_on)
         self._update(self.groups if names is None else names)
 
     def broker_registered(self, broker_id: int, readers: Iterable[SubscribeInfo]) -> None:
@@ -362,9 +364,9 @@ class Groups:
         self._connections.close(connection)
 
     def tick(self, now_s: float) -> None:
-        """Let time pass in the groups where it changes something, after what is left of the last change.
+        """Update the groups that the last change has not reached yet, then those in which the time changes something.
 
-        What does not fit into a slice is due at once.
+        What does not fit into a slice is done in the next turns.
         """
         until_s = self._clock.now_s() + _SLICE_S
         self._catch_up(until_s)
@@ -412,7 +414,7 @@ class Groups:
             self.apply(group, Left(holder))
 
     def _update(self, names: Iterable[str]) -> None:
-        """Tell groups of a change, as many as fit into a slice; `tick` goes on with the others."""
+        """Update groups after a change, as many as fit into a slice; `tick` updates the others."""
         # A record may name a group that has no members.
         self._stale.update(dict.fromkeys(name for name in names if name in self.groups))
         self._catch_up(self._clock.now_s() + _SLICE_S)

@@ -42,5 +42,5 @@ def members_for_rate(available: Iterable[Partition], record: GroupRecord | None)
 
 
 def one_of_each(parts: Iterable[frozenset[Partition]]) -> list[Partition]:
-    """Return a partition of each set of those of a topic on a Broker, which is all that counts here."""
+    """Return one partition of each set: only their topics and Brokers count here."""
     return [next(iter(part)) for part in parts if part]

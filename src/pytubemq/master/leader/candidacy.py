@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def make_elector(
     database: StoreOptions | None, holder: str, *, lease_s: float, clock: Clock, create: bool = True
 ) -> Elector:
-    """Return the elector of the Master at the address `holder`; without a database its records are in a file.
+    """Return the elector of the Master at the address `holder`; without `database` its records are in a file.
 
     Raises:
         MissingExtraError: the extra [postgres] or [zookeeper] is not installed.

@@ -1,7 +1,7 @@
-"""The protocol's port of a Master that stands by.
+"""The protocol's port of a standby Master.
 
-The invariant: every request gets an exception by which the original's clients and ours know a standby, so they try the
-next Master; one that cannot be read gets the fault that a leading Master would report.
+The invariant: every request gets an exception by which the original's clients and ours recognize a standby, so they try
+the next Master; one that cannot be read gets the fault that a leading Master would report.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
-"""The class by which the original's clients know a standby."""
+"""The class by which the original's clients recognize a standby."""
 
 
 def refuse_as_standby(call: Call, leader: str) -> None:
     """Respond that this Master does not lead; `leader` is the address of the one that does, blank if it is not known.
 
-    The text has no `#`, behind which Java cuts it.
+    The text has no `#`: Java cuts a text there.
     """
     named = f"{leader} leads" if leader else "no Master is known to lead"
     call.fail(exception_name=STANDBY_EXCEPTION, text=f"this Master stands by; {named}")
 
 
 def only_while_leading(handler: Handler, leads: Callable[[], bool]) -> Handler:
-    """Return a handler for a leader: from the end of its lease on, it refuses as a standby does."""
+    """Return a handler that refuses requests as a standby does once the lease of its Master has ended."""
 
     def handle(call: Call) -> object:
         if leads():
@@ -49,7 +49,7 @@ def only_while_leading(handler: Handler, leads: Callable[[], bool]) -> Handler:
 
 
 class StandbyServer:
-    """Answers on the Master's ports while another Master leads."""
+    """Server on the Master's ports while another Master leads."""
 
     def __init__(self, leader: Callable[[], str], *, clock: Clock, max_connections: int) -> None:
         """`leader` returns the address of the Master that leads, blank if none is known."""

@@ -26,7 +26,7 @@ Store = Annotated[
 PasswordFile = Annotated[
     str,
     Meta(
-        description="file with the password for that database or ZooKeeper, which only its owner may read; the "
+        description="file with the password for PostgreSQL or ZooKeeper, which only its owner may read; the "
         "variable `PYTUBEMQ_STORE_PASSWORD` takes precedence"
     ),
 ]
@@ -35,8 +35,8 @@ LeaseSeconds = Annotated[
     Meta(
         ge=MIN_LEASE_S,
         le=MAX_LEASE_S,
-        description="with a database: this Master leads for this long after each renewal of its lease, and a standby "
-        "takes over when it has seen none for this long",
+        description="with PostgreSQL or ZooKeeper: this Master leads for this long after each renewal of its lease, "
+        "and a standby takes over when it has seen none for this long",
     ),
 ]
 
@@ -47,5 +47,6 @@ def check_store(store: str, password_file: str) -> None:
         store_options(store)
     elif password_file:
         raise ConfigError(
-            "master.store_password_file has no meaning without a database", hint="set master.store to its URL, too"
+            "master.store_password_file has no meaning without a database or ZooKeeper",
+            hint="set master.store to its URL, too",
         )

@@ -16,7 +16,7 @@ class StoredLease(Protocol):
     """
 
     def see(self, *, limit_s: float) -> tuple[Lease, int]:
-        """Return the lease, and the version of it, which each change makes another; a connection has its own limit."""
+        """Return the lease and its version, which each change increases; a connection has a limit of its own."""
         ...
 
     def take(self, seen: Lease, version: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
@@ -28,9 +28,9 @@ class StoredLease(Protocol):
         ...
 
     def drop(self) -> None:
-        """End what is under way; the next call begins anew. Idempotent."""
+        """Abandon the call that is under way; the next one begins anew. Idempotent."""
         ...
 
     def close(self) -> None:
-        """End what is under way, for good. Idempotent."""
+        """Abandon the call that is under way, and refuse others. Idempotent."""
         ...

@@ -1,7 +1,7 @@
 """Election by a lease whose store's calls block, as ZooKeeper's.
 
-The invariants: the lease passes from one holder to the next only as it was seen, so of several standbys one succeeds,
-and each has an epoch of its own; a leader counts its lease from before the renewal was sent, a standby from after it
+The invariants: the lease passes from one holder to the next only as it was seen, so of several standbys one succeeds;
+each leader has an epoch of its own; a leader counts its lease from before the renewal was sent, a standby from after it
 was seen, each on its own monotonic clock. What a former leader sends late is refused, as it names its epoch.
 """
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _LOOKS: Final = 12
-"""Looks of a standby at the lease in the time of one lease, at least."""
+"""How often a standby reads the lease in the time of one lease, at least."""
 _LOOK_S: Final = 0.25
-"""The longest time between two, so that a lease that is given back is soon taken."""
+"""The longest time between two reads, so that a lease that is given back is soon taken."""
 _RETURN_LIMIT_S: Final = 1.0
 """The time for giving the lease back; without that, others wait until it ends."""
 

@@ -33,13 +33,28 @@ class MasterSection(Struct, frozen=True, kw_only=True):
         float, Meta(gt=0, le=86_400, description="a client or Broker that is silent for this long counts as gone")
     ] = limits.CLIENT_TIMEOUT_S
     consumer_timeout_s: Annotated[
-        float, Meta(ge=0, le=86_400, description="the same for consumers alone; 0: `client_timeout_s`")
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="a consumer that is silent for this long counts as gone; 0: as `client_timeout_s`",
+        ),
     ] = _MASTER.consumer_timeout_s
     producer_timeout_s: Annotated[
-        float, Meta(ge=0, le=86_400, description="the same for producers alone; 0: `client_timeout_s`")
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="a producer that is silent for this long counts as gone; 0: as `client_timeout_s`",
+        ),
     ] = _MASTER.producer_timeout_s
     broker_timeout_s: Annotated[
-        float, Meta(ge=0, le=86_400, description="the same for Brokers alone; 0: `client_timeout_s`")
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="a Broker that is silent for this long counts as gone; 0: as `client_timeout_s`",
+        ),
     ] = _MASTER.broker_timeout_s
     lost_connection_grace_s: Annotated[
         float,

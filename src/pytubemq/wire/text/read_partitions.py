@@ -1,6 +1,6 @@
 """Long lists of partitions that are read in steps, between which an event loop may run.
 
-The invariant: a list that was read is the list, and says what the parser of its strings says, the error included.
+The invariant: a list that was read is still the same list of strings, and has what their parser returns, or its error.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ STEP: Final = 4_000
 
 
 class ReadPartitions(tuple[str, ...]):
-    """Strings that were read: `partitions` is what they say, `error` why they cannot be read."""
+    """Strings that were read: `partitions` is their content, `error` the reason why they cannot be read."""
 
     partitions: frozenset[Partition] = frozenset()
     error: FormatError | None = None
 
 
 class ReadOffsets(str):
-    """A list of offsets that was read: `wanted` is what it says, `error` why it cannot be read."""
+    """A list of offsets that was read: `wanted` is its content, `error` the reason why it cannot be read."""
 
     wanted: dict[Partition, int]
     error: FormatError | None = None
@@ -82,18 +82,18 @@ def read_required(text: str) -> Generator[None, None, ReadOffsets]:
     return read
 
 
-def subscribed(texts: Sequence[str]) -> frozenset[Partition]:
-    """Return the partitions of subscriptions, read or not yet. Raises FormatError."""
+def subscribed_partitions(texts: Sequence[str]) -> frozenset[Partition]:
+    """Return the partitions of subscriptions, and read them if that is still to be done. Raises FormatError."""
     return _partitions(texts) if isinstance(texts, ReadPartitions) else parse_subscribed(texts)
 
 
-def part_sub_infos(texts: Sequence[str]) -> frozenset[Partition]:
-    """Return the partitions of subscriptions of topics, read or not yet. Raises FormatError."""
+def part_sub_partitions(texts: Sequence[str]) -> frozenset[Partition]:
+    """Return the same of subscriptions by topic. Raises FormatError."""
     return _partitions(texts) if isinstance(texts, ReadPartitions) else parse_part_sub_infos(texts)
 
 
-def required(text: str) -> dict[Partition, int]:
-    """Return the wanted offsets by partition, read or not yet. Raises FormatError."""
+def required_offsets(text: str) -> dict[Partition, int]:
+    """Return the wanted offsets by partition, and read them if that is still to be done. Raises FormatError."""
     if not isinstance(text, ReadOffsets):
         return parse_required_partition(text)
     if text.error is not None:

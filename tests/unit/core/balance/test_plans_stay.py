@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytubemq.core.balance.assignment_strategy import plan_assignment
 from pytubemq.core.balance.claims import Claim, claim, share_claimed
-from pytubemq.core.balance.partition_sets import both, either, lowest, without
+from pytubemq.core.balance.partition_sets import difference, intersection, lowest, union
 from pytubemq.model.ids import Partition
 from tests.support.properties import examples
 
@@ -114,7 +114,7 @@ def test_claims_are_shared_by_the_plain_rule(
 def test_sets_that_are_not_copied_are_those_of_the_operators(
     one: frozenset[Partition], other: frozenset[Partition], most: int
 ) -> None:
-    assert without(one, other) == without(one, dict.fromkeys(other, "")) == one - other
-    assert both(one, other) == one & other
-    assert either(one, other) == one | other
+    assert difference(one, other) == difference(one, dict.fromkeys(other, "")) == one - other
+    assert intersection(one, other) == one & other
+    assert union(one, other) == one | other
     assert lowest(one, most) == sorted(one)[:most]

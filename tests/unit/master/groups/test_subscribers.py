@@ -47,7 +47,7 @@ def made() -> Subscribers:
     ],
 )
 def test_a_change_concerns_the_groups_of_what_it_changes(records: list[Record], groups: set[str] | None) -> None:
-    found = made().concerned(records, lambda broker_id: TOPICS_ON[broker_id])
+    found = made().affected_by(records, lambda broker_id: TOPICS_ON[broker_id])
     assert (found if found is None else set(found)) == groups
     assert found is None or len(found) == len(set(found))
 

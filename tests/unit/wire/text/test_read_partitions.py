@@ -17,12 +17,12 @@ from pytubemq.wire.text.partition_strings import (
     parse_subscribed,
 )
 from pytubemq.wire.text.read_partitions import (
-    part_sub_infos,
+    part_sub_partitions,
     read_part_sub_infos,
     read_required,
     read_subscribed,
-    required,
-    subscribed,
+    required_offsets,
+    subscribed_partitions,
 )
 
 if TYPE_CHECKING:
@@ -53,20 +53,23 @@ def taken(steps: Generator[None, None, T]) -> tuple[int, T]:
 
 def test_what_is_read_in_steps_is_what_the_parsers_say() -> None:
     count, texts = taken(read_subscribed(SUBSCRIBED))
-    assert (count, texts, subscribed(texts)) == (4, SUBSCRIBED, parse_subscribed(SUBSCRIBED))
+    assert (count, texts, subscribed_partitions(texts)) == (4, SUBSCRIBED, parse_subscribed(SUBSCRIBED))
     count, texts = taken(read_part_sub_infos(INFOS))
-    assert (count, texts, part_sub_infos(texts)) == (2, INFOS, parse_part_sub_infos(INFOS))
+    assert (count, texts, part_sub_partitions(texts)) == (2, INFOS, parse_part_sub_infos(INFOS))
     count, text = taken(read_required(REQUIRED))
-    assert (count, text, required(text)) == (4, REQUIRED, parse_required_partition(REQUIRED))
-    assert required(REQUIRED) == WANTED
-    assert subscribed(SUBSCRIBED) == part_sub_infos(INFOS) == WANTED.keys()
+    assert (count, text, required_offsets(text)) == (4, REQUIRED, parse_required_partition(REQUIRED))
+    assert required_offsets(REQUIRED) == WANTED
+    assert subscribed_partitions(SUBSCRIBED) == part_sub_partitions(INFOS) == WANTED.keys()
 
 
 def test_errors_are_raised_where_the_list_is_used() -> None:
-    for texts, read, use in ((SUBSCRIBED, read_subscribed, subscribed), (INFOS, read_part_sub_infos, part_sub_infos)):
+    for texts, read, use in (
+        (SUBSCRIBED, read_subscribed, subscribed_partitions),
+        (INFOS, read_part_sub_infos, part_sub_partitions),
+    ):
         _, found = taken(read((*texts, "none")))
         with pytest.raises(FormatError, match="none"):
             use(found)
     _, offsets = taken(read_required(f"{REQUIRED},1:a:8=x"))
     with pytest.raises(FormatError, match="not a list of offsets"):
-        required(offsets)
+        required_offsets(offsets)

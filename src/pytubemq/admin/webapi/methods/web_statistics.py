@@ -25,7 +25,7 @@ A = TypeVar("A")
 SNAPSHOT_S: Final = 2.0
 NO_LEAST: Final = 2**63 - 1
 NO_MOST: Final = -(2**63)
-"""The least and the most that the original shows without any call."""
+"""The minimum and the maximum that the original shows while there are no calls."""
 _MS_CELLS: Final = 18
 _FIRST_MS_CELL: Final = 11
 """The cell whose bound is 2 ms, the first of the original's."""

@@ -38,7 +38,8 @@ def master() -> None:
     "--password-file",
     default="",
     metavar="FILE",
-    help="The file with the password of either store; the variable PYTUBEMQ_STORE_PASSWORD takes precedence.",
+    help="The file with the password for the database or ZooKeeper; the variable PYTUBEMQ_STORE_PASSWORD takes "
+    "precedence.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
 @click.option("--yes", is_flag=True, help="Copy the records.")

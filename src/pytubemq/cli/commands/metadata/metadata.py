@@ -62,7 +62,7 @@ def export(file: Path | None, http: str | None) -> None:
 @http_option
 @global_options
 def diff(file: Path, prune: bool, http: str | None) -> int:
-    """Show what `apply` would change; the exit code is 0 if that is nothing, and 11 if it is something."""
+    """Show what `apply` would change. The exit code is 0 if nothing differs, and 11 if something does."""
     options = current()
     found = _diff(open_api(options, http), read_metadata(file), _query(prune=prune))
     _show(options, found)
@@ -77,7 +77,7 @@ def diff(file: Path, prune: bool, http: str | None) -> int:
 @http_option
 @global_options
 def apply(file: Path, prune: bool, yes: bool, http: str | None) -> int:
-    """Change the cluster's metadata to what FILE says, all of it in one step or nothing, after a preview.
+    """Change the cluster's metadata as FILE declares, in one step or not at all, after a preview.
 
     What the file does not name stays, unless it is pruned. A new user has no secret: `pytubemq user rotate` makes one.
     """
@@ -90,7 +90,7 @@ def apply(file: Path, prune: bool, yes: bool, http: str | None) -> int:
 @http_option
 @global_options
 def import_(file: Path, yes: bool, http: str | None) -> int:
-    """Create what FILE has and the cluster does not, as into an empty cluster; nothing that exists is changed."""
+    """Create what FILE has and the cluster does not; nothing that exists is changed."""
     return _apply(file, {"only_new": "true"}, yes=yes, http=http)
 
 

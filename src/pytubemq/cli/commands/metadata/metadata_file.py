@@ -39,7 +39,10 @@ def read_metadata(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", hint="name a file of metadata") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}",
+            hint="name a file as written by `pytubemq cluster export`",
+        ) from error
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path} is longer than {MAX_FILE_BYTES:,} bytes", hint="divide it by sections")
     try:
@@ -52,12 +55,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}", hint="see `pytubemq cluster export`") from error
     except TypeError as error:  # a date, of which there are none in metadata
-        raise ConfigError(f"{path} has a date or a time, which no key takes", hint="put it in quotes") from error
+        raise ConfigError(f"{path} has a date or a time, and no key takes one", hint="put it in quotes") from error
     return found
 
 
 def write_metadata(path: Path, text: str) -> None:
-    """Write a file as a whole: after a failure its former content is there. Raises ConfigError."""
+    """Write a file as a whole; after a failure it has its former content. Raises ConfigError."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, "utf-8")

@@ -1,1 +1,1 @@
-"""The partitions that a group may have now, and the groups that a change of topics concerns."""
+"""The partitions that a group may have now, and the groups that a change of topics affects."""

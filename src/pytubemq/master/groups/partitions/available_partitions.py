@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from pytubemq.core.balance.facts import Leased, PartitionsChanged
-from pytubemq.core.balance.partition_sets import either
+from pytubemq.core.balance.partition_sets import union
 from pytubemq.master.groups.partition_metadata import part_meta
 from pytubemq.master.groups.readiness import needed_members, one_of_each
 from pytubemq.model.ids import Partition
@@ -34,7 +34,7 @@ class AvailablePartitions:
         self._brokers = brokers
         self._clock = clock
         self._shared: WeakValueDictionary[frozenset[str], frozenset[Partition]] = WeakValueDictionary()
-        """The partitions of topics that a group has now: groups with the same topics have one set of them."""
+        """The available partitions by topics: groups with the same topics share one set."""
 
     def facts(self, group: Group) -> Iterator[Fact]:
         """Yield the facts for the plan of a server-balanced group; mark the group as begun once it may begin."""
@@ -48,7 +48,7 @@ class AvailablePartitions:
             group.begun = len(group.members) >= needs
             group.needs = 0 if group.begun else needs
         if not group.begun:
-            absent, available = either(absent, available), frozenset()
+            absent, available = union(absent, available), frozenset()
         yield PartitionsChanged(self._share(open_topics, available), absent)
         leases, until_s = self._brokers.leases.take(group.name)
         if leases:
@@ -75,7 +75,7 @@ class AvailablePartitions:
 def _whole(
     parts: list[frozenset[Partition]], before: tuple[list[frozenset[Partition]], frozenset[Partition]]
 ) -> frozenset[Partition]:
-    """Return all partitions of `parts`: the same set as `before`, if that was of the same parts.
+    """Return all partitions of `parts`; the set in `before` if it was made of the same parts.
 
     A set of 100,000 takes 30 ms to make, and as long to be compared with one that is equal and not the same.
     """

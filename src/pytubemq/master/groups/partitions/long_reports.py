@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class LongReports:
-    """The turns of consumers' requests. Event loop only."""
+    """The order in which requests of consumers with long lists are read. Event loop only."""
 
     def __init__(self) -> None:
         self._turns = RegistrationTurns()

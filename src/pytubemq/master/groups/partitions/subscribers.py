@@ -1,4 +1,4 @@
-"""The groups by topic, so that a change is told to those that it concerns and costs nothing for all others.
+"""The groups by topic, so that a change reaches the groups that it affects and costs nothing for the others.
 
 The invariant: a group is in here under each of its topics, from its first member to its last.
 """
@@ -48,12 +48,12 @@ class Subscribers:
             found.update(self._by_topic.get(topic, {}))
         return list(found)
 
-    def concerned(
+    def affected_by(
         self, records: Iterable[Record], topics_on: Callable[[int], Collection[str]]
     ) -> Collection[str] | None:
-        """Return the groups whose partitions may be others after a change of records; None if that is all of them.
+        """Return the groups whose partitions may differ after a change of records; None if all may.
 
-        `topics_on` returns the topics of a Broker, which a change of its record concerns.
+        `topics_on` returns the topics of a Broker, which a change of its record affects.
         """
         topics: set[str] = set()
         named: dict[str, None] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytubemq.core.database.zookeeper_options import ZooKeeperOptions
 
 _SESSION_S: Final = 10.0
-"""What is asked of the server: it forgets a session from which it has heard nothing for so long."""
+"""The session timeout that is requested: the server ends a session that is silent for this long."""
 _LOST: Final = (
     refusals.ConnectionLoss,
     refusals.ConnectionClosedError,
@@ -49,7 +49,7 @@ _quiet.setLevel(logging.CRITICAL)
 
 
 class ZooKeeperSession:
-    """A session that is opened when it is needed, and another one after it broke; for one thread at a time.
+    """A session that is opened when it is needed, and again after it broke; for one thread at a time.
 
     Args:
         options: the servers and the node.
@@ -80,7 +80,7 @@ class ZooKeeperSession:
     def call(
         self, begin: Callable[[Any], Any], *, limit_s: float, connect_s: float | None = None, accepts: Any = ()
     ) -> Any:
-        """Begin an operation on the client and return its result; one of the errors in `accepts` is the result, too.
+        """Begin an operation on the client and return its result, or an error whose class is in `accepts`.
 
         `limit_s` is the time for everything, or, with `connect_s` for the connection, for the operation alone.
 
@@ -184,7 +184,7 @@ def _client(options: ZooKeeperOptions) -> Any:
     if tls := options.tls():
         more.update(use_ssl=True, verify_certs=True, check_hostname=True, ca=tls["tls_ca"])
         more.update(certfile=tls.get("tls_cert"), keyfile=tls.get("tls_key"))
-    # It tries again for ever by itself, from whichever server it picks: our caller's limit ends that.
+    # It retries without end, at any of the servers: our caller's limit ends that.
     return KazooClient(hosts=options.hosts, timeout=_SESSION_S, logger=_quiet, **more)
 
 

@@ -1,8 +1,8 @@
 """A metadata store in ZooKeeper.
 
-The invariants: a change is one transaction, which has the version of `epoch` that its Master led with, so a Master that
-another one has succeeded changes nothing, and the version of `state` that this Master knows, so no change is made over
-one that it does not know; what is loaded is all that was written, or an error that names what is damaged. A layout of a
+The invariants: a change is one transaction. It names the version of `epoch` with which its Master leads, so a former
+leader changes nothing, and the version of `state` that its Master knows, so no change overwrites one that it does not
+know; what is loaded is all that was written, or an error that names what is damaged. A layout of a
 newer version is refused and left untouched.
 
 A transaction whose response is lost is looked up: it took place, or it is made impossible by a new version of `state`.
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 MAX_CHANGE_BYTES: Final = 900_000
 """One change: ZooKeeper's servers end the connection at a request of 1 MiB (`jute.maxbuffer`)."""
 _OPERATION_BYTES: Final = 64
-"""What an operation takes beside its path and its content."""
+"""Bytes of an operation beside its path and its content."""
 _WINDOW: Final = 256
 """Reads that are under way at the same time."""
 _LOOKUP_PAUSE_S: Final = 0.1
@@ -65,7 +65,7 @@ _RESTORE: Final = "restore the nodes from a backup"
 
 @dataclass(slots=True)
 class _Known:
-    """What this Master knows of the nodes: what is written over one that has changed since is refused."""
+    """What this Master knows of the nodes; a write is refused if they have changed since."""
 
     totals: Totals
     last_serial_id: int
@@ -343,7 +343,7 @@ class ZooKeeperMetaStore:
         epoch = self._get(self._options.node("epoch"))[1]
         if epoch != self._epoch:
             raise FencedError(
-                f"this Master leads no more, and its connection to {self._options.place} broke during its last "
+                f"this Master no longer leads, and its connection to {self._options.place} broke during its last "
                 "change: whether that was stored is not known",
                 hint="look whether it was, at the Master that leads; this one starts again as a standby",
             )
