@@ -85,7 +85,7 @@ def _whole(least: int, most: int = _INT32_MAX) -> Callable[[int], int]:
 
 def _priority(value: int) -> int:
     if not 101 <= value <= 303 or value % 100 not in (1, 2, 3):
-        raise FormatError(f"is {value}", hint="it must be 1, 2 or 3, then 0, then 1, 2 or 3, as in 301")
+        raise FormatError(f"is {value}", hint="it must be a digit 1, 2 or 3, then 0, then 1, 2 or 3, as in 301")
     return value
 
 
