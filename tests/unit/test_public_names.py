@@ -51,8 +51,8 @@ DEFINED = {
         GroupMismatchError MessageError MissingExtraError NewerVersionError NotAllowedError NotFoundError
         NotRegisteredError OccupiedError OffsetMovedError OlderVersionError OutOfResourcesError PartialSendError
         RefusedError RemoteError RequestTimeoutError ServerOverflowError StaleBatchError StandbyError StorageError
-        SubmitError ThrottledError TlsError TransportError TubeError UnavailableError UnreachableError UntoldError WireError
-        one_line refused
+        SubmitError ThrottledError TlsError TransportError TubeError UnavailableError UnreachableError UntoldError
+        WireError one_line refused
     """,
     "pytubemq.spark.functions": "decode_dataframe register",
     "pytubemq.spark.listener": "LagListener observe_times",

@@ -134,6 +134,7 @@ _LOCAL: dict[str, str] = {
     "standby": "name all Masters, so that the client finds the one that leads",
     "message": "change the message as the text says",
     "partial-send": "send those again that `failed` names; the others have their receipts",
+    "submit": "ask the future of each submitted message for its outcome, or use `send`; the cause says what failed",
     "stale-batch": "settle each batch once, and in time; it is delivered again automatically",
     "buffer-full": "wait for `room()` or `flush()`, or produce more slowly",
     "closed": "use it inside its `with` block",
