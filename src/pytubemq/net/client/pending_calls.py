@@ -12,7 +12,7 @@ from pytubemq.errors import ConnectionLostError, RemoteError, RequestTimeoutErro
 from pytubemq.wire.framing.frame import Frame
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.rpc.envelope import Response, decode_response
-from pytubemq.wire.rpc.methods import Method
+from pytubemq.wire.rpc.methods import Method, Service
 from pytubemq.wire.rpc.response_run import ResponseRun
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NO_BROKER_YET = tuple(f"No service {int(service)} found" for service in (Service.BROKER_READ, Service.BROKER_WRITE))
+"""What a Java Broker answers between opening its port and serving."""
 _FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
 """Endings of exception names that concern the server's state and not the request. Only the ending counts:
 the package before it depends on the version of the protocol."""
@@ -273,5 +275,5 @@ def remote_error(peer: Address, response: Response) -> RemoteError:
         f"{peer} failed at the request: {response.exception_text or 'no text'} ({response.exception_name})",
         exception_name=response.exception_name,
     )
-    error.retriable = response.exception_name.endswith(_FOR_NOW)
+    error.retriable = response.exception_name.endswith(_FOR_NOW) or response.exception_text.startswith(_NO_BROKER_YET)
     return error

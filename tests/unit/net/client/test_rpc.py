@@ -24,6 +24,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_FRAME_BYTES, SERVING_SLICE_S, VANISHED_PEER_S
 from pytubemq.net.client.connection import RpcConnection
 from pytubemq.net.client.masters import MasterClient
+from pytubemq.net.client.pending_calls import remote_error
 from pytubemq.net.client.pool import ConnectionPool
 from pytubemq.net.server.hosts import OPEN_CALL_BYTES
 from pytubemq.net.server.server import RpcServer
@@ -31,7 +32,7 @@ from pytubemq.wire.framing.frame import Frame, FrameDecoder, encode_frame
 from pytubemq.wire.protobuf.schema import Status
 from pytubemq.wire.protocol.extensions import OURS, Capability
 from pytubemq.wire.protocol.messages.master import CloseRequestP2M, CloseResponseM2P
-from pytubemq.wire.rpc.envelope import decode_response, encode_request
+from pytubemq.wire.rpc.envelope import Response, decode_response, encode_request
 from pytubemq.wire.rpc.methods import Service
 from pytubemq.wire.serialization.message_bytes import decode, encode
 from tests.support.ports import free_port
@@ -633,3 +634,10 @@ async def test_requests_that_were_put_off_go_with_their_connection() -> None:
             assert await raw(address, requests(30)) == b""
         await until(lambda: not server.connections)
         assert (served, server.buffered_bytes) == (3, 0)
+
+
+@pytest.mark.parametrize(("service", "retriable"), [(1, False), (2, True), (3, True)])
+def test_a_broker_that_does_not_serve_yet_is_tried_again(service: int, retriable: bool) -> None:
+    text = f"No service {service} found on the server"
+    response = Response(1, Status.ERROR, 0, b"", None, "java.lang.Exception", text)
+    assert remote_error(Address("127.0.0.1", 8123), response).retriable is retriable
