@@ -170,7 +170,8 @@ def _check_lockout(before: Records, after: Records, brokers_by_user: Mapping[str
         if old != new and loses(Operation.BROKER, old, new) and (brokers := brokers_by_user.get(user)):
             raise brokers_locked_out(user, brokers)
     admins = [user for user, granted in had.items() if may(Operation.ADMIN, granted)]
-    if admins and not any(may(Operation.ADMIN, granted) for granted in have.values()):
+    # A user that this makes has no secret, and only an administrator can give it one.
+    if admins and not any(may(Operation.ADMIN, granted) for user, granted in have.items() if user in before.users):
         raise no_admin_left(admins[-1])
 
 

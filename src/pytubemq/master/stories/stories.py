@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytubemq.model.limits import MAX_STORY_CHARS, MAX_STORY_EVENTS, MAX_STORY_EVENTS_OF_ONE, STORY_DAYS
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 20
 """The partitions that a text names."""
+_SORTED: Final = 1000
+"""Of more than so many any are named: to sort 100,000 would hold up the event loop for longer than all else."""
 
 Subject: TypeAlias = tuple[str, str]
 """A kind, `group` or `broker`, and a name."""
@@ -94,12 +96,14 @@ class Stories:
 
 
 def names_of(partitions: Collection[Hashable]) -> str:
-    """Return partitions for a text: how many, and the first of them."""
-    if not partitions:
+    """Return partitions for a text: how many, and the first of them; of very many, any of them."""
+    count = len(partitions)
+    if not count:
         return "no partitions"
-    names = sorted(map(str, partitions))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{len(names)} partition{'' if len(names) == 1 else 's'}: {', '.join(names[:_SHOWN])}{more}"
+    looked_at = partitions if count <= _SORTED else islice(partitions, _SHOWN)
+    names = sorted(map(str, looked_at))[:_SHOWN]
+    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+    return f"{count} partition{'' if count == 1 else 's'}: {', '.join(names)}{more}"
 
 
 def _bounded(text: str) -> str:

@@ -88,6 +88,8 @@ class ZooKeeperElector:
         self._say(logging.INFO, f"this Master leads with epoch {self._epoch}")
         loop = asyncio.get_running_loop()
         self._tasks = (loop.create_task(self._renew()), loop.create_task(self._end_in_time()))
+        for task in self._tasks:
+            task.add_done_callback(self._end_with)
         return self._epoch
 
     async def until_lost(self) -> str:
@@ -101,7 +103,7 @@ class ZooKeeperElector:
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
+            with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
         self._tasks = ()
         if led and not closed_before:
@@ -166,6 +168,12 @@ class ZooKeeperElector:
                 break
             await asyncio.sleep(left_s)
         self._end("its lease was not renewed in time")
+
+    def _end_with(self, task: asyncio.Task[None]) -> None:
+        """End the leadership with a task that failed; one that returned or was cancelled has its own reason."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("the renewal of the lease failed", exc_info=error)
+            self._end(f"the renewal of the lease failed: {error!r}")
 
     def _end(self, reason: str) -> None:
         if self._ended.is_set():

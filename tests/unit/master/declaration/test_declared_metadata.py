@@ -138,6 +138,16 @@ async def test_nobody_is_locked_out() -> None:
         assert m.registry.users.find("ann").enabled
 
 
+async def test_a_user_that_has_no_secret_yet_does_not_replace_the_last_administrator() -> None:
+    async with master() as m:
+        await m.declared_metadata.apply(declared(**WHOLE))
+        new = {"eve": {"permissions": ["admin cluster"]}}
+        with pytest.raises(RefusedError, match="user ann is the last one"):
+            await m.declared_metadata.apply(declared(users=new), PRUNE)
+        await m.declared_metadata.apply(declared(users=new))
+        await m.declared_metadata.apply(declared(users=new), PRUNE)
+
+
 @pytest.mark.parametrize(
     ("sections", "message", "hint"),
     [

@@ -62,6 +62,20 @@ def test_texts_are_bounded_and_escaped() -> None:
     assert names_of(range(30)).endswith(" and 10 more")
 
 
+def test_of_very_many_partitions_few_are_looked_at() -> None:
+    looked_at = []
+
+    class Named:
+        def __str__(self) -> str:
+            looked_at.append(self)
+            return "1:t:0"
+
+    text = names_of([Named() for _ in range(5000)])
+    assert text.startswith("5000 partitions: 1:t:0, ")
+    assert text.endswith(" and 4980 more")
+    assert len(looked_at) <= 1000
+
+
 def test_who_came_who_went_and_why() -> None:
     room = Room()
     stories = room.groups.brokers.stories
