@@ -17,7 +17,7 @@ from pytubemq.master.brokers.broker_responses import refused_heartbeat as refuse
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
-from pytubemq.master.leader.standby import only_while_leading
+from pytubemq.master.leader.standby import check_leads, only_while_leading
 from pytubemq.master.producers import refused_heartbeat as refused_producer
 from pytubemq.net.server.waiting_calls import bounded
 from pytubemq.wire.protocol.messages import master
@@ -82,7 +82,7 @@ def handlers(
         Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, refused_broker),
         Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
     }
-    guarded = {method: _guarded(Method(method), work, access) for method, (work, _) in table.items()}
+    guarded = {method: _guarded(Method(method), work, access, leads) for method, (work, _) in table.items()}
     for heartbeat in _HEARTBEATS:
         guarded[heartbeat] = _asked_to_register(guarded[heartbeat])
     if access.late_signers is not None:
@@ -101,7 +101,7 @@ def handlers(
         served[method] = _read_in_steps(
             long_reports, access, METHODS[method].request, guarded[method], table[method][1]
         )
-    served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access)
+    served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access, leads)
     served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
     return {method: only_while_leading(_counted(handler, method, calls), leads) for method, handler in served.items()}
 
@@ -139,10 +139,11 @@ def _served(work: Work, refused_answer: RefusedAnswer) -> Callable[[Call, Any], 
     return serve
 
 
-def _guarded(method: Method, work: Work, access: Access) -> Work:
+def _guarded(method: Method, work: Work, access: Access, leads: Callable[[], bool]) -> Work:
     """Return a method that serves only permitted callers; a client id belongs to the user that registers it."""
 
     def serve(call: Call, request: Any) -> Any:
+        check_leads(leads)  # again, since the request may have waited
         caller = access.guard.check(method, call, request)
         if caller is None or not caller.registers:
             return work(call, request)
@@ -216,7 +217,7 @@ def _signed_in_query(late: LateSigners, register: Work, query: Work, query_work:
     return serve
 
 
-def _broker_registration(brokers: Brokers, access: Access) -> Handler:
+def _broker_registration(brokers: Brokers, access: Access, leads: Callable[[], bool]) -> Handler:
     """Return the handler of the one method that may take long, and may have to wait for the metadata store."""
 
     async def handle(call: Call) -> None:
@@ -228,6 +229,7 @@ def _broker_registration(brokers: Brokers, access: Access) -> Handler:
 
     async def serve(call: Call) -> None:
         request = decode(master.RegisterRequestB2M, call.request.body)
+        check_leads(leads)
         try:
             caller = access.guard.check(Method.BROKER_REGISTER_B2M, call, request)
             answer = await brokers.register(call, request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.errors import EnvelopeError
 from pytubemq.net.server.server import RpcServer, ServerLimits
 from pytubemq.wire.rpc.methods import METHODS, Service
 from pytubemq.wire.serialization.message_bytes import decode
@@ -34,6 +35,16 @@ def refuse_as_standby(call: Call, leader: str) -> None:
     """
     named = f"{leader} leads" if leader else "no Master is known to lead"
     call.fail(exception_name=STANDBY_EXCEPTION, text=f"this Master stands by; {named}")
+
+
+def check_leads(leads: Callable[[], bool]) -> None:
+    """Refuse a request as a standby does if this Master no longer leads.
+
+    Raises:
+        EnvelopeError: `leads()` is False.
+    """
+    if not leads():
+        raise EnvelopeError("this Master stands by", exception_name=STANDBY_EXCEPTION, fatal=False)
 
 
 def only_while_leading(handler: Handler, leads: Callable[[], bool]) -> Handler:
