@@ -244,6 +244,11 @@ class Producer:
         self._failures.raise_any()
 
     @property
+    def ended(self) -> bool:
+        """True if it was entered and closed."""
+        return self._producer.ended
+
+    @property
     def stats(self) -> ProducerStats:
         """The counters so far."""
         return self._producer.stats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
@@ -49,6 +50,8 @@ class Tube:
         """Use `connect`."""
         self._tube = tube
         self._io: IoThread | None = None
+        self._producers: list[Producer] = []
+        """Those that have not ended."""
 
     def __repr__(self) -> str:
         return f"sync.{self._tube!r}"
@@ -66,10 +69,6 @@ class Tube:
         close_at_exit(id(self), repr(self), self.close)
         return self
 
-    def _leave_open(self) -> None:
-        """Leave it open until the process ends, without a warning: for one that has nothing under way by then."""
-        forget(id(self))
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -81,16 +80,23 @@ class Tube:
         if io is None or io.closed:
             return
         try:
-            io.run(self._tube.close())
+            io.run(self._close())
         finally:
             forget(id(self))
             io.close()
+
+    async def _close(self) -> None:
+        # First what still waits between the threads; whatever fails is the inner connection's to report.
+        await asyncio.gather(*(producer._close() for producer in self._producers), return_exceptions=True)
+        await self._tube.close()
 
     @takes(ProducerOptions, like=engine.Tube.producer)
     def producer(self, options: ProducerOptions) -> Producer:
         """Return a producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
         io = self._open()
-        return Producer(io, io.call(lambda: self._tube._open_clients().producer(options)), options)
+        producer = Producer(io, io.call(lambda: self._tube._open_clients().producer(options)), options)
+        self._producers = [*(one for one in self._producers if not one.ended), producer]
+        return producer
 
     @takes(ConsumerOptions, like=engine.Tube.consumer)
     def consumer(self, options: ConsumerOptions) -> Consumer:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytubemq.sync
+from pytubemq.client.sync import exit_hook
 from pytubemq.spark.task_secret import check_own_secret
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def connected(masters: ClusterAddress, known: Known | None = None) -> Tube:
         if tube is None:
             check_own_secret(masters, known)
             tube = pytubemq.sync.connect(masters, client_name="spark", known=known).__enter__()
-            tube._leave_open()
+            exit_hook.forget(id(tube))  # it is kept for other tasks, whose messages are delivered when they end
             _open[key] = tube, shared
         elif known is not None:
             tube.learn(known)

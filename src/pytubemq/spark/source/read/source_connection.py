@@ -125,6 +125,7 @@ class Cluster:
         Most tasks do without: what the driver knows is enough for them, so the client is not even imported.
         """
         import pytubemq.sync
+        from pytubemq.client.sync import exit_hook
 
         shared = "" if self.known is None or not self.known.client_token else self.known.client_id
         kept = _open.get(self._key)
@@ -135,7 +136,7 @@ class Cluster:
         if tube is None:
             check_own_secret(self.masters, self.known)
             tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known).__enter__()
-            tube._leave_open()
+            exit_hook.forget(id(tube))  # it is kept for other tasks, and has nothing under way at the process's end
             _open[self._key] = _Connection(tube, shared)
         elif self.known is not None and not self._has_known:
             tube.learn(self.known)
