@@ -16,7 +16,7 @@ import sys
 from pytubemq import sync
 
 tube = sync.connect(sys.argv[1]).__enter__()
-producer = tube.producer("demo", linger_s=5.0).__enter__()
+producer = tube.producer("demo", linger_s=0.5).__enter__()
 for number in range(1000):
     producer.submit(b"%d" % number)
 {end}
