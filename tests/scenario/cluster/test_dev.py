@@ -29,7 +29,7 @@ def test_the_first_three_commands(tube: CommandLine) -> None:
     health = tube("cluster", "health", "-o", "json")
     assert (health.returncode, json.loads(health.stdout)["status"]) == (ExitCode.DONE, "healthy")
     code, said = stop(process)
-    assert code == ExitCode.DONE
+    assert code == ExitCode.DONE, said
     assert "Next, in another terminal:" in said
     assert "kept in tubemq-dev" in said
 
