@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ClosedError
+from pytubemq.net.elect import lease_elector
 from pytubemq.net.elect.sole_elector import SoleElector
 from pytubemq.testing.election import TrialElection
-from tests.support.postgres_stores import open_store, options_of
+from tests.support.postgres_stores import elector_in_postgres, open_store, options_of
 from tests.support.waiting import until
-from tests.support.zookeeper.stores import open_in_zookeeper
+from tests.support.zookeeper.stores import elector_in_zookeeper, open_in_zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -55,27 +56,20 @@ def _maker(request: pytest.FixtureRequest) -> Stand:
         return TrialElection().stand
     if request.param == "zookeeper":
         return _in_zookeeper(request)
-    from pytubemq.net.elect import postgres_elector
-    from pytubemq.net.elect.postgres_elector import PostgresElector
-
     # Else a server that stands still for a second keeps a lease that was given back, and a test waits for its end.
-    request.getfixturevalue("monkeypatch").setattr(postgres_elector, "_RETURN_LIMIT_S", LEASE_S)
+    request.getfixturevalue("monkeypatch").setattr(lease_elector, "_RETURN_LIMIT_S", LEASE_S)
     server = request.getfixturevalue("postgres")
     database = server.new_database()
     open_store(server, database).close()
-    return lambda holder: PostgresElector(options_of(server, database), holder, lease_s=LEASE_S)
+    return lambda holder: elector_in_postgres(options_of(server, database), holder, lease_s=LEASE_S)
 
 
 def _in_zookeeper(request: pytest.FixtureRequest) -> Stand:
     server = request.getfixturevalue("zookeeper")
-    from pytubemq.net.elect import zookeeper_elector
-    from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
-    from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
-
-    request.getfixturevalue("monkeypatch").setattr(zookeeper_elector, "_RETURN_LIMIT_S", LEASE_S)
+    request.getfixturevalue("monkeypatch").setattr(lease_elector, "_RETURN_LIMIT_S", LEASE_S)
     options = server.options(server.new_root())
     open_in_zookeeper(options).close()
-    return lambda holder: ZooKeeperElector(ZooKeeperLease(options), holder, lease_s=LEASE_S)
+    return lambda holder: elector_in_zookeeper(options, holder, lease_s=LEASE_S)
 
 
 async def test_one_that_is_alone_leads(stand: Stand) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.core.database.postgres_options import SCHEMA, PostgresOptions
+from pytubemq.net.clock import SystemClock
+from pytubemq.net.elect.lease_elector import LeaseElector
 
 if TYPE_CHECKING:
     from pytubemq.storage.metastore.postgres import PostgresMetaStore
@@ -28,6 +30,14 @@ def leading_store(server: Postgres, database: str, *, address: str | None = None
     store = open_store(server, database, address=address)
     store.lead(succeed(server, database))
     return store
+
+
+def elector_in_postgres(options: PostgresOptions, holder: str, *, lease_s: float) -> LeaseElector:
+    """An elector on the lease of a database whose tables are there."""
+    from pytubemq.net.elect.postgres_lease import PostgresLease  # only where a server is
+
+    clock = SystemClock()
+    return LeaseElector(PostgresLease(options, clock, statement_s=lease_s), holder, lease_s=lease_s, clock=clock)
 
 
 def succeed(server: Postgres, database: str, holder: str = "a test") -> int:

@@ -14,10 +14,9 @@ import pytest
 
 from pytubemq.model.records import GroupRecord
 from pytubemq.net.clock import SystemClock
-from pytubemq.net.elect import postgres_elector
+from pytubemq.net.elect import lease_elector
 from pytubemq.net.elect.lease_connection import LeaseConnection
-from pytubemq.net.elect.postgres_elector import PostgresElector
-from tests.support.postgres_stores import open_store, options_of
+from tests.support.postgres_stores import elector_in_postgres, open_store, options_of
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def database(postgres: Postgres) -> str:
 
 
 async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(postgres: Postgres, database: str) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
+    standby = elector_in_postgres(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with _holder(postgres, database) as (holder, epoch):
         holder.send_signal(signal.SIGSTOP)
         successor = await standby.lead()
@@ -63,7 +62,7 @@ async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(postgres:
 
 
 async def test_the_lease_of_a_leader_that_was_killed_ends(postgres: Postgres, database: str) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
+    standby = elector_in_postgres(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with _holder(postgres, database) as (holder, epoch):
         holder.kill()
         assert await standby.lead() > epoch
@@ -74,9 +73,11 @@ async def test_the_lease_of_a_leader_that_was_killed_ends(postgres: Postgres, da
 async def test_a_leader_that_is_cut_from_the_database_stops_before_the_next_one_leads(
     postgres: Postgres, database: str, way: str
 ) -> None:
-    standby = PostgresElector(options_of(postgres, database), "the standby", lease_s=LONG_S)
+    standby = elector_in_postgres(options_of(postgres, database), "the standby", lease_s=LONG_S)
     async with Proxy(postgres.address) as proxy:
-        leader = PostgresElector(options_of(postgres, database, address=proxy.address), "the leader", lease_s=LEASE_S)
+        leader = elector_in_postgres(
+            options_of(postgres, database, address=proxy.address), "the leader", lease_s=LEASE_S
+        )
         epoch = await leader.lead()
         if way == "both":
             proxy.cut()
@@ -97,9 +98,9 @@ async def test_a_leader_that_is_cut_from_the_database_stops_before_the_next_one_
 async def test_a_leader_whose_connection_breaks_renews_by_another_one(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_elector, "LEASE_RENEWALS", 240)
-    monkeypatch.setattr(postgres_elector, "_RETURN_LIMIT_S", LONG_S)
-    leader = PostgresElector(options_of(postgres, database), "the leader", lease_s=LONG_S)
+    monkeypatch.setattr(lease_elector, "LEASE_RENEWALS", 240)
+    monkeypatch.setattr(lease_elector, "_RETURN_LIMIT_S", LONG_S)
+    leader = elector_in_postgres(options_of(postgres, database), "the leader", lease_s=LONG_S)
     epoch = await leader.lead()
     postgres.run(
         "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
@@ -118,7 +119,7 @@ async def test_a_leader_whose_connection_breaks_renews_by_another_one(
 async def test_a_fault_of_the_renewal_ends_the_leadership_at_once_and_aloud(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    elector = PostgresElector(options_of(postgres, database), "one", lease_s=LEASE_S)
+    elector = elector_in_postgres(options_of(postgres, database), "one", lease_s=LEASE_S)
     await elector.lead()
 
     async def fail(*_: object, **__: object) -> None:
@@ -141,7 +142,7 @@ async def test_the_first_of_several_servers_that_is_silent_for_longer_than_the_l
         silent.cut()
         url = options.url.replace(postgres.address, f"{silent.address},{postgres.address}")
         url = url.replace("connect_timeout=60", "connect_timeout=2")
-        leader = PostgresElector(replace(options, url=url), "the leader", lease_s=LEASE_S)
+        leader = elector_in_postgres(replace(options, url=url), "the leader", lease_s=LEASE_S)
         assert await asyncio.wait_for(leader.lead(), WAIT_S) > 0
         await leader.close()
 

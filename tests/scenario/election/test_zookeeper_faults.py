@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.records import GroupRecord
+from pytubemq.net.elect import lease_elector
 from tests.support.proxy import Proxy
-from tests.support.zookeeper.stores import leading_in_zookeeper, open_in_zookeeper, raw, succeed
+from tests.support.zookeeper.stores import elector_in_zookeeper, leading_in_zookeeper, open_in_zookeeper, raw, succeed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytubemq.core.database.zookeeper_options import ZooKeeperOptions
-    from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
     from tests.support.zookeeper.server import ZooKeeper
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
@@ -38,15 +38,8 @@ def options(zookeeper: ZooKeeper) -> ZooKeeperOptions:
     return options
 
 
-def _elector(options: ZooKeeperOptions, holder: str, lease_s: float) -> ZooKeeperElector:
-    from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
-    from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
-
-    return ZooKeeperElector(ZooKeeperLease(options), holder, lease_s=lease_s)
-
-
 async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(options: ZooKeeperOptions) -> None:
-    standby = _elector(options, "the standby", LONG_S)
+    standby = elector_in_zookeeper(options, "the standby", lease_s=LONG_S)
     async with _holder(options) as (holder, epoch):
         holder.send_signal(signal.SIGSTOP)
         successor = await standby.lead()
@@ -66,7 +59,7 @@ async def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(options: 
 
 
 async def test_the_lease_of_a_leader_that_was_killed_ends(options: ZooKeeperOptions) -> None:
-    standby = _elector(options, "the standby", LONG_S)
+    standby = elector_in_zookeeper(options, "the standby", lease_s=LONG_S)
     async with _holder(options) as (holder, epoch):
         holder.kill()
         assert await standby.lead() > epoch
@@ -77,9 +70,11 @@ async def test_the_lease_of_a_leader_that_was_killed_ends(options: ZooKeeperOpti
 async def test_a_leader_that_is_cut_from_zookeeper_stops_before_the_next_one_leads(
     zookeeper: ZooKeeper, options: ZooKeeperOptions, way: str
 ) -> None:
-    standby = _elector(options, "the standby", LONG_S)
+    standby = elector_in_zookeeper(options, "the standby", lease_s=LONG_S)
     async with Proxy(zookeeper.address) as proxy:
-        leader = _elector(zookeeper.options(options.root, address=proxy.address), "the leader", LEASE_S)
+        leader = elector_in_zookeeper(
+            zookeeper.options(options.root, address=proxy.address), "the leader", lease_s=LEASE_S
+        )
         epoch = await leader.lead()
         if way == "both":
             proxy.cut()
@@ -99,11 +94,9 @@ async def test_a_leader_that_is_cut_from_zookeeper_stops_before_the_next_one_lea
 async def test_a_leader_outlives_a_restart_of_zookeeper_and_its_session(
     zookeeper: ZooKeeper, options: ZooKeeperOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytubemq.net.elect import zookeeper_elector
-
-    monkeypatch.setattr(zookeeper_elector, "LEASE_RENEWALS", 240)
-    monkeypatch.setattr(zookeeper_elector, "_RETURN_LIMIT_S", LONG_S)
-    leader = _elector(options, "the leader", 4 * LONG_S)
+    monkeypatch.setattr(lease_elector, "LEASE_RENEWALS", 240)
+    monkeypatch.setattr(lease_elector, "_RETURN_LIMIT_S", LONG_S)
+    leader = elector_in_zookeeper(options, "the leader", lease_s=4 * LONG_S)
     epoch = await leader.lead()
     store = open_in_zookeeper(options)
     store.lead(epoch)

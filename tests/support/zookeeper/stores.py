@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.core.database.database_limits import DATABASE_RESPONSE_TIMEOUT_S
+from pytubemq.net.elect.lease_elector import LeaseElector
+from pytubemq.net.elect.threaded_lease import ThreadedLease
 
 if TYPE_CHECKING:
     from pytubemq.core.database.zookeeper_options import ZooKeeperOptions
@@ -25,6 +27,13 @@ def leading_in_zookeeper(server: ZooKeeper, root: str, *, address: str | None = 
     store = open_in_zookeeper(server.options(root, address=address))
     store.lead(succeed(server.options(root)))
     return store
+
+
+def elector_in_zookeeper(options: ZooKeeperOptions, holder: str, *, lease_s: float) -> LeaseElector:
+    """An elector on the lease of a node that is there."""
+    from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease  # only where kazoo is
+
+    return LeaseElector(ThreadedLease(ZooKeeperLease(options)), holder, lease_s=lease_s)
 
 
 def succeed(options: ZooKeeperOptions, holder: str = "a test") -> int:

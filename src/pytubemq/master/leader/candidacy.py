@@ -10,13 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.core.database.postgres_options import PostgresOptions
+from pytubemq.net.elect.lease_elector import LeaseElector
 from pytubemq.net.elect.sole_elector import SoleElector
+from pytubemq.net.elect.threaded_lease import ThreadedLease
 from pytubemq.storage.metastore.opening import open_database
 
 if TYPE_CHECKING:
     from pytubemq.core.database.store_options import StoreOptions
     from pytubemq.net.clock import Clock
     from pytubemq.net.elect.elector import Elector
+    from pytubemq.net.elect.stored_lease import StoredLease
 
 
 async def make_elector(
@@ -34,11 +37,15 @@ async def make_elector(
     # The tables or nodes first, the lease is in one of them. On a thread, as this blocks.
     store = await asyncio.get_running_loop().run_in_executor(None, partial(open_database, database, create=create))
     store.close()
-    if not isinstance(database, PostgresOptions):
-        from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
-        from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
+    return LeaseElector(_lease_in(database, lease_s, clock), holder, lease_s=lease_s, clock=clock)
 
-        return ZooKeeperElector(ZooKeeperLease(database), holder, lease_s=lease_s, clock=clock)
-    from pytubemq.net.elect.postgres_elector import PostgresElector  # its driver is there, as the store needed it
 
-    return PostgresElector(database, holder, lease_s=lease_s, clock=clock)
+def _lease_in(database: StoreOptions, lease_s: float, clock: Clock) -> StoredLease:
+    """Return the lease of a database, whose driver is there, as the store needed it."""
+    if isinstance(database, PostgresOptions):
+        from pytubemq.net.elect.postgres_lease import PostgresLease
+
+        return PostgresLease(database, clock, statement_s=lease_s)
+    from pytubemq.storage.metastore.zookeeper_store.lease import ZooKeeperLease
+
+    return ThreadedLease(ZooKeeperLease(database))

@@ -1,4 +1,4 @@
-"""The contract of a lease that is stored where several Masters reach it; its calls block."""
+"""The contracts of a lease that is stored where several Masters reach it: one awaits, the other one blocks."""
 
 from __future__ import annotations
 
@@ -9,22 +9,50 @@ if TYPE_CHECKING:
 
 
 class StoredLease(Protocol):
-    """A lease that passes from one holder to the next only if nobody has changed it meanwhile.
+    """A lease that passes from one holder to the next only as it was seen; each one that takes it has the next epoch.
 
     Each call ends within its limit, in seconds, and raises TubeError: a retriable one where no response came, so that
-    the call may have taken effect.
+    the call may have taken effect. One that is cancelled is given up.
     """
 
-    def see(self, *, limit_s: float) -> tuple[Lease, int]:
-        """Return the lease and its version, which each change increases; a connection has a limit of its own."""
+    async def see(self, *, limit_s: float) -> Lease:
+        """Return the lease; a connection has a limit of its own."""
         ...
 
-    def take(self, seen: Lease, version: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
-        """Take the lease with the next epoch; return False if it is no longer the version that was seen."""
+    async def take(self, seen: Lease, *, holder: str, lease_s: float, limit_s: float) -> bool:
+        """Take the lease with the next epoch; return False if it is no longer as it was last seen."""
         ...
 
-    def write(self, epoch: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
-        """Renew the lease, or with a blank holder give it back; return False if another epoch has begun."""
+    async def renew(self, epoch: int, *, limit_s: float) -> bool:
+        """Renew the lease that was taken with this epoch; return False if another epoch has begun."""
+        ...
+
+    async def give_back(self, epoch: int, *, limit_s: float) -> None:
+        """Give the lease back, if no other epoch has begun."""
+        ...
+
+    def close(self) -> None:
+        """Abandon the call that is under way; none follows. Idempotent."""
+        ...
+
+
+class BlockingLease(Protocol):
+    """The same with calls that block."""
+
+    def see(self, *, limit_s: float) -> Lease:
+        """See `StoredLease`."""
+        ...
+
+    def take(self, seen: Lease, *, holder: str, lease_s: float, limit_s: float) -> bool:
+        """See `StoredLease`."""
+        ...
+
+    def renew(self, epoch: int, *, limit_s: float) -> bool:
+        """See `StoredLease`."""
+        ...
+
+    def give_back(self, epoch: int, *, limit_s: float) -> None:
+        """See `StoredLease`."""
         ...
 
     def drop(self) -> None:
@@ -32,5 +60,5 @@ class StoredLease(Protocol):
         ...
 
     def close(self) -> None:
-        """Abandon the call that is under way, and refuse others. Idempotent."""
+        """See `StoredLease`."""
         ...

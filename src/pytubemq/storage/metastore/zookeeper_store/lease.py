@@ -9,6 +9,7 @@ No ephemeral node: its server decides when that ends, and the leader would learn
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import BadVersionError, NoNodeError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperLease:
-    """`StoredLease` on nodes that are there (the store makes them).
+    """`BlockingLease` on nodes that are there (the store makes them).
 
     Args:
         options: the servers and the node.
@@ -32,9 +33,12 @@ class ZooKeeperLease:
         self._options = options
         self._session = ZooKeeperSession(options)
         self._lease_path, self._epoch_path = options.node("lease"), options.node("epoch")
-        self._renewals = 0
+        self._seen_version = 0
+        """The version of the node `lease` when it was last seen."""
+        self._held: Lease | None = None
+        """The lease as it was last written here."""
 
-    def see(self, *, limit_s: float) -> tuple[Lease, int]:
+    def see(self, *, limit_s: float) -> Lease:
         found = self._session.call(
             lambda client: client.get_async(self._lease_path),
             limit_s=limit_s,
@@ -51,18 +55,19 @@ class ZooKeeperLease:
             raise CorruptError(
                 f"the lease is missing in {self._options.place}, or damaged", hint="restore the nodes from a backup"
             ) from None
-        return lease, int(stat.version)
+        self._seen_version = int(stat.version)
+        return lease
 
-    def take(self, seen: Lease, version: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
-        content = _content(Lease(seen.epoch + 1, holder, seen.renewals + 1, lease_s))
+    def take(self, seen: Lease, *, holder: str, lease_s: float, limit_s: float) -> bool:
+        taken = Lease(seen.epoch + 1, holder, seen.renewals + 1, lease_s)
 
         def change(transaction: Any) -> None:
-            transaction.set_data(self._lease_path, content, version=version)
+            transaction.set_data(self._lease_path, _content(taken), version=self._seen_version)
             transaction.set_data(self._epoch_path, b"", version=seen.epoch)
 
         refused = failed(self._session.multi(change, limit_s=limit_s))
         if refused is None:
-            self._renewals = seen.renewals + 1
+            self._held = taken
             return True
         if refused[0] == 0 and isinstance(refused[1], BadVersionError):
             return False
@@ -72,9 +77,18 @@ class ZooKeeperLease:
             hint="use an empty node, and copy the records into it:  pytubemq master migrate",
         )
 
-    def write(self, epoch: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
-        self._renewals += 1
-        content = _content(Lease(epoch, holder, self._renewals, lease_s))
+    def renew(self, epoch: int, *, limit_s: float) -> bool:
+        assert self._held is not None
+        return self._write(epoch, self._held.holder, limit_s)
+
+    def give_back(self, epoch: int, *, limit_s: float) -> None:
+        self._write(epoch, "", limit_s)
+
+    def _write(self, epoch: int, holder: str, limit_s: float) -> bool:
+        assert self._held is not None
+        # Counted before it is known to be written, so that no two that are written have the same number.
+        held = self._held = replace(self._held, renewals=self._held.renewals + 1)
+        content = _content(replace(held, holder=holder))
 
         def change(transaction: Any) -> None:
             transaction.check(self._epoch_path, epoch)

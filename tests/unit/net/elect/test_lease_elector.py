@@ -1,4 +1,4 @@
-"""The election on a lease that is stored in ZooKeeper, without one."""
+"""The election on a stored lease, without a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.core.database.lease_watch import Lease
-from pytubemq.net.elect.zookeeper_elector import ZooKeeperElector
+from pytubemq.net.elect.lease_elector import LeaseElector
 
 if TYPE_CHECKING:
     from pytubemq.net.elect.stored_lease import StoredLease
@@ -25,18 +25,16 @@ class FaultyLease:
     def __init__(self) -> None:
         self.closed = False
 
-    def see(self, *, limit_s: float) -> tuple[Lease, int]:
-        return Lease(0, "", 0, 0.0), 0
+    async def see(self, *, limit_s: float) -> Lease:
+        return Lease(0, "", 0, 0.0)
 
-    def take(self, seen: Lease, version: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
+    async def take(self, seen: Lease, *, holder: str, lease_s: float, limit_s: float) -> bool:
         return True
 
-    def write(self, epoch: int, *, holder: str, lease_s: float, limit_s: float) -> bool:
-        if not holder:
-            return True
+    async def renew(self, epoch: int, *, limit_s: float) -> bool:
         raise ZeroDivisionError("a fault of ours")
 
-    def drop(self) -> None:
+    async def give_back(self, epoch: int, *, limit_s: float) -> None:
         pass
 
     def close(self) -> None:
@@ -46,10 +44,10 @@ class FaultyLease:
 async def test_a_fault_of_the_renewal_ends_the_leadership_at_once_and_aloud(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pytubemq.net.elect.zookeeper_elector.LEASE_RENEWALS", 10_000)
+    monkeypatch.setattr("pytubemq.net.elect.lease_elector.LEASE_RENEWALS", 10_000)
     lease = FaultyLease()
     stored: StoredLease = lease
-    elector = ZooKeeperElector(stored, "one", lease_s=LEASE_S)
+    elector = LeaseElector(stored, "one", lease_s=LEASE_S)
     await elector.lead()
     async with asyncio.timeout(30):
         assert "ZeroDivisionError" in await elector.until_lost()

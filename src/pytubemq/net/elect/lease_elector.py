@@ -1,9 +1,9 @@
-"""Election by a lease in a PostgreSQL database, in the row of table `lease`.
+"""Election by a lease that is stored where several Masters reach it.
 
-The invariants: the row changes from one holder to the next by one statement that compares it with what was seen, so of
-several standbys one succeeds; a leader counts its lease from before the renewal was sent, a standby from after it was
+The invariants: the lease passes from one holder to the next only as it was seen, so of several standbys one succeeds;
+each leader has the next epoch; a leader counts its lease from before the renewal was sent, a standby from after it was
 seen, each on its own monotonic clock, so the two never overlap while clocks run about equally fast. A leader that was
-stopped, or cut from the database, stops leading by its own clock; the store refuses what it writes after that.
+stopped, or cut from the store, stops leading by its own clock; the store refuses what it writes after that.
 """
 
 from __future__ import annotations
@@ -14,60 +14,39 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.database.database_limits import LEASE_RENEWALS, LEASE_S
-from pytubemq.core.database.lease_watch import Lease, LeaseWatch, leads_until_s
-from pytubemq.core.database.postgres_options import SCHEMA
-from pytubemq.errors import ClosedError, CorruptError, TubeError, one_line
+from pytubemq.core.database.lease_watch import LeaseWatch, leads_until_s
+from pytubemq.errors import ClosedError, TubeError, one_line
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.elect.lease_connection import LeaseConnection
 
 if TYPE_CHECKING:
-    from pytubemq.core.database.postgres_options import PostgresOptions
+    from pytubemq.net.elect.stored_lease import StoredLease
 
 logger = logging.getLogger(__name__)
 
 _LOOKS: Final = 12
-"""Looks of a standby at the lease in the time of one lease, at least."""
+"""How often a standby reads the lease in the time of one lease, at least."""
 _LOOK_S: Final = 0.25
-"""The longest time between two, so that a lease that is given back is soon taken."""
-_CONNECT_S: Final = 30.0
-"""The time for a standby's connection, in which no lease runs out: a URL may name several servers, the first of them
-gone without a word, and each may take its own time (`DATABASE_CONNECT_TIMEOUT_S`)."""
+"""The longest time between two reads, so that a lease that is given back is soon taken."""
 _RETURN_LIMIT_S: Final = 1.0
 """The time for giving the lease back; without that, others wait until it ends."""
-_SEE: Final = f"SELECT epoch, holder, renewals, lease_ms FROM {SCHEMA}.lease WHERE id = 1"
-_TAKE: Final = (
-    f"UPDATE {SCHEMA}.lease SET epoch = epoch + 1, holder = %s, renewals = renewals + 1, lease_ms = %s, "
-    "until = clock_timestamp() + %s * interval '1 millisecond' "
-    "WHERE id = 1 AND epoch = %s AND holder = %s AND renewals = %s RETURNING epoch"
-)
-# Without a wait for the disk: a renewal that a crash of the server undoes was in time all the same, and the next one
-# is on its way. The epoch is never changed like this.
-_RENEW: Final = (
-    f"UPDATE {SCHEMA}.lease SET renewals = renewals + 1, until = clock_timestamp() + %s * interval '1 millisecond' "
-    "FROM (SELECT set_config('synchronous_commit', 'off', true)) AS without_wait "
-    "WHERE id = 1 AND epoch = %s RETURNING epoch"
-)
-_RETURN: Final = f"UPDATE {SCHEMA}.lease SET holder = '', until = clock_timestamp() WHERE id = 1 AND epoch = %s"
 
 
-class PostgresElector:
-    """`Elector` on a database whose tables are there (the store makes them).
+class LeaseElector:
+    """`Elector` on a stored lease.
 
     Args:
-        options: the database.
+        lease: the lease, which nobody else uses; closed with this.
         holder: this Master's address, which others see.
         lease_s: how long it leads after each renewal, in seconds.
     """
 
     def __init__(
-        self, options: PostgresOptions, holder: str, *, lease_s: float = LEASE_S, clock: Clock | None = None
+        self, lease: StoredLease, holder: str, *, lease_s: float = LEASE_S, clock: Clock | None = None
     ) -> None:
-        self._options = options
+        self._lease = lease
         self._holder = holder
         self._lease_s = lease_s
-        self._lease_ms = int(lease_s * 1000)
         self._clock = clock or SystemClock()
-        self._connection = LeaseConnection(options, self._clock, statement_s=lease_s)
         self._watch = LeaseWatch()
         self._epoch = 0
         self._until_s = 0.0
@@ -92,6 +71,8 @@ class PostgresElector:
             try:
                 taken = await self._try_to_lead()
             except TubeError as error:
+                if self._ended.is_set():
+                    continue
                 if not error.retriable:
                     raise
                 self._say(logging.WARNING, f"the election waits: {one_line(error)}")
@@ -120,34 +101,26 @@ class PostgresElector:
         self._tasks = ()
         if led:
             try:
-                await self._connection.row(_RETURN, (self._epoch,), limit_s=min(_RETURN_LIMIT_S, self._lease_s))
+                await self._lease.give_back(self._epoch, limit_s=min(_RETURN_LIMIT_S, self._lease_s))
             except TubeError as error:
                 logger.warning("the lease could not be given back and ends when its time is over: %s", one_line(error))
-        self._connection.drop()
+        self._lease.close()
 
     # --- a standby ----------------------------------------------------------------------------------------------
 
     async def _try_to_lead(self) -> bool:
-        found = await self._connection.row(_SEE, limit_s=self._lease_s, connect_s=_CONNECT_S)
-        if found is None:
-            raise CorruptError(
-                f"the row of the lease is missing in the database {self._options.place}",
-                hint="restore the database from a backup",
-            )
-        lease = Lease(int(found[0]), str(found[1]), int(found[2]), int(found[3]) / 1000)
+        lease = await self._lease.see(limit_s=self._lease_s)
+        if self._ended.is_set():
+            return False
         self._leader = lease.holder
         if not self._watch.is_free(lease, now_s=self._clock.now_s()):
             self._say(logging.INFO, f"{lease.holder} leads with epoch {lease.epoch}; this Master stands by")
             return False
         sent_s = self._clock.now_s()
-        taken = await self._connection.row(
-            _TAKE,
-            (self._holder, self._lease_ms, self._lease_ms, lease.epoch, lease.holder, lease.renewals),
-            limit_s=self._lease_s,
-        )
-        if taken is None:  # another one was faster
-            return False
-        self._epoch, self._until_s, self._leader = int(taken[0]), leads_until_s(sent_s, self._lease_s), self._holder
+        if not await self._lease.take(lease, holder=self._holder, lease_s=self._lease_s, limit_s=self._lease_s):
+            return False  # another one was faster
+        self._epoch = lease.epoch + 1
+        self._until_s, self._leader = leads_until_s(sent_s, self._lease_s), self._holder
         return True
 
     # --- a leader -----------------------------------------------------------------------------------------------
@@ -161,11 +134,11 @@ class PostgresElector:
             if left_s <= 0:
                 return
             try:
-                renewed = await self._connection.row(_RENEW, (self._lease_ms, self._epoch), limit_s=left_s)
+                renewed = await self._lease.renew(self._epoch, limit_s=left_s)
             except TubeError as error:
                 self._say(logging.WARNING, f"the lease was not renewed: {one_line(error)}")
                 continue
-            if renewed is None:
+            if not renewed:
                 self._end("another Master has taken the lease")
                 return
             # One that arrives too late changes nothing: who led until then has stopped.
