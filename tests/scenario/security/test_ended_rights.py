@@ -45,7 +45,7 @@ async def revoke_group(node: Node) -> None:
 
 async def disable(node: Node) -> None:
     assert node.master is not None
-    await users_of(node).set_enabled("ann", enabled=False, by=node.master.change_by("test"))
+    await users_of(node).alter("ann", enabled=False, by=node.master.change_by("test"))
 
 
 async def rotate(node: Node) -> None:

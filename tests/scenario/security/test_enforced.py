@@ -73,7 +73,7 @@ async def test_nobody_gets_in_without_a_user_or_with_a_wrong_secret(tmp_path: Pa
             with pytest.raises(NotAllowedError, match=text):
                 async with connect(address_of(node), credentials=credentials) as tube, tube.producer("orders"):
                     pass
-        await users_of(node).set_enabled("ann", enabled=False, by=node.master.change_by("test"))  # type: ignore[union-attr]
+        await users_of(node).alter("ann", enabled=False, by=node.master.change_by("test"))  # type: ignore[union-attr]
         with pytest.raises(NotAllowedError, match="wrong"):
             async with connect(address_of(node), credentials=right) as tube, tube.producer("orders"):
                 pass

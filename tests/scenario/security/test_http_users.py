@@ -168,12 +168,12 @@ async def test_a_user_that_is_disabled_meanwhile_does_not_get_in(tmp_path: Path)
         assert made.master is not None
         users, by = made.master.registry.users, made.master.change_by("test")
         await users.create("ann", by=by)
-        await users.set_password("ann", Secret(PASSWORD), by=by)
+        await users.alter("ann", password=Secret(PASSWORD), by=by)
         assert made.endpoints.http is not None
         async with httpx.AsyncClient(base_url=made.endpoints.http) as client:
             body = {"user": "ann", "password": PASSWORD}
             assert (await client.post("/api/v1/session", json=body)).status_code == 201
             assert (await client.get("/api/v1/session")).json()["user"] == "ann"
-            await users.set_enabled("ann", enabled=False, by=by)
+            await users.alter("ann", enabled=False, by=by)
             assert (await client.get("/api/v1/session")).status_code == 401
             assert (await client.post("/api/v1/session", json=body)).status_code == 401

@@ -160,7 +160,7 @@ async def test_a_user_that_was_disabled_reads_nothing_more(node: Node) -> None:
     assert await member.register() == Code.SUCCESS
     assert await member.get() == Code.SUCCESS
     assert node.master is not None
-    await users_of(node).set_enabled("reader", enabled=False, by=node.master.change_by("test"))
+    await users_of(node).alter("reader", enabled=False, by=node.master.change_by("test"))
     await until(lambda: is_known(node))
     assert (await member.get(), await member.commit()) == (Code.SERVICE_UNAVAILABLE,) * 2
     assert await member.heartbeat() == Code.CERTIFICATE_FAILURE

@@ -108,14 +108,6 @@ class UserRegistry:
             await self._replace(known, by, () if keep_tokens else self._tokens_of(name), **changes)
         return given
 
-    async def set_password(self, name: str, password: Secret, *, by: Audit, keep_tokens: bool = False) -> None:
-        """Give a user a password for HTTP. Raises as `alter`."""
-        await self.alter(name, by=by, password=password, keep_tokens=keep_tokens)
-
-    async def set_enabled(self, name: str, *, enabled: bool, by: Audit, force: bool = False) -> None:
-        """Enable or disable a user. Raises as `alter`."""
-        await self.alter(name, by=by, enabled=enabled, force=force)
-
     async def alter(
         self,
         name: str,

@@ -35,7 +35,7 @@ async def served(
     async with master(mode) as made:
         tokens = await with_users(made)
         for name in with_passwords:
-            await made.registry.users.set_password(name, Secret(PASSWORD), by=made.change_by("test"))
+            await made.registry.users.alter(name, password=Secret(PASSWORD), by=made.change_by("test"))
         own = access or own_access()
         pages = master_routes(made, own, made.http_access)
         app = create_app(made, pages=pages, access=own, http=made.http_access)

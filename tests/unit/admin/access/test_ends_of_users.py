@@ -128,9 +128,9 @@ async def test_the_last_administrator_stays_unless_forced(end: str) -> None:
         assert "permission grant USER admin cluster" in refused.json()["try"]
         users, by = made.registry.users, made.change_by("test")
         await users.grant("owner", "admin", "cluster", "*", by=by)
-        await users.set_enabled("owner", enabled=False, by=by)
+        await users.alter("owner", enabled=False, by=by)
         assert (await _do(client, ADMIN_ENDS[end])).status_code == 409, "a disabled one administers nothing"
-        await users.set_enabled("owner", enabled=True, by=by)
+        await users.alter("owner", enabled=True, by=by)
         assert (await _do(client, ADMIN_ENDS[end])).status_code == 200
         assert (await _do(client, ("DELETE", "/api/v1/users/owner", {}))).status_code == 409
         assert (await _do(client, ("DELETE", "/api/v1/users/owner", {}), force="true")).status_code == 200

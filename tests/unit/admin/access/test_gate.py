@@ -74,11 +74,11 @@ async def test_a_session_ends_with_its_users_rights(end: str) -> None:
         assert (await client.get("/api/v1/users")).status_code == 200
         users, by = made.registry.users, made.change_by("test")
         if end == "disable":
-            await users.set_enabled("admin", enabled=False, by=by, force=True)
+            await users.alter("admin", enabled=False, by=by, force=True)
         elif end == "remove":
             await users.remove("admin", force=True)
         elif end == "password":
-            await users.set_password("admin", Secret("another password"), by=by)
+            await users.alter("admin", password=Secret("another password"), by=by)
         else:
             await users.rotate("admin", by=by)
         assert (await client.get("/api/v1/users")).status_code == 401

@@ -5,33 +5,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytubemq import Batch, HandlerFailed, Message, Partition, Start, connect, sync
-from pytubemq.client.push import push_consumer as push_module
-from pytubemq.core.retry import Backoff
 from pytubemq.errors import ConfigError, NotAllowedError
-from pytubemq.net.iothread import IoThread
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.protocol.messages.master import HeartResponseM2C
 from pytubemq.wire.rpc.methods import Method
 from tests.support.events import event_of
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.anyio
 
 DEMO = {"demo": 1}
 FIRST = Start.EARLIEST
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_module, "AGAIN", Backoff(first_s=0.01, most_s=0.02))
 
 
 async def test_a_batch_is_confirmed_after_its_handler_has_returned() -> None:
@@ -329,22 +318,6 @@ async def test_what_makes_no_sense_is_named(given: dict[str, Any], named: str) -
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         with pytest.raises(ConfigError, match=named):
             tube.push_consumer("g", "demo", **{"handler": print, **given})
-
-
-@pytest.fixture
-def threaded() -> Iterator[MockBroker]:
-    """A cluster on a thread of its own."""
-    io = IoThread(name="mock")
-
-    async def start() -> MockBroker:
-        made = MockBroker(topics=DEMO)
-        await made.start()
-        return made
-
-    mock = io.run(start())
-    yield mock
-    io.run(mock.stop())
-    io.close()
 
 
 def test_without_await_the_handler_gets_batches_without_await(threaded: MockBroker) -> None:

@@ -10,28 +10,18 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytubemq import Batch, HandlerFailed, Message, Start, connect, sync
-from pytubemq.client.push import push_consumer as push_module
-from pytubemq.core.retry import Backoff
 from pytubemq.errors import TubeError
-from pytubemq.net.iothread import IoThread
 from pytubemq.testing.mock_broker import MockBroker
 from tests.support.events import event_of
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytubemq.client.options import OnError
 
 pytestmark = pytest.mark.anyio
 
 DEMO = {"demo": 1}
 FIRST = Start.EARLIEST
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_module, "AGAIN", Backoff(first_s=0.01, most_s=0.02))
 
 
 class Odd(BaseException):
@@ -191,22 +181,6 @@ async def test_a_plain_handler_takes_one_hand_over_for_a_batch(monkeypatch: pyte
             await mock.until(lambda: mock.confirmed("g", "demo") == 50)
         assert seen == [b"%d" % number for number in range(50)]
         assert calls == 1
-
-
-@pytest.fixture
-def threaded() -> Iterator[MockBroker]:
-    """A cluster on a thread of its own."""
-    io = IoThread(name="mock")
-
-    async def start() -> MockBroker:
-        made = MockBroker(topics=DEMO)
-        await made.start()
-        return made
-
-    mock = io.run(start())
-    yield mock
-    io.run(mock.stop())
-    io.close()
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -40,7 +40,7 @@ async def master() -> AsyncIterator[MasterService]:
         by = made.change_by("test")
         for name in ("ann", "nopass"):
             await made.registry.users.create(name, by=by)
-        await made.registry.users.set_password("ann", PASSWORD, by=by)
+        await made.registry.users.alter("ann", password=PASSWORD, by=by)
         await made.registry.users.grant("ann", "produce", "topic", "orders", by=by)
         yield made
     finally:
@@ -57,7 +57,7 @@ async def test_a_right_password_opens_a_session_with_the_users_permissions() -> 
         assert not found.allows(Operation.PRODUCE, ResourceKind.TOPIC, "payments")
         assert not found.is_admin
         assert len(token) >= 43  # 256 bits
-        await made.registry.users.set_password("ann", WRONG, by=made.change_by("test"))
+        await made.registry.users.alter("ann", password=WRONG, by=made.change_by("test"))
         assert made.http_access.by_session(token) is None
 
 
@@ -91,7 +91,7 @@ async def test_a_refusal_takes_the_same_work_for_all(user: str, monkeypatch: pyt
 
 async def test_a_disabled_user_cannot_sign_in() -> None:
     async with master() as made:
-        await made.registry.users.set_enabled("ann", enabled=False, by=made.change_by("test"))
+        await made.registry.users.alter("ann", enabled=False, by=made.change_by("test"))
         with pytest.raises(SignInRefusedError):
             await made.http_access.sign_in("ann", PASSWORD, "10.0.0.1")
 
@@ -138,9 +138,9 @@ async def test_a_token_names_its_user_until_it_ends() -> None:
         assert (found.user, found.proof) == ("ann", Proof.BEARER_TOKEN)
         for wrong in ("", "tmq_", text[:-1], f"{text}x", text.replace(record.token_id, "0" * 16), OPERATOR, "é"):
             assert made.http_access.by_token(wrong) is None
-        await users.set_enabled("ann", enabled=False, by=by)
+        await users.alter("ann", enabled=False, by=by)
         assert made.http_access.by_token(text) is None
-        await users.set_enabled("ann", enabled=True, by=by)
+        await users.alter("ann", enabled=True, by=by)
         assert made.http_access.by_token(text) is not None
         await tokens.revoke("ann", record.token_id)
         assert made.http_access.by_token(text) is None

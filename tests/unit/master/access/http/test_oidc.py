@@ -147,9 +147,9 @@ async def test_the_users_permissions_are_the_masters_and_as_they_are_now() -> No
         found = await made.http_access.by_oidc_token(text, "10.0.0.1")
         assert found is not None
         assert not found.allows(Operation.PRODUCE, ResourceKind.TOPIC, "orders")
-        await users.set_enabled("ann", enabled=False, by=by)
+        await users.alter("ann", enabled=False, by=by)
         assert await made.http_access.by_oidc_token(text, "10.0.0.1") is None
-        await users.set_enabled("ann", enabled=True, by=by)
+        await users.alter("ann", enabled=True, by=by)
         assert await made.http_access.by_oidc_token(text, "10.0.0.1") is not None
         await users.remove("ann")
         assert await made.http_access.by_oidc_token(text, "10.0.0.1") is None
