@@ -17,7 +17,7 @@ from pytubemq.master.brokers.broker_responses import refused_heartbeat as refuse
 from pytubemq.master.groups import client_balance as clients
 from pytubemq.master.groups.consumers import Consumers
 from pytubemq.master.groups.consumers import refused_heartbeat as refused_consumer
-from pytubemq.master.leader.standby import check_leads, only_while_leading
+from pytubemq.master.leader.standby import check_leads
 from pytubemq.master.producers import refused_heartbeat as refused_producer
 from pytubemq.net.server.waiting_calls import bounded
 from pytubemq.wire.protocol.messages import master
@@ -103,11 +103,12 @@ def handlers(
         )
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers, access, leads)
     served[Method.BROKER_HEARTBEAT_B2M] = _in_turns(brokers, served[Method.BROKER_HEARTBEAT_B2M])
-    return {method: only_while_leading(_counted(handler, method, calls), leads) for method, handler in served.items()}
+    return {method: _counted(handler, method, calls, leads) for method, handler in served.items()}
 
 
-def _counted(handler: Handler, method: int, calls: Calls) -> Handler:
+def _counted(handler: Handler, method: int, calls: Calls, leads: Callable[[], bool]) -> Handler:
     def handle(call: Call) -> Awaitable[None] | None:
+        check_leads(leads)
         calls[method] += 1
         return handler(call)
 

@@ -41,7 +41,7 @@ class _Run(Generic[T]):
         self.results: list[T] = []
         """The result, once there is one."""
         self.error: BaseException | None = None
-        """What the coroutine raised."""
+        """The exception that the coroutine raised."""
 
     async def run(self) -> None:
         """Run the coroutine on the loop; keep an error that would end the loop if its task raised it."""

@@ -43,7 +43,7 @@ class _Begun(NamedTuple):
 
     error: BaseException | None = None
     awaitable: Awaitable[Any] | None = None
-    """What the last call returned and has to be awaited on the loop."""
+    """The result of the last call, which has to be awaited on the loop."""
 
 
 class HandlerCalls:

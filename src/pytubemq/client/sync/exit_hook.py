@@ -1,4 +1,4 @@
-"""What still is open when the program ends: its messages are sent, for a bounded time, and somebody hears of it.
+"""The sync connections that a program has left open when it ends: they are closed, within bounds, with a warning.
 
 The invariant: a program that ends by itself, by `sys.exit` or by an exception loses nothing that it submitted, unless
 that takes longer than a client may take to close; one that is killed, or ends by `os._exit`, loses it.

@@ -33,17 +33,17 @@ class SubmitFuture(concurrent.futures.Future[Any]):
         self.is_asked = False
 
     def result(self, timeout: float | None = None) -> Any:
-        """As in the standard library."""
+        """Mark it as asked, and return the result."""
         self.is_asked = True
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """As in the standard library."""
+        """Mark it as asked, and return the exception, None without one."""
         self.is_asked = True
         return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
-        """As in the standard library."""
+        """Mark it as asked, and call `fn` when it is done."""
         self.is_asked = True
         super().add_done_callback(fn)
 

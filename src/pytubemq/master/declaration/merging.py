@@ -53,7 +53,7 @@ _MAX_USER_NAME_CHARS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
-    """How a declaration is merged.
+    """The rules by which a declaration is merged.
 
     `prune` removes entries that a section does not name, and resets the keys that an entry does not; `only_new` creates
     entries that do not exist and changes no other.

@@ -1,4 +1,4 @@
-"""What a group's story says of its members and of the partitions that it can consume."""
+"""The entries in a group's story about its members and the partitions that it can consume."""
 
 from __future__ import annotations
 

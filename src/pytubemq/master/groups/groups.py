@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 FOREIGN_MARGIN_S = 1.0
 """The grace period of a consumer that is not ours, beyond its own period, after its connection closed, in seconds."""
 _SLICE_S: Final = 0.02
-"""How long groups are updated in one turn of the loop after a change that concerns many, in seconds."""
+"""The seconds for which groups are updated in one turn of the loop after a change that affects many."""
 
 
 class Groups:

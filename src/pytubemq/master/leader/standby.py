@@ -7,7 +7,7 @@ the next Master; one that cannot be read gets the fault that a leading Master wo
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.net.server.server import RpcServer, ServerLimits
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Address
     from pytubemq.net.clock import Clock
-    from pytubemq.net.server.call import Call, Handler
+    from pytubemq.net.server.call import Call
     from pytubemq.net.tls.reload import ReloadingContext
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyEx
 """The class by which the original's clients recognize a standby."""
 
 
-def refuse_as_standby(call: Call, leader: str) -> None:
-    """Respond that this Master does not lead; `leader` is the address of the one that does, blank if it is not known.
+def standby_error(leader: str) -> EnvelopeError:
+    """Return the error of a request to a Master that does not lead.
 
-    The text has no `#`: Java cuts a text there.
+    `leader` is the address of the one that does, blank if it is not known. The text has no `#`: Java cuts a text there.
     """
     named = f"{leader} leads" if leader else "no Master is known to lead"
-    call.fail(exception_name=STANDBY_EXCEPTION, text=f"this Master stands by; {named}")
+    return EnvelopeError(f"this Master stands by; {named}", exception_name=STANDBY_EXCEPTION, fatal=False)
 
 
 def check_leads(leads: Callable[[], bool]) -> None:
@@ -44,19 +44,7 @@ def check_leads(leads: Callable[[], bool]) -> None:
         EnvelopeError: `leads()` is False.
     """
     if not leads():
-        raise EnvelopeError("this Master stands by", exception_name=STANDBY_EXCEPTION, fatal=False)
-
-
-def only_while_leading(handler: Handler, leads: Callable[[], bool]) -> Handler:
-    """Return a handler that refuses requests as a standby does once the lease of its Master has ended."""
-
-    def handle(call: Call) -> object:
-        if leads():
-            return handler(call)
-        refuse_as_standby(call, "")
-        return None
-
-    return handle  # type: ignore[return-value]
+        raise standby_error("")
 
 
 class StandbyServer:
@@ -93,6 +81,6 @@ class StandbyServer:
         """Close the ports. Idempotent."""
         await self._server.close(grace_s=0.0)
 
-    def _refuse(self, call: Call) -> None:
+    def _refuse(self, call: Call) -> NoReturn:
         decode(METHODS[call.request.method].request, call.request.body)
-        refuse_as_standby(call, self._leader())
+        raise standby_error(self._leader())

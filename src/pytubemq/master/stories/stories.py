@@ -1,4 +1,4 @@
-"""What happened to each group and each Broker, event by event, for as long as this Master runs.
+"""The events of each group and each Broker, for as long as this Master runs.
 
 The invariant: events are bounded in age, in number for each subject and for all, and in the length of their texts; the
 oldest go first. They are in memory: changes that people make are in the audit trail, which is stored.
@@ -23,7 +23,7 @@ _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 20
 """The partitions that a text names."""
 _SORTED: Final = 1000
-"""Of more than so many any are named: to sort 100,000 would hold up the event loop for longer than all else."""
+"""The most partitions that are sorted for a text. To sort 100,000 would hold up the event loop for seconds."""
 
 Subject: TypeAlias = tuple[str, str]
 """A kind, `group` or `broker`, and a name."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_BROKER_YET = tuple(f"No service {int(service)} found" for service in (Service.BROKER_READ, Service.BROKER_WRITE))
-"""What a Java Broker answers between opening its port and serving."""
+"""Beginnings of a Java Broker's errors between opening its port and serving."""
 _FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
 """Endings of exception names that concern the server's state and not the request. Only the ending counts:
 the package before it depends on the version of the protocol."""

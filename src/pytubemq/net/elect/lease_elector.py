@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LOOKS: Final = 12
-"""How often a standby reads the lease in the time of one lease, at least."""
+"""The reads of a standby in the time of one lease, at least."""
 _LOOK_S: Final = 0.25
 """The longest time between two reads, so that a lease that is given back is soon taken."""
 _RETURN_LIMIT_S: Final = 1.0

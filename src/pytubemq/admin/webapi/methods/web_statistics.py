@@ -59,7 +59,7 @@ class Since:
 
 
 _SHARES: Final = {"P99": 9_900, "P999": 9_990, "P9999": 9_999}
-"""Of 10,000."""
+"""Percentiles under the names of the original, in ten-thousandths."""
 
 
 def _ms(taken_s: float | None, none: int) -> int:
