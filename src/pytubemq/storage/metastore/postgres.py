@@ -35,7 +35,7 @@ from pytubemq.model.records import BrokerRecord, DeployRecord, TopicRecord
 from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.postgres_connection import READ, WRITE, PostgresConnection, UnknownOutcomeError
 from pytubemq.storage.metastore.problems import dangling
-from pytubemq.storage.metastore.reading import metadata_of, name_of, sound_record
+from pytubemq.storage.metastore.reading import damage_text, metadata_of, name_of, note_missing, sound_record
 from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, row_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ _LAYOUT_LOCK: Final = 0x7075_6265
 _LOOKUP_S: Final = DATABASE_IDLE_TIMEOUT_S + DATABASE_LOCK_TIMEOUT_S + DATABASE_CONNECT_TIMEOUT_S
 """The time for finding out whether a commit took place: by then the server has ended the transaction."""
 _LOOKUP_PAUSE_S: Final = 0.1
-_NAMED: Final = 5
-"""Damaged records that an error names; it counts the others."""
 _STATE: Final = f'SELECT generation, records, total, last_serial_id, "check" FROM {SCHEMA}.state WHERE id = 1'
 _RESTORE: Final = "restore the database from a backup"
 
@@ -308,13 +306,12 @@ class PostgresMetaStore:
         totals = Totals() if state is None else Totals(*state[:3])
         if state is None or state[4] != totals.check(state[3]):
             damaged.append("the count of its records")
-        elif (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
-            damaged.append(f"{counted.records} records where {totals.records} should be")
+        else:
+            note_missing(damaged, counted, totals)
         if damaged:
-            more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise CorruptError(
                 f"the database {self._options.place} is damaged, or was changed by another program: "
-                f"{'; '.join(damaged[:_NAMED])}{more}",
+                f"{damage_text(damaged)}",
                 hint=_RESTORE,
             )
         return totals, 0 if state is None else int(state[3])

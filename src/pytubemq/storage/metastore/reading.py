@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.model.records import (
     AuditRecord,
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytubemq.model.records import Record
+    from pytubemq.storage.metastore.checks import Totals
     from pytubemq.storage.metastore.tables import Table
+
+
+_NAMED: Final = 5
+"""Damaged records that an error names; it counts the others."""
 
 
 def sound_record(table: Table, row: Sequence[Any], check: object) -> Any:
@@ -41,6 +46,19 @@ def name_of(table: Table, row: Sequence[Any]) -> str:
     """Return the name of the record in a row, for texts about damage."""
     key = [str(row[table.columns.index(column)])[:80] for column in table.key]
     return f"the record of {table.name.replace('_', ' ')} {', '.join(key)}".rstrip()
+
+
+def note_missing(damaged: list[str], counted: Totals, totals: Totals) -> None:
+    """Add to the list of damage that records are missing or are others, unless it names damaged records already."""
+    # Each record is sound, and yet their number or sum is not: one is missing, or an old one is back.
+    if (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
+        damaged.append(f"{counted.records} records where {totals.records} should be")
+
+
+def damage_text(damaged: Sequence[str]) -> str:
+    """Return the list of damage for a text; of much of it the first."""
+    more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+    return f"{'; '.join(damaged[:_NAMED])}{more}"
 
 
 def metadata_of(records: Mapping[type[Any], list[Any]], last_serial_id: int) -> Metadata:

@@ -24,7 +24,7 @@ from pytubemq.model.records import BrokerRecord, DeployRecord, TopicRecord
 from pytubemq.storage.disk.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.problems import dangling
-from pytubemq.storage.metastore.reading import metadata_of, name_of, sound_record
+from pytubemq.storage.metastore.reading import damage_text, metadata_of, name_of, note_missing, sound_record
 from pytubemq.storage.metastore.seal import read_seal, seal_path, write_seal
 from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, row_of
 
@@ -51,8 +51,6 @@ _DAMAGE: Final = (
     "SQLITE_MISMATCH",
 )  # fmt: skip
 """The beginnings of SQLite's messages about an unreadable file; SQLite has no code for text that is not UTF-8."""
-_NAMED: Final = 5
-"""Damaged records that an error names; it counts the others."""
 
 
 class SqliteMetaStore:
@@ -138,9 +136,8 @@ class SqliteMetaStore:
             reading = read_records(self._db)
         damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
         if damaged:
-            more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise CorruptError(
-                f"{self._path} is damaged: {'; '.join(damaged[:_NAMED])}{more}",
+                f"{self._path} is damaged: {damage_text(damaged)}",
                 hint=REPAIR_HINT.format(self._path.parent),
             )
         totals = reading.totals
@@ -257,9 +254,8 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
     totals = Totals(*state[:3])
     if serial is None or state[3] != totals.check(serial[0]):
         damaged.append(COUNT_OF_RECORDS)
-    # Each record is sound, and yet their number or sum is not: one is missing, or an old page is back.
-    elif (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
-        damaged.append(f"{counted.records} records where {totals.records} should be")
+    else:
+        note_missing(damaged, counted, totals)
     return Reading(found, tuple(damaged), totals)
 
 

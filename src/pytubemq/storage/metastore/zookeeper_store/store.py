@@ -29,7 +29,7 @@ from pytubemq.errors import (
 from pytubemq.model.records import BrokerRecord, DeployRecord, TopicRecord
 from pytubemq.storage.metastore.checks import Totals
 from pytubemq.storage.metastore.problems import dangling
-from pytubemq.storage.metastore.reading import metadata_of
+from pytubemq.storage.metastore.reading import damage_text, metadata_of, note_missing
 from pytubemq.storage.metastore.tables import TABLES, key_of
 from pytubemq.storage.metastore.zookeeper_store.nodes import (
     LAYOUT,
@@ -58,8 +58,6 @@ _OPERATION_BYTES: Final = 64
 _WINDOW: Final = 256
 """Reads that are under way at the same time."""
 _LOOKUP_PAUSE_S: Final = 0.1
-_NAMED: Final = 5
-"""Damaged records that an error names; it counts the others."""
 _RESTORE: Final = "restore the nodes from a backup"
 
 
@@ -140,13 +138,10 @@ class ZooKeeperMetaStore:
             )
         if state is not None:
             known.totals, known.last_serial_id = state
-            if (known.totals.records, known.totals.total) != (counted.records, counted.total) and not damaged:
-                damaged.append(f"{counted.records} records where {known.totals.records} should be")
+            note_missing(damaged, counted, known.totals)
         if damaged:
-            more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise CorruptError(
-                f"{self._options.place} is damaged, or was changed by another program: "
-                f"{'; '.join(damaged[:_NAMED])}{more}",
+                f"{self._options.place} is damaged, or was changed by another program: {damage_text(damaged)}",
                 hint=_RESTORE,
             )
         metadata = metadata_of(records, known.last_serial_id)
